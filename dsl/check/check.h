@@ -1,0 +1,45 @@
+// Tree to checked program: names, types, sizes, index ranges, proven reads (docs/language.md, rules 1 to 10).
+#pragma once
+
+#include "dsl/check/program.h"
+#include "dsl/errors/diagnostics.h"
+#include "dsl/syntax/tree.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace heddle {
+
+/// A configuration value, as `--set` and config.json give it. A nested object is a dotted key.
+struct Value {
+  std::variant<bool, int64_t, double, std::string, std::vector<Value>> what;
+};
+
+/// Given configuration values. `by_name` has been asked for on the command line, by config name or key: one
+/// that no config takes is an error. `by_key` comes from a config.json: what no config takes is ignored.
+struct Settings {
+  std::map<std::string, Value> by_name;
+  std::map<std::string, Value> by_key;
+};
+
+struct CheckOptions {
+  Settings settings;
+  /// Whether a tensor of that name is in the weights file: chooses between alternative names
+  /// (`as "bert|"`). Without it the first alternative is taken.
+  std::function<bool(const std::string &)> has_weight;
+  /// Text of the file that `use NAME` asks for, as a number in Sources; -1 where there is none.
+  std::function<int(const std::string &name)> find_file;
+};
+
+/// Checks the model of `file` (its last `model`) together with the prelude. Returns null when something
+/// was reported as an error.
+std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
+                               Diagnostics &diagnostics);
+
+/// The program as text, one line per stage: `heddle show --stage tree` and the tests.
+std::string to_text(const Program &program);
+
+} // namespace heddle

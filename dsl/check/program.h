@@ -1,0 +1,176 @@
+// A checked program: what the interpreter evaluates and the compiler imports. Configs are folded, calls
+// inlined, sub-modules resolved, loops over configs unrolled, and every reduction is a stage of its own.
+// What remains per entry is a list of steps over tensors; in each stage one scalar expression is given
+// for each point of an index space. Nothing here can fail: all rules of the language hold.
+//
+//   y[..s, o] = sum[i](x[..s, i] * weight[o, i]) + bias[o]     becomes, for x: real[B, S, 768],
+//
+//   stage y.sum  space (B, S, 512)  over (768)  reducer sum   value  x[#0, #1, #3] * weight[#2, #3]
+//   stage y      space (B, S, 512)              reducer none  value  y.sum[#0, #1, #2] + bias[#2]
+#pragma once
+
+#include "dsl/check/size.h"
+#include "dsl/errors/source.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace heddle {
+
+enum class Type { f32, f16, bf16, i32, i8, boolean };
+
+struct Tensor {
+  enum Kind { input, weight, state, stage, carried } kind;
+  std::string name; // unique within the program: path of the module, then the author's name ("layers.3.attn.s")
+  Type type;
+  std::vector<Size> shape; // row-major; empty for a scalar
+  Span span;
+};
+
+struct Expr {
+  enum Op {
+    // leaves
+    integer,    // `whole`, type i32
+    real,       // `number` (may be infinite), a floating-point type
+    boolean,    // `whole` 0 or 1
+    index,      // value of index `position` of the stage: its space, then its over; i32
+    loop_index, // value of the enclosing loop `position` (0 is the outermost); i32
+    size,       // value of `size`; i32
+    read,       // element of `tensor` at `args` (one i32 expression per dimension)
+    // arithmetic, operands of one type (integers: div is absent; floor_div and mod round down)
+    add, sub, mul, div, floor_div, mod, power, negate, minimum, maximum, absolute,
+    // comparison of two operands of one type; logic
+    less, less_equal, greater, greater_equal, equal, not_equal, logical_and, logical_or, logical_not,
+    select, // args[0] ? args[1] : args[2]; a read in an arm that isn't taken has no effect
+    cast,   // args[0] converted to `type`
+    // functions of one real
+    exp, log, sqrt, sin, cos, tanh, erf, floor,
+  } op;
+  Type type;
+  std::vector<const Expr *> args;
+  double number = 0;
+  int64_t whole = 0;
+  int position = -1;
+  const Tensor *tensor = nullptr;
+  Size size;
+  /// read: proven within the tensor at every point of the stage. Otherwise only where the selects around
+  /// it (or the stage's users) take it; an evaluation elsewhere must not fault and its value is not used.
+  bool always_inside = true;
+  Span span;
+};
+
+struct Index {
+  std::string name; // the author's
+  Size extent;
+};
+
+enum class Reducer { none, sum, prod, max, min, argmax, argmin, any, all };
+
+/// Defines `result` at each point of `space`. `where` conditions and outside values are already selects
+/// in `value`; `mean` is a sum and a division. argmax and argmin give the first best position (i32).
+/// A sum over no terms is 0, prod 1, max -inf, min inf, any false, all true.
+struct Stage {
+  const Tensor *result;
+  std::vector<Index> space; // one per dimension of result, in its order
+  Reducer reducer = Reducer::none;
+  std::vector<Index> over; // empty when reducer is none
+  const Expr *value;
+  Span span;
+  /// The calls that led here, outermost first: for messages and profiles.
+  std::vector<Span> calls;
+};
+
+struct Step;
+
+/// for index in extent with carried { steps }, over a run-time size or an unrollable constant.
+/// On entry each carried tensor holds `start`; after each turn it takes `next`. Afterwards readers read the
+/// carried tensor itself: its value is the last one.
+/// `collected` tensors get dimension `axis` from the loop: turn t writes slice t of `whole` from `slice`.
+struct Loop {
+  struct Carried {
+    const Tensor *carried, *start, *next;
+  };
+  struct Collected {
+    const Tensor *whole, *slice;
+    int axis;
+  };
+  Index index;
+  std::vector<Carried> carried;
+  std::vector<Collected> collected;
+  std::vector<Step> steps;
+  Span span;
+};
+
+/// state <- value. All updates of an entry take effect at its end; reads of the state see the old value.
+struct Update {
+  const Tensor *state, *value;
+  Span span;
+};
+
+/// The entry fails with `message` unless `condition` (a boolean scalar tensor) holds.
+struct Require {
+  const Tensor *condition;
+  std::string message;
+  Span span;
+};
+
+struct Step {
+  std::variant<Stage, Loop, Update, Require> what;
+};
+
+struct Dim {
+  std::string name;
+  std::optional<int64_t> most; // its declared bound
+  Span span;
+};
+
+struct Weight {
+  const Tensor *tensor;            // the shape that the program sees
+  std::vector<std::string> names;  // paths in the weights file, in the order in which they are tried
+  std::vector<int64_t> stored;     // shape in the file: same element count, row-major view
+};
+
+struct State {
+  const Tensor *tensor;
+  double initial = 0;
+};
+
+struct Input {
+  std::string name;
+  const Tensor *tensor;
+  std::optional<Size> below;     // index(N): every value must lie in 0 .. N - 1
+  std::optional<double> initial; // the value of every element where the caller gives none
+};
+
+struct Output {
+  std::string name;
+  const Tensor *tensor;
+};
+
+struct Entry {
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Step> steps; // only what the outputs, updates and requirements need
+  Span span;
+};
+
+struct Program {
+  std::string name; // of the model
+  std::vector<Dim> dims;
+  std::vector<Weight> weights; // only those that some entry reads
+  std::vector<State> states;
+  std::vector<Entry> entries;
+
+  std::vector<std::string> dim_names() const;
+
+  // owners of everything pointed to above
+  std::deque<Tensor> tensors;
+  std::deque<Expr> exprs;
+};
+
+} // namespace heddle

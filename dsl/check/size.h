@@ -1,0 +1,60 @@
+// Run-time sizes. After configs are folded, an extent is a quasi-affine integer expression over the
+// model's `dim`s: a constant plus integer multiples of dims and of floor divisions by constants. A Size
+// is kept canonical, so two extents agree exactly when they compare equal.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+class Size {
+public:
+  /// `dim`: value of the dim with that number. Otherwise `floor(*inner / divisor)` or `*inner mod divisor`.
+  struct Atom {
+    enum Kind { dim, floor_div, mod } kind = dim;
+    int dim_index = -1;
+    std::shared_ptr<const Size> inner;
+    int64_t divisor = 0;
+  };
+  struct Term {
+    Atom atom;
+    int64_t factor;
+  };
+
+  Size() = default;
+  Size(int64_t constant) : constant_(constant) {}
+  static Size of_dim(int dim_index);
+
+  bool is_constant() const { return terms_.empty(); }
+  int64_t constant() const { return constant_; }
+  /// The dim's number where this is just a dim, else -1.
+  int as_dim() const;
+  const std::vector<Term> &terms() const { return terms_; }
+
+  Size operator+(const Size &other) const;
+  Size operator-(const Size &other) const;
+  Size operator*(int64_t factor) const;
+  /// Rounds towards minus infinity. `divisor` > 0.
+  Size floor_div(int64_t divisor) const;
+  Size mod(int64_t divisor) const;
+
+  /// Its value for given values of all dims.
+  int64_t evaluate(const std::vector<int64_t> &dims) const;
+  /// "M + T", with the author's names of the dims.
+  std::string text(const std::vector<std::string> &dim_names) const;
+
+  friend bool operator==(const Size &a, const Size &b);
+  friend std::strong_ordering operator<=>(const Size &a, const Size &b); // any total order
+
+private:
+  void add_term(const Atom &atom, int64_t factor); // keeps terms_ sorted, without zeros
+
+  int64_t constant_ = 0;
+  std::vector<Term> terms_;
+};
+
+} // namespace heddle

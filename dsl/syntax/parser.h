@@ -1,0 +1,16 @@
+// Text to tree: a hand-written recursive-descent parser, one function per grammar rule.
+#pragma once
+
+#include "dsl/errors/diagnostics.h"
+#include "dsl/syntax/tree.h"
+
+namespace heddle::syntax {
+
+/// Parses file `source` of `diagnostics.sources()`. Always returns a tree; what could not be read is
+/// reported and skipped to the next declaration, member or statement, so that one slip gives one message.
+File parse(const Sources &sources, int source, Diagnostics &diagnostics);
+
+/// The canonical text of a tree, with its comments: print(parse(print(parse(x)))) == print(parse(x)).
+std::string print(const Sources &sources, const File &file);
+
+} // namespace heddle::syntax

@@ -1,0 +1,126 @@
+// What generated code and the runtime agree on. The compiler emits one `heddle_model_desc` and, per entry,
+// the three functions below; the runtime (linked into the same library) validates a call, binds its dims,
+// sizes the arena and calls `run`. Not for users: they see heddle.h.
+// compiler/emit/host mirrors these structs field by field; change both and HEDDLE_ABI_VERSION together.
+#ifndef HEDDLE_ABI_H
+#define HEDDLE_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEDDLE_ABI_VERSION 1
+#define HEDDLE_MAX_RANK 8
+
+// Element types, as in heddle.h (`heddle_dtype`) and in the manifest.
+enum { HEDDLE_T_F32 = 0, HEDDLE_T_BF16, HEDDLE_T_F16, HEDDLE_T_I8, HEDDLE_T_I32, HEDDLE_T_BOOL, HEDDLE_T_I64, HEDDLE_T_U8 };
+
+// One extent of an input or result. `dim` >= 0: it is that dim of the model (an input binds it);
+// -1: it is `value`; -2: computed from dims by the entry's `extents`.
+typedef struct heddle_extent_desc {
+  int32_t dim;
+  int32_t reserved;
+  int64_t value;
+} heddle_extent_desc;
+
+typedef struct heddle_value_desc {
+  const char *name;
+  int32_t dtype; // HEDDLE_T_*: what the kernels read or write
+  int32_t rank;
+  const heddle_extent_desc *extents; // `rank` of them
+  int32_t optional;   // inputs: may be absent; then every element is `initial`
+  int32_t has_below;  // inputs index(N): every element must lie in 0 .. N - 1
+  heddle_extent_desc below;
+  double initial;
+} heddle_value_desc;
+
+typedef struct heddle_dim_desc {
+  const char *name;
+  int64_t most; // declared bound, or -1
+} heddle_dim_desc;
+
+// A call, as the runtime hands it to an entry. All tensors are dense, row-major, 64-byte aligned, of the
+// dtype in their descriptor. The arena is 64-byte aligned and holds arena_bytes(dims) bytes.
+typedef struct heddle_call {
+  const int64_t *dims;
+  const void *const *inputs;
+  void *const *results;
+  void *const *states;
+  const uint8_t *weights; // start of the packed weights' payload
+  uint8_t *arena;
+  void *session; // passed to every kernel as Halide's user context
+} heddle_call;
+
+typedef struct heddle_entry_desc {
+  const char *name;
+  const char *doc;
+  int32_t n_inputs;
+  int32_t n_results;
+  const heddle_value_desc *inputs;
+  const heddle_value_desc *results;
+  // Extents of all inputs, then of all results, concatenated.
+  void (*extents)(const int64_t *dims, int64_t *out);
+  // Bytes of arena that `run` needs for these dims; -1 where a tensor would exceed 2^31 - 1 elements.
+  int64_t (*arena_bytes)(const int64_t *dims);
+  // 0, or the code of the kernel that failed (Halide's error codes).
+  int32_t (*run)(const heddle_call *call);
+} heddle_entry_desc;
+
+// Session state (reserved: n_states is 0 until states are lowered).
+typedef struct heddle_state_desc {
+  const char *name;
+  int32_t dtype;
+  int32_t rank;
+  const heddle_extent_desc *extents;
+  double initial;
+} heddle_state_desc;
+
+// CPU features that the kernels were compiled for: bits of heddle_model_desc.cpu_features.
+enum {
+  HEDDLE_CPU_AVX2 = 1 << 0,        // with FMA and F16C
+  HEDDLE_CPU_AVX512 = 1 << 1,      // F, CD, BW, DQ, VL
+  HEDDLE_CPU_AVX512_VNNI = 1 << 2,
+  HEDDLE_CPU_AVX512_BF16 = 1 << 3,
+  HEDDLE_CPU_AMX = 1 << 4,         // TILE, BF16, INT8
+};
+
+typedef struct heddle_model_desc {
+  uint32_t abi_version;
+  uint32_t cpu_features;
+  const char *name;
+  const char *target;   // as given to --target, `native` resolved
+  const char *compiler; // version of the compiler
+  uint64_t weights_bytes;  // payload size of the weights file
+  uint8_t weights_id[16];  // must equal the id in the weights file's header
+  int32_t n_dims;
+  int32_t n_entries;
+  const heddle_dim_desc *dims;
+  const heddle_entry_desc *entries;
+  int32_t n_states;
+  int32_t reserved;
+  const heddle_state_desc *states;
+} heddle_model_desc;
+
+// Emitted by the compiler, hidden in the library.
+extern const heddle_model_desc heddle_model_descriptor;
+
+// The weights file: this header, then (at payload_offset) the payload, then nothing.
+#define HEDDLE_WEIGHTS_MAGIC "HEDDLEW1"
+typedef struct heddle_weights_header {
+  char magic[8];
+  uint32_t version;        // 1
+  uint32_t header_bytes;   // sizeof(heddle_weights_header)
+  uint64_t payload_offset; // a multiple of 4096
+  uint64_t payload_bytes;
+  uint8_t id[16];          // of layout and library, not of content
+  uint64_t checksum;       // XXH64 of the payload with seed 0, checked by `heddle check DIR`
+  uint8_t reserved[8];
+} heddle_weights_header;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

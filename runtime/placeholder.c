@@ -1,0 +1,1 @@
+int heddle_placeholder;
