@@ -1,0 +1,214 @@
+// The heddle dialect's verifiers: each says what is wrong with the actual numbers. Attributes that the
+// dialect puts on other ops (sizes of arguments, layouts, schedules) are checked here too, so that text fed to
+// heddle-opt by hand fails with a message rather than in a later pass.
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include "compiler/ir/heddle_dialect_defs.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/ir/heddle_attr_defs.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/ir/heddle_op_defs.inc"
+
+namespace heddle::ir {
+
+using namespace mlir;
+
+void HeddleDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/ir/heddle_attr_defs.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/ir/heddle_op_defs.inc"
+      >();
+}
+
+void register_dialects(DialectRegistry &registry) {
+  registry.insert<HeddleDialect, affine::AffineDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+                  math::MathDialect, scf::SCFDialect, tensor::TensorDialect>();
+}
+
+SmallVector<StringRef> dim_names(ModuleOp module) {
+  SmallVector<StringRef> out;
+  if (auto dims = module->getAttrOfType<ArrayAttr>(names::dims))
+    for (auto dim : dims.getAsRange<DictionaryAttr>())
+      out.push_back(dim.getAs<StringAttr>("name").getValue());
+  return out;
+}
+
+int dim_number(ModuleOp module, StringRef name) {
+  auto all = dim_names(module);
+  auto found = llvm::find(all, name);
+  return found == all.end() ? -1 : found - all.begin();
+}
+
+LogicalResult PanelsAttr::verify(function_ref<InFlightDiagnostic()> emit, int64_t axis, int64_t width) {
+  if (axis < 0)
+    return emit() << "panels: axis " << axis << " is negative";
+  if (width < 1)
+    return emit() << "panels: width " << width << " is not positive";
+  return success();
+}
+
+static LogicalResult verify_layout(function_ref<InFlightDiagnostic()> emit, Type type, PanelsAttr layout) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return emit() << "a layout needs a tensor of constant shape, not " << type;
+  if (layout.getAxis() >= tensor.getRank())
+    return emit() << "the layout's axis " << layout.getAxis() << " is not one of " << type;
+  return success();
+}
+
+LogicalResult WeightOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (getNames().empty())
+    return emitOpError("has no name in the weights file");
+  int64_t stored = 1;
+  for (int64_t extent : getStored())
+    stored *= extent;
+  if (stored != type.getNumElements())
+    return emitOpError() << "has " << type.getNumElements() << " elements, but " << stored << " in the weights file";
+  if (auto layout = getLayout())
+    return verify_layout([&] { return emitOpError(); }, type, *layout);
+  return success();
+}
+
+LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto weight = symbols.lookupNearestSymbolFrom<WeightOp>(*this, getWeightAttr());
+  if (!weight)
+    return emitOpError() << "@" << getWeight() << " is not a heddle.weight";
+  auto from = cast<RankedTensorType>(weight.getType()), to = cast<RankedTensorType>(getType());
+  if (from == to)
+    return success();
+  if (weight.getLayout())
+    return emitOpError() << "sees @" << getWeight() << " as " << to << ", but its layout is that of " << from;
+  if (from.getElementType() != to.getElementType() || from.getNumElements() != to.getNumElements())
+    return emitOpError() << "sees @" << getWeight() << " as " << to << ", which is no view of " << from;
+  return success();
+}
+
+LogicalResult DimOp::verify() {
+  if (auto module = (*this)->getParentOfType<ModuleOp>(); module && dim_number(module, getName()) < 0)
+    return emitOpError() << "\"" << getName() << "\" is not one of the module's heddle.dims";
+  return success();
+}
+
+LogicalResult KernelOp::verify() {
+  Block &block = getBody().front();
+  if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes()))
+    return emitOpError("has operands of other types than its block's arguments");
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || !llvm::equal(yield.getValues().getTypes(), getOutputs().getTypes()))
+    return emitOpError("yields values of other types than its results");
+  int stage = 0; // sizes, scalars, tensors
+  for (Type type : getInputs().getTypes()) {
+    int at = isa<IndexType>(type) ? 0 : isa<RankedTensorType>(type) ? 2 : 1;
+    if (at < stage)
+      return emitOpError("takes sizes first, then scalars, then tensors");
+    stage = at;
+  }
+  return success();
+}
+
+static LogicalResult verify_dims(Operation *op, Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  llvm::StringSet<> seen;
+  for (Attribute item : list ? list.getValue() : ArrayRef<Attribute>()) {
+    auto dim = dyn_cast<DictionaryAttr>(item);
+    auto name = dim ? dim.getAs<StringAttr>("name") : StringAttr();
+    if (!name)
+      return op->emitError() << names::dims << " wants dictionaries with a name";
+    if (!seen.insert(name).second)
+      return op->emitError() << names::dims << " has \"" << name.getValue() << "\" twice";
+  }
+  if (!list || !isa<ModuleOp>(op))
+    return op->emitError() << names::dims << " is an array on a module";
+  return success();
+}
+
+static LogicalResult verify_schedule(Operation *op, Attribute value) {
+  auto rows = dyn_cast<ArrayAttr>(value);
+  if (!rows || rows.empty())
+    return op->emitError() << names::schedule << " wants at least one row";
+  for (auto [i, item] : llvm::enumerate(rows)) {
+    auto row = dyn_cast<DictionaryAttr>(item);
+    if (!row || !row.getAs<StringAttr>("variant"))
+      return op->emitError() << names::schedule << ": row " << i << " has no variant";
+    if (i + 1 == rows.size() && row.get("when"))
+      return op->emitError() << names::schedule << ": the last row must hold always";
+  }
+  return success();
+}
+
+LogicalResult HeddleDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == names::dims)
+    return verify_dims(op, attribute.getValue());
+  if (attribute.getName() == names::schedule)
+    return verify_schedule(op, attribute.getValue());
+  return success();
+}
+
+/// Number of sizes that `heddle.extents` of a function's arguments and results range over: the leading
+/// index arguments of a kernel, the dims of the module for an entry.
+static unsigned size_count(func::FuncOp function) {
+  if (function->hasAttr(names::entry))
+    return dim_names(function->getParentOfType<ModuleOp>()).size();
+  return llvm::count_if(function.getArgumentTypes(), [](Type type) { return isa<IndexType>(type); });
+}
+
+static LogicalResult verify_value(Operation *op, Type type, NamedAttribute attribute, const Twine &which) {
+  auto emit = [&] { return op->emitError() << which << ": "; };
+  if (attribute.getName() == names::extents) {
+    auto map = dyn_cast<AffineMapAttr>(attribute.getValue());
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!map || !tensor || !function)
+      return emit() << names::extents << " is an affine_map on a tensor of a function";
+    AffineMap extents = map.getValue();
+    if (int64_t(extents.getNumResults()) != tensor.getRank())
+      return emit() << names::extents << " has " << extents.getNumResults() << " results for " << tensor;
+    if (extents.getNumDims() != size_count(function) || extents.getNumSymbols())
+      return emit() << names::extents << " ranges over " << extents.getNumDims() << " sizes, the function has "
+                    << size_count(function);
+    for (auto [extent, expr] : llvm::zip_equal(tensor.getShape(), extents.getResults())) {
+      auto constant = dyn_cast<AffineConstantExpr>(expr);
+      if (!ShapedType::isDynamic(extent) && constant && constant.getValue() != extent)
+        return emit() << names::extents << " says " << constant.getValue() << " where " << tensor << " has " << extent;
+    }
+  }
+  if (attribute.getName() == names::layout) {
+    auto layout = dyn_cast<PanelsAttr>(attribute.getValue());
+    if (!layout)
+      return emit() << names::layout << " is a #heddle.panels";
+    return verify_layout(emit, type, layout);
+  }
+  return success();
+}
+
+LogicalResult HeddleDialect::verifyRegionArgAttribute(Operation *op, unsigned region, unsigned index,
+                                                      NamedAttribute attribute) {
+  return verify_value(op, op->getRegion(region).getArgument(index).getType(), attribute, "argument " + Twine(index));
+}
+
+LogicalResult HeddleDialect::verifyRegionResultAttribute(Operation *op, unsigned region, unsigned index,
+                                                         NamedAttribute attribute) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  return function ? verify_value(op, function.getResultTypes()[index], attribute, "result " + Twine(index)) : success();
+}
+
+} // namespace heddle::ir

@@ -1,0 +1,64 @@
+// What is known of the values between the kernels of an entry: which of them are the same bytes, and how
+// large they are, as formulas over index values of the entry. The memory plan and the host program read
+// entries through this file only. Relies on the form after outline_kernels (docs/ir.md, section 2).
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// The run-time sizes of a module, in the order in which a call passes them (`heddle.dims`).
+struct ModuleDim {
+  std::string name;
+  int64_t most = -1; // declared bound, or -1
+};
+std::vector<ModuleDim> module_dims(mlir::ModuleOp module);
+
+/// The functions that are entries, in the order of the model file.
+std::vector<mlir::func::FuncOp> entries(mlir::ModuleOp module);
+
+/// The value that owns the bytes of `tensor`: collapse_shape, expand_shape and cast only rename them.
+mlir::Value bytes_of(mlir::Value tensor);
+
+/// One extent, as a product. A factor is an affine expression of index values of the entry, or (`of_dims`)
+/// of the dims of the module.
+struct Extent {
+  struct Factor {
+    mlir::AffineMap map; // one result
+    llvm::SmallVector<mlir::Value> operands;
+    bool of_dims = false;
+  };
+  int64_t constant = 1;
+  llvm::SmallVector<Factor> factors;
+};
+
+/// The extents of a tensor of an entry: an argument, a kernel's result or a view of one. Emits an error at
+/// the value's place and returns failure where the form does not tell.
+mlir::FailureOr<llvm::SmallVector<Extent>> extents_of(mlir::Value tensor);
+
+/// Bytes of one element in memory; i1 takes a byte.
+int64_t element_bytes(mlir::Type element);
+
+/// Sizes for given values of the dims, by constant folding.
+class SizeEvaluator {
+public:
+  SizeEvaluator(mlir::ModuleOp module, std::vector<int64_t> dims)
+      : names_(module_dims(module)), dims_(std::move(dims)) {}
+
+  /// An index value of an entry.
+  int64_t index(mlir::Value value);
+  int64_t extent(const Extent &extent);
+  int64_t bytes(mlir::Value tensor);
+
+private:
+  std::vector<ModuleDim> names_;
+  std::vector<int64_t> dims_;
+  llvm::DenseMap<mlir::Value, int64_t> known_;
+};
+
+} // namespace heddle

@@ -1,0 +1,13 @@
+// The passes of the compiler, one function each; pipeline.cc lists them in order and says why each stands there.
+#pragma once
+
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace heddle::passes {
+
+/// Makes the passes and the pipelines known to heddle-opt.
+void register_passes();
+
+} // namespace heddle::passes

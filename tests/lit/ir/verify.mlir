@@ -1,0 +1,123 @@
+// Every condition of the dialect's verifiers, each with its message.
+// RUN: heddle-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @+1 {{heddle.dims has "B" twice}}
+module attributes {heddle.dims = [{name = "B"}, {name = "B"}]} {}
+
+// -----
+// expected-error @+1 {{heddle.dims wants dictionaries with a name}}
+module attributes {heddle.dims = ["B"]} {}
+
+// -----
+// expected-error @+1 {{has no name in the weights file}}
+heddle.weight @w : tensor<4xf32> names [] stored [4]
+
+// -----
+// expected-error @+1 {{has 4 elements, but 5 in the weights file}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [5]
+
+// -----
+// expected-error @+1 {{the layout's axis 2 is not one of 'tensor<4x3xf32>'}}
+heddle.weight @w : tensor<4x3xf32> names ["w"] stored [12] layout <axis = 2, width = 48>
+
+// -----
+// expected-error @+1 {{panels: width 0 is not positive}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [4] layout <axis = 0, width = 0>
+
+// -----
+// expected-error @+1 {{panels: axis -1 is negative}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [4] layout <axis = -1, width = 8>
+
+// -----
+func.func @f() -> tensor<4xf32> {
+  // expected-error @+1 {{@w is not a heddle.weight}}
+  %0 = heddle.get @w : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+heddle.weight @w : tensor<2x2xf32> names ["w"] stored [4]
+func.func @f() -> tensor<5xf32> {
+  // expected-error @+1 {{sees @w as 'tensor<5xf32>', which is no view of 'tensor<2x2xf32>'}}
+  %0 = heddle.get @w : tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
+
+// -----
+heddle.weight @w : tensor<2x2xf32> names ["w"] stored [4] layout <axis = 0, width = 8>
+func.func @f() -> tensor<4xf32> {
+  // expected-error @+1 {{sees @w as 'tensor<4xf32>', but its layout is that of 'tensor<2x2xf32>'}}
+  %0 = heddle.get @w : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+module attributes {heddle.dims = [{name = "B"}]} {
+  func.func @f() -> index {
+    // expected-error @+1 {{"S" is not one of the module's heddle.dims}}
+    %0 = heddle.dim "S"
+    return %0 : index
+  }
+}
+
+// -----
+func.func @f(%n: index, %x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{has operands of other types than its block's arguments}}
+  %0 = heddle.kernel(%n) : (index) -> tensor<4xf32> {
+  ^bb0(%y: tensor<4xf32>):
+    heddle.yield %y : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+func.func @f(%x: tensor<4xf32>) -> tensor<5xf32> {
+  // expected-error @+1 {{yields values of other types than its results}}
+  %0 = heddle.kernel(%x) : (tensor<4xf32>) -> tensor<5xf32> {
+  ^bb0(%y: tensor<4xf32>):
+    heddle.yield %y : tensor<4xf32>
+  }
+  return %0 : tensor<5xf32>
+}
+
+// -----
+func.func @f(%n: index, %x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{takes sizes first, then scalars, then tensors}}
+  %0 = heddle.kernel(%x, %n) : (tensor<4xf32>, index) -> tensor<4xf32> {
+  ^bb0(%y: tensor<4xf32>, %m: index):
+    heddle.yield %y : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+// expected-error @+1 {{argument 1: heddle.extents has 1 results for 'tensor<?x4xf32>'}}
+func.func private @k(%n: index, %x: tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0)>})
+
+// -----
+// expected-error @+1 {{argument 1: heddle.extents ranges over 2 sizes, the function has 1}}
+func.func private @k(%n: index, %x: tensor<?x4xf32> {heddle.extents = affine_map<(d0, d1) -> (d0, 4)>})
+
+// -----
+// expected-error @+1 {{argument 1: heddle.extents says 5 where 'tensor<?x4xf32>' has 4}}
+func.func private @k(%n: index, %x: tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 5)>})
+
+// -----
+// expected-error @+1 {{result 0: heddle.extents has 1 results for 'tensor<?x4xf32>'}}
+func.func private @k(%n: index) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0)>})
+
+// -----
+// expected-error @+1 {{argument 0: a layout needs a tensor of constant shape, not 'tensor<?xf32>'}}
+func.func private @k(%x: tensor<?xf32> {heddle.layout = #heddle.panels<axis = 0, width = 8>})
+
+// -----
+// expected-error @+1 {{heddle.schedule: row 0 has no variant}}
+func.func private @k() attributes {heddle.schedule = [{params = {}}]}
+
+// -----
+// expected-error @+1 {{heddle.schedule wants at least one row}}
+func.func private @k() attributes {heddle.schedule = []}
+
+// -----
+// expected-error @+1 {{heddle.schedule: the last row must hold always}}
+func.func private @k() attributes {heddle.schedule = [{variant = "rows", when = affine_set<(d0) : (d0 >= 0)>}]}
