@@ -39,7 +39,7 @@ struct Expr {
     boolean,    // `whole` 0 or 1
     index,      // value of index `position` of the stage: its space, then its over; i32
     loop_index, // value of the enclosing loop `position` (0 is the outermost); i32
-    size,       // value of `size`; i32
+    size,       // value of `extent`; i32
     read,       // element of `tensor` at `args` (one i32 expression per dimension)
     // arithmetic, operands of one type (integers: div is absent; floor_div and mod round down)
     add, sub, mul, div, floor_div, mod, power, negate, minimum, maximum, absolute,
@@ -56,7 +56,7 @@ struct Expr {
   int64_t whole = 0;
   int position = -1;
   const Tensor *tensor = nullptr;
-  Size size;
+  Size extent; // of op size
   /// read: proven within the tensor at every point of the stage. Otherwise only where the selects around
   /// it (or the stage's users) take it; an evaluation elsewhere must not fault and its value is not used.
   bool always_inside = true;
