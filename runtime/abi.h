@@ -61,7 +61,8 @@ typedef struct heddle_entry_desc {
   int32_t n_results;
   const heddle_value_desc *inputs;
   const heddle_value_desc *results;
-  // Extents of all inputs, then of all results, concatenated.
+  // Extents of all inputs, then of all results, concatenated; then the bounds of the inputs whose `below` is
+  // computed (dim == -2), in order.
   void (*extents)(const int64_t *dims, int64_t *out);
   // Bytes of arena that `run` needs for these dims; -1 where a tensor would exceed 2^31 - 1 elements.
   int64_t (*arena_bytes)(const int64_t *dims);
@@ -86,6 +87,12 @@ enum {
   HEDDLE_CPU_AVX512_BF16 = 1 << 3,
   HEDDLE_CPU_AMX = 1 << 4,         // TILE, BF16, INT8
 };
+
+// What generated code may call beside the halide_* hooks: the functions of heddle.h under their own names (compile
+// with HEDDLE_ONLY_TYPES to see the types alone). The typed function of an entry is one call of
+//   int32_t heddle_run_dense(session, entry, const int64_t *dims, const void *const *inputs, void *const *results)
+// with dims in the model's order, and the library exports `heddle_api_1`, which the linker must be told to keep
+// (--undefined=heddle_api_1): it pulls the rest of the runtime out of its archive.
 
 typedef struct heddle_model_desc {
   uint32_t abi_version;

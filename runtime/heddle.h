@@ -1,1 +1,483 @@
+// The C interface of every library that Heddle makes, and a loader for them. It is one header without a library of
+// its own: the runtime is inside each compiled model, reached through one table (`heddle_api_1`) that the functions
+// at the end of this file call. C11 or C++, Linux x86-64; link with -ldl where libc still asks for it.
+//
+//     heddle_model *model;
+//     heddle_session *session;
+//     if (heddle_open("out/bert", NULL, &model)) { puts(heddle_last_error()); return 1; }
+//     heddle_session_create(model, NULL, &session);
+//     int64_t ids_shape[] = {1, 7}, out_shape[] = {1, 7, 384};
+//     heddle_tensor ids = heddle_dense("input_ids", HEDDLE_I64, my_ids, 2, ids_shape);
+//     heddle_tensor out = heddle_dense("last_hidden_state", HEDDLE_F32, my_out, 3, out_shape);
+//     if (heddle_run(session, 0, &ids, 1, &out, 1)) puts(heddle_last_error());
+//
+// Rules that hold for every function:
+// - It returns a status. On anything but HEDDLE_OK nothing was changed except that results may be partly written,
+//   and heddle_last_error() of the same thread says in one sentence what was wrong and what to do. Nothing in a
+//   library aborts, exits or prints.
+// - Threads: a model is immutable and may be used by many threads. A session is one caller's: two calls on one
+//   session at the same time are refused with HEDDLE_BUSY. Many sessions of one model may run at once.
+// - Memory: tensors belong to the caller. A session keeps one arena and grows it only when a call needs more than
+//   any call before; a call no larger than an earlier one allocates nothing.
+// - Shapes and counts are in elements, strides and memory in bytes. Tensors hold at most 2^31 - 1 elements.
+// - An extent may be 0 (an empty batch): results without elements are left alone, the others are computed.
+// - Numerics: while an entry runs, denormal numbers are treated as zero and rounding is to nearest, on all threads;
+//   the caller's own floating-point mode is restored afterwards. Results have the same bits for any thread count.
+// - Names and texts that a function returns live as long as the model.
+#ifndef HEDDLE_H
+#define HEDDLE_H
+
+#include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEDDLE_API_VERSION 1
+#define HEDDLE_RANK 8 // highest rank of a tensor
+
+typedef enum heddle_status {
+  HEDDLE_OK = 0,
+  HEDDLE_INVALID_ARGUMENT = 1, // the call itself is wrong: a null pointer, a number out of bounds, an object in use
+  HEDDLE_NOT_FOUND = 2,        // no entry, input, result or file of that name
+  HEDDLE_BAD_TENSOR = 3,       // a tensor is missing, given twice, or has the wrong dtype, rank, shape or strides
+  HEDDLE_OUT_OF_RANGE = 4,     // an element or a dim is outside the range that the model declares
+  HEDDLE_OUT_OF_MEMORY = 5,    // the system, the memory limit or the 2^31 - 1 elements of a tensor do not allow it
+  HEDDLE_FILE_ERROR = 6,       // a file cannot be opened or read
+  HEDDLE_BAD_WEIGHTS = 7,      // the weights file is damaged, or belongs to another library
+  HEDDLE_UNSUPPORTED_CPU = 8,  // the library was compiled for features that this machine lacks
+  HEDDLE_UNSUPPORTED = 9,      // this version cannot do it
+  HEDDLE_KERNEL_FAILED = 10,   // a kernel reported an error: a fault in Heddle
+  HEDDLE_BUSY = 11,            // another thread is inside a call on this session
+  HEDDLE_BAD_LIBRARY = 12      // heddle_open: not a library made by Heddle, or of another interface version
+} heddle_status;
+
+typedef enum heddle_dtype {
+  HEDDLE_F32 = 0,
+  HEDDLE_BF16 = 1, // upper half of an f32
+  HEDDLE_F16 = 2,
+  HEDDLE_I8 = 3,
+  HEDDLE_I32 = 4,
+  HEDDLE_BOOL = 5, // one byte, 0 or 1
+  HEDDLE_I64 = 6,
+  HEDDLE_U8 = 7
+} heddle_dtype;
+
+typedef struct heddle_api heddle_api;
+typedef struct heddle_model heddle_model;     // weights and entries; shared
+typedef struct heddle_session heddle_session; // arena and state; one caller's
+
+// A tensor of the caller. Element [i0, i1, …] lies at data + i0 * strides[0] + i1 * strides[1] + … bytes; strides of
+// inputs may be zero or negative. Dense row-major tensors at 64-byte aligned addresses are used in place, all others
+// go through the arena. `data` may be NULL where an extent is 0.
+typedef struct heddle_tensor {
+  const char *name; // which input or result; NULL: the one at this place in the list
+  void *data;
+  int32_t dtype; // heddle_dtype
+  int32_t rank;
+  int64_t shape[HEDDLE_RANK];
+  int64_t strides[HEDDLE_RANK];
+} heddle_tensor;
+
+// Threads of the caller's instead of Heddle's pool. `run` calls task(data, i) for every i in 0 .. count - 1, in any
+// order, on any threads, and returns when all have returned; `concurrency` says how many of them may run at once
+// (asked once, when the session is created); `release` is called once when the session is freed, and may be NULL.
+typedef struct heddle_threads {
+  void *context;
+  int32_t (*concurrency)(void *context);
+  void (*run)(void *context, int32_t count, void (*task)(void *data, int32_t index), void *data);
+  void (*release)(void *context);
+} heddle_threads;
+
+// Options and infos begin with their own size, set by the caller: HEDDLE_INIT(heddle_session_options) makes one with
+// everything else 0. So a program and a library of different versions understand each other.
+#ifdef __cplusplus
+#define HEDDLE_INIT(type) (::heddle_init<type>())
+#else
+#define HEDDLE_INIT(type) ((type){.struct_size = sizeof(type)})
+#endif
+
+enum {
+  HEDDLE_COPY_WEIGHTS = 1 // read the weights into memory of this process instead of mapping the file
+};
+
+typedef struct heddle_model_options {
+  size_t struct_size;
+  const char *weights; // path of the weights file; heddle_open knows it already
+  uint32_t flags;      // HEDDLE_COPY_WEIGHTS, or 0
+  uint32_t reserved;
+} heddle_model_options;
+
+typedef struct heddle_session_options {
+  size_t struct_size;
+  int32_t threads; // at most so many run at once; 0: the cores that affinity and cgroup quota allow
+  int32_t reserved;
+  const heddle_threads *custom; // NULL: the pool that all Heddle libraries in the process share
+  int64_t memory_limit;         // bytes of arena; a call that needs more is refused. 0: no limit
+} heddle_session_options;
+
+typedef struct heddle_model_info {
+  size_t struct_size;
+  const char *name;
+  const char *target;   // what it was compiled for, such as x86-64-v4+vnni
+  const char *compiler; // version of Heddle that made it
+  uint64_t weights_bytes;
+  int32_t n_dims;
+  int32_t n_entries;
+  int32_t n_states;
+  int32_t reserved;
+} heddle_model_info;
+
+typedef struct heddle_dim_info {
+  size_t struct_size;
+  const char *name;
+  int64_t most; // largest allowed value; -1: no bound
+} heddle_dim_info;
+
+typedef struct heddle_entry_info {
+  size_t struct_size;
+  const char *name;
+  const char *doc; // the comment above it in the model file; may be empty
+  int32_t n_inputs;
+  int32_t n_results;
+} heddle_entry_info;
+
+enum {
+  HEDDLE_FIXED = -1,   // an extent that is always `value`
+  HEDDLE_COMPUTED = -2 // an extent computed from dims: ask heddle_result_shapes
+};
+
+typedef struct heddle_extent {
+  int32_t dim; // number of the dim, or HEDDLE_FIXED, or HEDDLE_COMPUTED
+  int32_t reserved;
+  int64_t value;
+} heddle_extent;
+
+typedef struct heddle_value_info {
+  size_t struct_size;
+  const char *name;
+  int32_t dtype;
+  int32_t rank;
+  heddle_extent extents[HEDDLE_RANK];
+  int32_t optional;  // inputs: may be left out, then every element is `initial`
+  int32_t has_below; // inputs: every element must be in 0 .. below - 1
+  heddle_extent below;
+  double initial;
+} heddle_value_info;
+
+typedef struct heddle_memory_info {
+  size_t struct_size;
+  int64_t arena_bytes;   // held by this session for values between kernels and for staged tensors
+  int64_t scratch_bytes; // held by this session for the insides of kernels, over all threads
+  int64_t allocations;   // how often this session has asked the system for memory
+} heddle_memory_info;
+
+// The one symbol a library exports beside <name>_*. Later versions only append to it.
+struct heddle_api {
+  uint32_t size;    // bytes of this table
+  uint32_t version; // HEDDLE_API_VERSION
+  const char *text; // version of the runtime, such as "0.1.0"
+
+  const char *(*last_error)(void);
+  heddle_status (*model_load)(const heddle_model_options *, heddle_model **);
+  heddle_status (*model_free)(heddle_model *);
+  heddle_status (*model_verify)(const heddle_model *);
+  heddle_status (*model_describe)(const heddle_model *, heddle_model_info *);
+  heddle_status (*dim_describe)(const heddle_model *, int32_t dim, heddle_dim_info *);
+  heddle_status (*entry_describe)(const heddle_model *, int32_t entry, heddle_entry_info *);
+  heddle_status (*input_describe)(const heddle_model *, int32_t entry, int32_t input, heddle_value_info *);
+  heddle_status (*result_describe)(const heddle_model *, int32_t entry, int32_t result, heddle_value_info *);
+  heddle_status (*entry_find)(const heddle_model *, const char *name, int32_t *entry);
+  heddle_status (*result_shapes)(const heddle_model *, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                                 heddle_tensor *results, int32_t n_results);
+  heddle_status (*memory_needed)(const heddle_model *, int32_t entry, const int64_t *dims, int64_t *bytes);
+
+  heddle_status (*session_create)(heddle_model *, const heddle_session_options *, heddle_session **);
+  heddle_status (*session_free)(heddle_session *);
+  heddle_status (*session_reset)(heddle_session *);
+  heddle_status (*session_clone)(heddle_session *, heddle_session **);
+  heddle_status (*session_save)(heddle_session *, void *buffer, size_t capacity, size_t *bytes);
+  heddle_status (*session_restore)(heddle_session *, const void *buffer, size_t bytes);
+  heddle_status (*session_memory)(const heddle_session *, heddle_memory_info *);
+  heddle_status (*session_threads)(const heddle_session *, int32_t *threads);
+  heddle_status (*run)(heddle_session *, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                       const heddle_tensor *results, int32_t n_results);
+  heddle_status (*run_dense)(heddle_session *, int32_t entry, const int64_t *dims, const void *const *inputs,
+                             void *const *results);
+
+  // Between the libraries of one process: the thread pool of this library, or NULL where it is of another version.
+  const void *(*pool)(uint32_t version);
+};
+
+// How every heddle_model and heddle_session begins; the rest of them is the library's own.
+typedef struct heddle_head {
+  const heddle_api *api;
+  void *library; // models opened by heddle_open: the dlopen handle
+} heddle_head;
+
+#ifdef __cplusplus
+} // extern "C"
+
+template <class T> inline T heddle_init() {
+  T value = T();
+  value.struct_size = sizeof(T);
+  return value;
+}
+#endif
+
+#if !defined(HEDDLE_ONLY_TYPES)
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- Errors ----
+
+// The loader's own message and a copy of the last one of any library, per thread and for the whole program.
+__attribute__((weak, visibility("hidden"))) __thread char heddle_error_text[1024];
+
+// What went wrong in this thread's last failed call, in one sentence; never NULL.
+static inline const char *heddle_last_error(void) { return heddle_error_text; }
+
+// The name of a status, such as "HEDDLE_OUT_OF_RANGE".
+static inline const char *heddle_status_name(heddle_status status) {
+  static const char *const names[] = {"HEDDLE_OK",          "HEDDLE_INVALID_ARGUMENT", "HEDDLE_NOT_FOUND",
+                                      "HEDDLE_BAD_TENSOR",  "HEDDLE_OUT_OF_RANGE",     "HEDDLE_OUT_OF_MEMORY",
+                                      "HEDDLE_FILE_ERROR",  "HEDDLE_BAD_WEIGHTS",      "HEDDLE_UNSUPPORTED_CPU",
+                                      "HEDDLE_UNSUPPORTED", "HEDDLE_KERNEL_FAILED",    "HEDDLE_BUSY",
+                                      "HEDDLE_BAD_LIBRARY"};
+  return (unsigned)status < sizeof names / sizeof *names ? names[status] : "unknown status";
+}
+
+static inline heddle_status heddle_pass_on(const heddle_api *api, heddle_status status) {
+  if (status != HEDDLE_OK)
+    snprintf(heddle_error_text, sizeof heddle_error_text, "%s", api->last_error());
+  return status;
+}
+
+static inline heddle_status heddle_fail(heddle_status status, const char *what, const char *path, const char *why) {
+  snprintf(heddle_error_text, sizeof heddle_error_text, what, path, why);
+  return status;
+}
+
+// Calls a function of the table that `object` (a model or a session, not NULL) belongs to.
+#define HEDDLE_CALL(object, function, ...)                                                                             \
+  (!(object) ? heddle_fail(HEDDLE_INVALID_ARGUMENT, "%s: the model or session is NULL%s", "heddle_" #function, "")     \
+             : heddle_pass_on(((const heddle_head *)(object))->api,                                                    \
+                              ((const heddle_head *)(object))->api->function(__VA_ARGS__)))
+
+// ---- Models ----
+
+// Loads the library at `path`, which is an artifact folder that `heddle compile` wrote, or a lib<name>.so in one.
+// The weights file is <name>.weights beside it unless `options` names another. *model is set on success only.
+// HEDDLE_FILE_ERROR, HEDDLE_BAD_LIBRARY, and what heddle_model_load returns.
+static inline heddle_status heddle_open(const char *path, const heddle_model_options *options, heddle_model **model) {
+  if (!path || !model)
+    return heddle_fail(HEDDLE_INVALID_ARGUMENT, "heddle_open: %s is NULL%s", path ? "model" : "path", "");
+  char library[4096], weights[4096];
+  size_t length = strlen(path);
+  if (length + 300 > sizeof library)
+    return heddle_fail(HEDDLE_FILE_ERROR, "%.200s…: the path is too long%s", path, "");
+  memcpy(library, path, length + 1);
+  DIR *folder = opendir(path);
+  if (folder) { // the one lib<name>.so in it
+    int found = 0;
+    for (struct dirent *file; (file = readdir(folder));) {
+      size_t n = strlen(file->d_name);
+      if (n > 6 && !strncmp(file->d_name, "lib", 3) && !strcmp(file->d_name + n - 3, ".so")) {
+        snprintf(library, sizeof library, "%s/%s", path, file->d_name);
+        found++;
+      }
+    }
+    closedir(folder);
+    if (found != 1)
+      return heddle_fail(HEDDLE_FILE_ERROR, "%s: %s", path,
+                         found ? "holds several lib*.so; name the one to open"
+                               : "holds no lib*.so; give a folder that `heddle compile` wrote");
+  }
+  // dlopen searches the system's folders where a name has no slash; ours is a file.
+  if (!strchr(library, '/')) {
+    memmove(library + 2, library, strlen(library) + 1);
+    memcpy(library, "./", 2);
+  }
+  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *why = dlerror();
+    return heddle_fail(HEDDLE_FILE_ERROR, "%s: cannot be loaded: %s", library, why ? why : "unknown reason");
+  }
+  const heddle_api *api = (const heddle_api *)dlsym(handle, "heddle_api_1");
+  if (!api || api->version != HEDDLE_API_VERSION || api->size < sizeof(heddle_api)) {
+    dlclose(handle);
+    return heddle_fail(HEDDLE_BAD_LIBRARY, "%s: %s", library,
+                       api ? "made by an incompatible version of Heddle; compile the model again"
+                           : "is not a library made by Heddle");
+  }
+  heddle_model_options all;
+  memset(&all, 0, sizeof all);
+  if (options)
+    memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+  all.struct_size = sizeof all;
+  if (!all.weights) { // lib<name>.so -> <name>.weights
+    const char *name = strrchr(library, '/') + 1;
+    const char *stem = strncmp(name, "lib", 3) ? name : name + 3;
+    const char *end = strrchr(stem, '.');
+    int stem_length = (int)(end ? end - stem : (ptrdiff_t)strlen(stem));
+    snprintf(weights, sizeof weights, "%.*s%.*s.weights", (int)(name - library), library, stem_length, stem);
+    all.weights = weights;
+  }
+  heddle_status status = heddle_pass_on(api, api->model_load(&all, model));
+  if (status != HEDDLE_OK)
+    dlclose(handle);
+  else
+    ((heddle_head *)*model)->library = handle;
+  return status;
+}
+
+// Frees a model and unloads its library. Its sessions must be freed first (HEDDLE_INVALID_ARGUMENT otherwise).
+// NULL is allowed.
+static inline heddle_status heddle_close(heddle_model *model) {
+  if (!model)
+    return HEDDLE_OK;
+  const heddle_api *api = ((heddle_head *)model)->api;
+  void *library = ((heddle_head *)model)->library;
+  heddle_status status = heddle_pass_on(api, api->model_free(model));
+  if (status == HEDDLE_OK && library)
+    dlclose(library);
+  return status;
+}
+
+// Reads all weights and compares them with the file's checksum: HEDDLE_BAD_WEIGHTS where they differ. Loading checks
+// the header and the size only.
+static inline heddle_status heddle_model_verify(const heddle_model *model) {
+  return HEDDLE_CALL(model, model_verify, model);
+}
+
+// ---- What a model offers. Numbers count from 0; infos are filled up to their struct_size. ----
+
+static inline heddle_status heddle_model_describe(const heddle_model *model, heddle_model_info *info) {
+  return HEDDLE_CALL(model, model_describe, model, info);
+}
+static inline heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle_dim_info *info) {
+  return HEDDLE_CALL(model, dim_describe, model, dim, info);
+}
+static inline heddle_status heddle_entry_describe(const heddle_model *model, int32_t entry, heddle_entry_info *info) {
+  return HEDDLE_CALL(model, entry_describe, model, entry, info);
+}
+static inline heddle_status heddle_input_describe(const heddle_model *model, int32_t entry, int32_t input,
+                                                  heddle_value_info *info) {
+  return HEDDLE_CALL(model, input_describe, model, entry, input, info);
+}
+static inline heddle_status heddle_result_describe(const heddle_model *model, int32_t entry, int32_t result,
+                                                   heddle_value_info *info) {
+  return HEDDLE_CALL(model, result_describe, model, entry, result, info);
+}
+
+// The number of the entry called `name`; NULL: of the only entry. HEDDLE_NOT_FOUND lists those there are.
+static inline heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {
+  return HEDDLE_CALL(model, entry_find, model, name, entry);
+}
+
+// Shapes of the results for inputs of these shapes, whose data is not looked at. results[i] becomes result i of the
+// entry, dense, without data; n_results may be less than the entry has.
+static inline heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
+                                                 int32_t n_inputs, heddle_tensor *results, int32_t n_results) {
+  return HEDDLE_CALL(model, result_shapes, model, entry, inputs, n_inputs, results, n_results);
+}
+
+// Bytes of arena that a call takes whose tensors are all given, dense and aligned; dims as in heddle_run_dense.
+// Tensors that must be staged come on top with their own size.
+static inline heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims,
+                                                 int64_t *bytes) {
+  return HEDDLE_CALL(model, memory_needed, model, entry, dims, bytes);
+}
+
+// ---- Sessions ----
+
+// A session allocates its bookkeeping here and its arena at the first run. `options` may be NULL.
+static inline heddle_status heddle_session_create(heddle_model *model, const heddle_session_options *options,
+                                                  heddle_session **session) {
+  return HEDDLE_CALL(model, session_create, model, options, session);
+}
+
+// NULL is allowed.
+static inline heddle_status heddle_session_free(heddle_session *session) {
+  if (!session)
+    return HEDDLE_OK;
+  const heddle_api *api = ((heddle_head *)session)->api;
+  return heddle_pass_on(api, api->session_free(session));
+}
+
+// Puts the session's state (memories, caches) back to its beginning; the arena stays.
+static inline heddle_status heddle_session_reset(heddle_session *session) {
+  return HEDDLE_CALL(session, session_reset, session);
+}
+
+// A second session with the same options and the same state. Custom threads cannot be cloned (HEDDLE_UNSUPPORTED):
+// `release` would be called twice.
+static inline heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
+  return HEDDLE_CALL(session, session_clone, session, copy);
+}
+
+// Writes the state into buffer and its size to *bytes; with buffer == NULL only tells the size. The saved state fits
+// sessions of the same library only: heddle_session_restore refuses any other.
+static inline heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes) {
+  return HEDDLE_CALL(session, session_save, session, buffer, capacity, bytes);
+}
+static inline heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes) {
+  return HEDDLE_CALL(session, session_restore, session, buffer, bytes);
+}
+
+static inline heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info) {
+  return HEDDLE_CALL(session, session_memory, session, info);
+}
+
+// How many threads, the caller's included, a run uses at most.
+static inline heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads) {
+  return HEDDLE_CALL(session, session_threads, session, threads);
+}
+
+// ---- Running ----
+
+// Runs an entry. Inputs and results are found by name, or by place where the name is NULL; dims follow from the
+// shapes of the inputs. Optional inputs may be left out (their `initial` is used), and so may results.
+// Integer and bool inputs may be given as I8, I32, I64, U8 or BOOL: every value must fit the model's own type.
+// Floating-point dtypes must match, and so must those of results.
+static inline heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs,
+                                       int32_t n_inputs, const heddle_tensor *results, int32_t n_results) {
+  return HEDDLE_CALL(session, run, session, entry, inputs, n_inputs, results, n_results);
+}
+
+// The same where all tensors are dense and of the model's own dtypes: dims[i] is dim i of the model (those that the
+// entry does not use are ignored), inputs[i] and results[i] are the data of input and result i; NULL: left out.
+static inline heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims,
+                                             const void *const *inputs, void *const *results) {
+  return HEDDLE_CALL(session, run_dense, session, entry, dims, inputs, results);
+}
+
+// Bytes of one element; 0 for a number that is no dtype.
+static inline int64_t heddle_dtype_bytes(int32_t dtype) {
+  static const unsigned char bytes[] = {4, 2, 2, 1, 4, 1, 8, 1};
+  return (uint32_t)dtype < sizeof bytes ? bytes[dtype] : 0;
+}
+
+// A dense row-major tensor. A rank above HEDDLE_RANK is kept, and refused by the call that gets it.
+static inline heddle_tensor heddle_dense(const char *name, heddle_dtype dtype, void *data, int32_t rank,
+                                         const int64_t *shape) {
+  heddle_tensor tensor;
+  memset(&tensor, 0, sizeof tensor);
+  tensor.name = name;
+  tensor.data = data;
+  tensor.dtype = dtype;
+  tensor.rank = rank;
+  int64_t stride = heddle_dtype_bytes(dtype);
+  for (int32_t i = rank < HEDDLE_RANK ? rank - 1 : HEDDLE_RANK - 1; i >= 0; i--) {
+    tensor.shape[i] = shape[i];
+    tensor.strides[i] = stride;
+    stride = (int64_t)((uint64_t)stride * (uint64_t)shape[i]); // no overflow trap: the call checks sizes
+  }
+  return tensor;
+}
+
+#endif // HEDDLE_ONLY_TYPES
+#endif // HEDDLE_H
