@@ -1,0 +1,36 @@
+// One row of a kernel's schedule → one object file. The kernel's kind and the row come from its attributes
+// `heddle.kernel` and `heddle.schedule` (docs/ir.md section 2); the function made has the form of section 3.
+// May be called from several threads at once, for different functions or for the same one.
+#pragma once
+
+#include "compiler/targets/target.h"
+#include "dsl/errors/result.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+
+namespace heddle {
+
+enum class KernelForm { object, statement, llvm, assembly };
+
+struct EmitOptions {
+  KernelForm form = KernelForm::object; // the others are text, for people
+  bool with_asserts = false;            // check every promise about buffers at run time (tests)
+};
+
+struct KernelObject {
+  std::string symbol;       // of the function
+  std::string bytes;        // the object file, or the text asked for
+  double lower_seconds = 0; // from linalg to the scheduled pipeline
+  double compile_seconds = 0;
+};
+
+/// Row `schedule_row` of the kernel's schedule as an object file that defines kernel_symbol(kernel, schedule_row).
+Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
+                                 const EmitOptions &options = {});
+
+/// `<kernel>_<row>`.
+std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row);
+
+} // namespace heddle

@@ -1,0 +1,94 @@
+// A kernel as a Halide pipeline without a schedule: every linalg op a Func, every argument an ImageParam or Param.
+// Nothing here knows what a softmax is. Schedules (compiler/kernels) work on the LoweredKernel this makes.
+#pragma once
+
+#include "dsl/errors/result.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+#include <Halide.h>
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// What the scalar body of an op makes it, which is all that schedules distinguish.
+enum class StageRole {
+  pointwise,   // no reduction loop
+  reduction,   // a reduction of one operand's values, or of anything that is not a product
+  contraction, // a sum of products of two tensors
+};
+StageRole role_of(mlir::linalg::LinalgOp op);
+
+/// One loop of a linalg op.
+struct Loop {
+  bool reduction = false;
+  Halide::Var var;     // of a parallel loop
+  Halide::RVar rvar;   // of a reduction loop
+  Halide::Expr extent; // a constant or a formula over the run-time sizes
+  int64_t size = -1;   // the extent where it is constant, else -1
+};
+
+/// A linalg op. A reduction's Func has its initial value as pure definition and one update; the reduction loops, the
+/// last one innermost, are the RVars of the update. Func arguments are the result's axes, innermost first.
+struct Stage {
+  mlir::linalg::LinalgOp op;
+  StageRole role = StageRole::pointwise;
+  Halide::Func func;
+  std::vector<Loop> loops;       // in the op's order: outermost first
+  std::vector<Halide::Var> axes; // of the result, outermost first
+
+  bool has_update() const { return role != StageRole::pointwise; }
+};
+
+/// One axis of an output.
+struct Axis {
+  Halide::Var var;
+  Halide::Expr extent;
+  int64_t size = -1;
+};
+
+/// A result of the kernel: always a pure Func that no stage reads and that only copies `source`, which may
+/// therefore be inlined into it or computed within its loops. Its bounds and strides are set.
+struct Output {
+  Halide::Func func;
+  std::vector<Axis> axes; // outermost first
+  mlir::Value source;     // the value returned
+};
+
+/// An argument that is a tensor. Stages read it through the logical indices; with panels its own dims are
+/// (element of the panel, other axes innermost first, panel).
+struct Input {
+  mlir::Value value;
+  Halide::ImageParam param;
+  int panel_axis = -1; // of the logical tensor; -1: row-major
+  int panel_width = 0;
+};
+
+/// Stages and inputs stay where they are, so pointers to them may be kept.
+struct LoweredKernel {
+  mlir::func::FuncOp function;
+  std::deque<Stage> stages; // in program order
+  std::deque<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Halide::Argument> arguments; // all but the outputs, in the order of the function
+
+  /// The stage or input behind a value of the function; null where it is something else.
+  Stage *stage_of(mlir::Value value);
+  Input *input_of(mlir::Value value);
+};
+
+struct LowerOptions {
+  /// Loops of an op whose reads of tensors stop at the last index: such a stage may be computed past its extent
+  /// (whole tiles), and what it computes there is unspecified. By default there are none.
+  std::function<bool(mlir::linalg::LinalgOp op, unsigned loop)> clamped;
+};
+
+/// Makes the pipeline of a kernel in the form of docs/ir.md section 2. Named linalg ops need not be generalised.
+Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options = {});
+
+} // namespace heddle

@@ -1,0 +1,93 @@
+// The table of kinds, and the schedule of a kernel as the attribute `heddle.schedule`, so that what was chosen can
+// be read, edited and round-tripped as text. Relies on nothing but the kinds' own answers.
+#include "compiler/kernels/kinds.h"
+
+#include "compiler/ir/dialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+
+#include <cassert>
+
+namespace heddle {
+
+#define HEDDLE_KIND(name) extern const KernelKind name##_kind;
+#include "compiler/kernels/kinds.def"
+#undef HEDDLE_KIND
+
+static const KernelKind *const table[] = {
+#define HEDDLE_KIND(name) &name##_kind,
+#include "compiler/kernels/kinds.def"
+#undef HEDDLE_KIND
+};
+
+std::span<const KernelKind *const> kinds() { return table; }
+
+const KernelKind &kind_of(mlir::func::FuncOp kernel) {
+  for (const KernelKind *kind : table)
+    if (kind->matches(kernel))
+      return *kind;
+  return *table[std::size(table) - 1];
+}
+
+const KernelKind *find_kind(std::string_view name) {
+  for (const KernelKind *kind : table)
+    if (kind->name == name)
+      return kind;
+  return nullptr;
+}
+
+mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const ScheduleRow> rows) {
+  mlir::Builder builder(context);
+  llvm::SmallVector<mlir::Attribute> list;
+  for (const ScheduleRow &row : rows) {
+    llvm::SmallVector<mlir::NamedAttribute> params;
+    for (const auto &[name, value] : row.params)
+      params.push_back(builder.getNamedAttr(name, builder.getI64IntegerAttr(value)));
+    llvm::SmallVector<mlir::NamedAttribute> fields = {
+        builder.getNamedAttr("variant", builder.getStringAttr(row.variant)),
+        builder.getNamedAttr("params", builder.getDictionaryAttr(params))};
+    if (row.when)
+      fields.push_back(builder.getNamedAttr("when", mlir::IntegerSetAttr::get(*row.when)));
+    list.push_back(builder.getDictionaryAttr(fields));
+  }
+  return builder.getArrayAttr(list);
+}
+
+Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
+  auto list = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule);
+  auto wrong = [&](const std::string &what) { return Error{"kernel @" + kernel.getName().str() + ": " + what}; };
+  if (!list || list.empty())
+    return wrong("`heddle.schedule` has no rows");
+  std::vector<ScheduleRow> rows;
+  for (mlir::Attribute entry : list) {
+    auto fields = llvm::dyn_cast<mlir::DictionaryAttr>(entry);
+    auto variant = fields ? fields.getAs<mlir::StringAttr>("variant") : nullptr;
+    if (!variant)
+      return wrong("a row of `heddle.schedule` names no variant");
+    ScheduleRow row;
+    row.variant = variant.str();
+    if (auto params = fields.getAs<mlir::DictionaryAttr>("params"))
+      for (mlir::NamedAttribute param : params) {
+        auto value = llvm::dyn_cast<mlir::IntegerAttr>(param.getValue());
+        if (!value)
+          return wrong("the parameter `" + param.getName().str() + "` of `heddle.schedule` is not an integer");
+        row.params[param.getName().str()] = value.getInt();
+      }
+    if (auto when = fields.getAs<mlir::IntegerSetAttr>("when"))
+      row.when = when.getValue();
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void assign_schedule(mlir::func::FuncOp kernel, const Target &target) {
+  const KernelKind &kind = kind_of(kernel);
+  std::vector<ScheduleRow> rows = kind.choose(kernel, target);
+  assert(!rows.empty() && !rows.back().when && "a kind must have an answer for every size");
+  mlir::Builder builder(kernel.getContext());
+  kernel->setAttr(ir::names::kernel, builder.getStringAttr(kind.name));
+  kernel->setAttr(ir::names::schedule, schedule_attribute(kernel.getContext(), rows));
+}
+
+} // namespace heddle
