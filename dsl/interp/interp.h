@@ -26,7 +26,8 @@ public:
   ~Interpreter();
 
   /// One call of an entry. Inputs by name; an optional input may be absent. States persist between calls.
-  /// Checks what the compiled library checks (dtype class, rank, extents against dims and bounds, index range, require).
+  /// Checks what the compiled library checks (dtype class, rank, extents against dims and bounds, index range,
+  /// require).
   Result<std::map<std::string, Array>> run(const std::string &entry, const std::map<std::string, Array> &inputs);
   void reset();
   /// Every tensor of the last call, by its name in the program (for `heddle compare`); optional memory cost.
