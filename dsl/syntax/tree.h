@@ -33,9 +33,23 @@ struct Place {
 };
 
 enum class Operator {
-  add, sub, mul, div, floor_div, mod, power,      // + - * / // % **
-  less, less_equal, greater, greater_equal, equal, not_equal,
-  logical_and, logical_or, logical_not, negate,
+  add,
+  sub,
+  mul,
+  div,
+  floor_div,
+  mod,
+  power, // + - * / // % **
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  not_equal,
+  logical_and,
+  logical_or,
+  logical_not,
+  negate,
 };
 
 struct Expr {
@@ -52,8 +66,8 @@ struct Expr {
     call,      // callee(args...)
     access,    // callee[places | outside]
     field,     // callee.text
-    cast,      // text(args[0]) with text one of the scalar types; index(N) has args {N, value}? see Type
-    reduce,    // text[places where outside](args[0])
+    cast,      // text(args[0]) with text one of the scalar types; index(N)(value) has args {value, N}
+    reduce,    // text[places where outside](args[0]); a place is a pack or a range, `expr` null without `in`
   } kind;
   Span span;
   std::string text;
@@ -62,8 +76,12 @@ struct Expr {
   ExprPtr callee;
   std::vector<ExprPtr> args;
   std::vector<Place> places;
-  ExprPtr outside; // access: the value after `|`; reduce: the condition after `where`
+  ExprPtr outside;        // access: the value after `|`; reduce: the condition after `where`
+  bool in_parens = false; // the author put it in parentheses, which `span` includes
+  int height = 1; // of this tree; the parser keeps it at most `max_height`, so that recursion over a tree is safe
 };
+
+inline constexpr int max_height = 1000;
 
 struct Type {
   std::string scalar; // real f32 bf16 f16 i8 i32 bool index
@@ -94,10 +112,11 @@ struct Stmt {
   Span span;
   std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names
   std::vector<Target> targets; // assign; update has exactly one
-  std::vector<ExprPtr> exprs;  // let, assign, update: the right side; loop: the extent; when, require: the condition; give: the values
-  Block body;                  // loop, when
-  Block otherwise;             // when
-  std::string message;         // require … else "message"
+  std::vector<ExprPtr>
+      exprs;  // let, assign, update: the right side; loop: the extent; when, require: the condition; give: the values
+  Block body; // loop, when
+  Block otherwise;     // when
+  std::string message; // require … else "message"
 };
 
 struct Function {
@@ -144,10 +163,10 @@ struct Member {
   Name module;           // sub … = Module(args)
   std::vector<ExprPtr> args;
 
-  ExprPtr expr;              // let: the value; state: the initial value or null; condition: the condition
-  std::vector<Name> names;   // let a, b = …
-  std::unique_ptr<Function> function;
-  std::unique_ptr<Entry> entry;
+  ExprPtr expr;            // let: the value; state: the initial value or null; condition: the condition
+  std::vector<Name> names; // let a, b = …
+  std::unique_ptr<Function> fn;
+  std::unique_ptr<Entry> entry_point;
   std::vector<Member> members;   // condition: then
   std::vector<Member> otherwise; // condition: else
 };
@@ -168,12 +187,12 @@ struct Declaration {
   std::vector<Setting> settings; // config
   std::vector<Bound> bounds;     // dim
   ExprPtr expr;                  // let
-  std::unique_ptr<Function> function;
-  std::unique_ptr<Module> module;
+  std::unique_ptr<Function> fn;
+  std::unique_ptr<Module> module_body;
 };
 
 struct Comment {
-  Span span; // from `#` to the end of the line, without it
+  Span span;  // from `#` to the end of the line, without it
   bool alone; // nothing but blanks before it on its line
 };
 

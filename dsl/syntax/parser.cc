@@ -1,0 +1,257 @@
+// The parser's tokens, its messages and its recovery. Recovery uses the layout that authors keep although the
+// grammar does not ask for it: the next statement begins a line, no further right than the one that slipped.
+#include "dsl/syntax/parser.h"
+
+#include "dsl/syntax/grammar.h"
+
+#include <algorithm>
+
+namespace heddle::syntax {
+
+namespace {
+constexpr int max_depth = 200; // of nested rules; a level takes about 4 KB of stack
+
+bool one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+} // namespace
+
+File parse(const Sources &sources, int source, Diagnostics &diagnostics) {
+  return Parser(sources, source, diagnostics).file();
+}
+
+Parser::Parser(const Sources &sources, int source, Diagnostics &diagnostics)
+    : sources_(sources), source_(source), diagnostics_(diagnostics), tokens_(lex(sources, source, diagnostics)) {}
+
+// --- tokens
+
+bool Parser::at(std::string_view text) const {
+  const Token &token = current();
+  return token.text == text && (token.kind == Token::keyword || token.kind == Token::symbol);
+}
+
+bool Parser::next_is(std::string_view text) const {
+  return next().text == text && (next().kind == Token::keyword || next().kind == Token::symbol);
+}
+
+bool Parser::eat(std::string_view text) {
+  if (!at(text))
+    return false;
+  advance();
+  return true;
+}
+
+bool Parser::need(std::string_view text) {
+  if (eat(text))
+    return true;
+  expected("`" + std::string(text) + "`");
+  return false;
+}
+
+bool Parser::close(std::string_view text, const Token &opener) {
+  if (eat(text))
+    return true;
+  slip(Code::E005, gap(), {std::string(text), found(), std::string(opener.text), std::to_string(line(opener))});
+  return false;
+}
+
+void Parser::close_brace(const Token &opener) {
+  if (slipped_ || eat("}") || lost_)
+    return;
+  lost_ = true;
+  close("}", opener);
+  slipped_ = false;
+}
+
+const Token &Parser::advance() {
+  const Token &token = current();
+  if (!slipped_ && at_ + 1 < tokens_.list.size())
+    ++at_;
+  return token;
+}
+
+int Parser::column(const Token &token) const { return sources_.position(source_, token.span.begin).column; }
+int Parser::line(const Token &token) const { return sources_.position(source_, token.span.begin).line; }
+
+int Parser::line_column(const Token &token) const {
+  size_t at = &token - tokens_.list.data();
+  while (at > 0 && !tokens_.list[at].first)
+    --at;
+  return column(tokens_.list[at]);
+}
+
+// --- messages
+
+std::string Parser::found() const {
+  const Token &token = current();
+  std::string what = token.kind == Token::end      ? "the end of the file"
+                     : token.kind == Token::string ? "a string"
+                                                   : "`" + std::string(token.text) + "`";
+  if (token.first && token.kind != Token::end && at_ > 0)
+    what += " on line " + std::to_string(line(token));
+  return what;
+}
+
+Span Parser::gap() const {
+  const Token &token = current();
+  if (at_ > 0 && (token.first || token.kind == Token::end))
+    return {source_, previous().span.end, previous().span.end};
+  return token.span;
+}
+
+void Parser::slip(Code code, Span span, std::vector<std::string> args, std::string label) {
+  if (slipped_)
+    return;
+  bool told = current().kind == Token::slip || previous().kind == Token::slip;
+  slipped_ = true;
+  if (!told)
+    diagnostics_.report(code, span, std::move(args)).label = std::move(label);
+}
+
+bool Parser::deeper(Span span) {
+  if (depth_ < max_depth)
+    return true;
+  slip(Code::E015, span, {});
+  return false;
+}
+
+// --- recovery
+
+bool Parser::starts(Level level, size_t token) const {
+  const Token &t = tokens_.list[token];
+  if (level == Level::declaration)
+    return one_of(t.text, {"use", "config", "dim", "let", "fn", "module", "model"});
+  if (level == Level::member)
+    return one_of(t.text, {"param", "sub", "let", "fn", "state", "entry", "if"});
+  if (t.kind == Token::name && token + 1 < tokens_.list.size())
+    return one_of(tokens_.list[token + 1].text, {"=", "[", "<-", ","});
+  return one_of(t.text, {"let", "for", "if", "require", "return"});
+}
+
+void Parser::recover(Level level, size_t first) {
+  slipped_ = false;
+  if (at_ == first)
+    advance();
+  int limit = line_column(tokens_.list[first]);
+  for (int braces = 0; !at_end(); advance()) {
+    const Token &token = current();
+    if (token.kind == Token::symbol && token.text == "{") {
+      ++braces;
+    } else if (token.kind == Token::symbol && token.text == "}") {
+      if (braces == 0 && level != Level::declaration)
+        return;
+      braces = std::max(0, braces - 1);
+    } else if (token.first && token.kind != Token::string) {
+      if (braces == 0 && column(token) <= limit && starts(level, at_))
+        return;
+      if (token.kind == Token::keyword && one_of(token.text, {"use", "config", "dim", "module", "model"}))
+        return;
+      if (level == Level::statement && token.kind == Token::keyword &&
+          one_of(token.text, {"param", "sub", "fn", "state", "entry"}))
+        return;
+    }
+  }
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string_view> &words) {
+  std::string best;
+  size_t best_distance = word.size() <= 3 ? 2 : 3; // exclusive
+  for (std::string_view candidate : words) {
+    std::vector<size_t> row(candidate.size() + 1);
+    for (size_t j = 0; j < row.size(); ++j)
+      row[j] = j;
+    for (size_t i = 1; i <= word.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= candidate.size(); ++j) {
+        size_t changed = diagonal + (word[i - 1] != candidate[j - 1]);
+        diagonal = row[j];
+        row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+/// The token begins nothing that may stand here: says what might be meant.
+void Parser::misplaced(Level level) {
+  static const std::vector<std::string_view> begin[] = {
+      {"use", "config", "dim", "let", "fn", "module", "model"},
+      {"param", "sub", "let", "fn", "state", "entry", "if"},
+      {"let", "for", "if", "require", "return"},
+  };
+  struct Foreign {
+    std::string_view word, ours;
+  };
+  static constexpr Foreign foreign[] = {
+      {"def", "fn"},         {"func", "fn"},        {"function", "fn"},     {"fun", "fn"},        {"var", "let"},
+      {"const", "let"},      {"val", "let"},        {"auto", "let"},        {"struct", "module"}, {"class", "module"},
+      {"layer", "module"},   {"block", "module"},   {"import", "use"},      {"include", "use"},   {"from", "use"},
+      {"while", "for"},      {"loop", "for"},       {"foreach", "for"},     {"elif", "else if"},  {"elsif", "else if"},
+      {"elseif", "else if"}, {"weight", "param"},   {"parameter", "param"}, {"submodule", "sub"}, {"buffer", "state"},
+      {"network", "model"},  {"assert", "require"}, {"check", "require"},
+  };
+  static constexpr const char *whats[] = {"a declaration", "a member", "a statement"};
+  const Token &token = current();
+  const std::vector<std::string_view> &words = begin[static_cast<int>(level)];
+
+  std::string all;
+  for (std::string_view word : words)
+    all += (all.empty() ? "`" : word == words.back() ? " or `" : ", `") + std::string(word) + "`";
+  if (level == Level::statement)
+    all = "a name or " + all;
+  std::string help = std::string(whats[static_cast<int>(level)]) + " begins with " + all;
+
+  bool structural = token.kind == Token::keyword || token.text == "}" || starts(Level::statement, at_);
+  if (token.kind == Token::name) {
+    std::string meant = nearest(token.text, words);
+    for (Foreign f : foreign)
+      if (f.word == token.text)
+        meant = f.ours;
+    if (!meant.empty()) {
+      help = "did you mean `" + meant + "`?";
+      structural = false;
+    }
+  }
+  if (token.text == "}")
+    help = "there is no `{` that it closes";
+  else if (token.text == "//")
+    help = "`//` divides; a comment begins with `#`";
+  else if (token.text == ")" || token.text == "]")
+    help = "there is no `" + std::string(token.text == ")" ? "(" : "[") + "` that it closes";
+  else if (token.text == "=")
+    help = "to compare, write `==`";
+  else if (token.text == "else")
+    help = "`else` follows the `}` of an `if`, or the value after `then`";
+  else if (level == Level::statement && token.kind == Token::string)
+    help = "the message of a `require` follows `else`";
+  if (structural && lost_) {
+    slipped_ = true;
+    return;
+  }
+  lost_ |= structural;
+  std::string where = found();
+  slip(Code::E006, token.kind == Token::end ? gap() : token.span, {whats[static_cast<int>(level)], where, help});
+}
+
+// --- file = { use | config | dim | let | fn | module | model }
+File Parser::file() {
+  File out;
+  out.source = source_;
+  while (!at_end()) {
+    size_t first = at_;
+    Declaration d = declaration();
+    if (slipped_)
+      recover(Level::declaration, first);
+    else
+      out.declarations.push_back(std::move(d));
+  }
+  out.comments = std::move(tokens_.comments);
+  return out;
+}
+
+} // namespace heddle::syntax

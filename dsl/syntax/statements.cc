@@ -1,0 +1,253 @@
+// Statements: the rules of the grammar from `block` down to `place`.
+#include "dsl/syntax/grammar.h"
+
+namespace heddle::syntax {
+
+// block = "{" { stmt } "}"
+Block Parser::block() {
+  Block out;
+  Depth depth(*this);
+  const Token &opener = current();
+  if (!deeper(opener.span) || (!eat("{") && !need("{")))
+    return out;
+  while (!at_end() && !at("}")) {
+    size_t first = at_;
+    if (current().kind == Token::keyword && !starts(Level::statement, at_) &&
+        (starts(Level::declaration, at_) || starts(Level::member, at_))) {
+      if (column(current()) <= line_column(opener))
+        break;
+      slip(Code::E016, current().span,
+           {"`" + std::string(current().text) + "` does not stand inside a body", "move it out of the braces"});
+      recover(Level::statement, first);
+      continue;
+    }
+    Stmt s = stmt();
+    if (slipped_)
+      recover(Level::statement, first);
+    else
+      out.push_back(std::move(s));
+  }
+  close_brace(opener);
+  return out;
+}
+
+// stmt = let | assign | update | for | when | require | return
+Stmt Parser::stmt() {
+  if (at("let"))
+    return let();
+  if (at("for"))
+    return loop();
+  if (at("if"))
+    return when();
+  if (at("require"))
+    return require();
+  if (at("return"))
+    return give();
+  if (at_name()) {
+    const Token &token = next();
+    bool ends = token.first || (token.kind != Token::symbol && token.kind != Token::slip);
+    if (!ends || token.text == "[" || token.text == "=" || token.text == ",")
+      return assign_or_update();
+  }
+  Stmt out{};
+  out.span = current().span;
+  if (current().kind == Token::keyword && (next_is("=") || next_is("[") || next_is("<-")))
+    name();
+  misplaced(Level::statement);
+  return out;
+}
+
+// let = "let" names "=" expr
+Stmt Parser::let() {
+  Stmt out{};
+  out.kind = Stmt::let;
+  out.span = current().span;
+  need("let");
+  out.names = names();
+  const std::string first = out.names[0].text;
+  if (at("["))
+    slip(Code::E011, current().span, {"`let` names a whole value", "leave out `let`: `" + first + "[…] = …`"});
+  else if (at(":"))
+    slip(Code::E011, current().span, {"`let` takes no type", "leave out `:` and the type"});
+  else if (at("<-"))
+    slip(Code::E011, current().span,
+         {"`<-` updates a state; `let` defines with `=`", "write `let " + first + " = …`, or leave out `let`"});
+  else if (at("=="))
+    slip(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `let " + first + " = …`"});
+  need("=");
+  out.exprs.push_back(expr());
+  if (at(","))
+    slip(Code::E011, current().span,
+         {"one expression gives all the names of a `let`", "write one `let` for each name"});
+  out.span = since(out.span);
+  return out;
+}
+
+// assign = target { "," target } "=" expr
+// update = target "<-" expr
+Stmt Parser::assign_or_update() {
+  Stmt out{};
+  out.span = current().span;
+  do
+    out.targets.push_back(target());
+  while (eat(","));
+  const std::string first = out.targets[0].name.text;
+  if (at("<-")) {
+    out.kind = Stmt::update;
+    if (out.targets.size() != 1)
+      slip(Code::E012, current().span,
+           {"two states are updated at once", "write one update per line, after `let a, b = …`"});
+    advance();
+    out.exprs.push_back(expr());
+    if (at(","))
+      slip(Code::E012, current().span, {"a state takes one value", "write one update per line"});
+    out.span = since(out.span);
+    return out;
+  }
+  out.kind = Stmt::assign;
+  if (at("=="))
+    slip(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `=`"});
+  else if (at("->"))
+    slip(Code::E012, current().span, {"an update is written `<-`", "write `" + first + " <- …`"});
+  else if (at(":"))
+    slip(Code::E011, current().span,
+         {"a definition takes no type", next_is("=") ? "write `=`" : "leave out `:` and the type"});
+  else if (at("("))
+    slip(Code::E019, since(out.span), {"a call alone has no effect", "name its value: `let y = " + first + "(…)`"});
+  else if (at("."))
+    slip(Code::E011, since(out.span), {"only a name can be defined here, not a field", "write `name = …`"});
+  else if ((at("+") || at("-") || at("*") || at("/")) && next_is("="))
+    slip(Code::E011, Span{source_, current().span.begin, next().span.end},
+         {"`" + first + "` is defined once and never changed",
+          "give the new value a new name, or carry it: `for … with " + first + "`"});
+  else if (!at("="))
+    slip(Code::E019, since(out.span),
+         {"a value alone has no effect", "define something with it (`y = …`), or `return` it"});
+  need("=");
+  out.exprs.push_back(expr());
+  if (at(","))
+    slip(Code::E011, current().span,
+         {"one expression gives all the names on the left", "write one definition per line"});
+  out.span = since(out.span);
+  return out;
+}
+
+// for = "for" NAME "in" expr [ "with" names ] block
+Stmt Parser::loop() {
+  Stmt out{};
+  out.kind = Stmt::loop;
+  out.span = current().span;
+  need("for");
+  out.names.push_back(name("the name of an index"));
+  need("in");
+  out.exprs.push_back(expr());
+  if (at(".."))
+    slip(Code::E018, current().span,
+         {"an index starts at 0", "write `for " + out.names[0].text + " in N`, and add the offset where it is used"});
+  if (eat("with"))
+    for (Name &n : names())
+      out.names.push_back(std::move(n));
+  if (!slipped_)
+    out.body = block();
+  out.span = since(out.span);
+  return out;
+}
+
+// when = "if" expr block [ "else" ( when | block ) ]
+Stmt Parser::when() {
+  Stmt out{};
+  Depth depth(*this);
+  out.kind = Stmt::when;
+  out.span = current().span;
+  if (!deeper(out.span))
+    return out;
+  need("if");
+  out.exprs.push_back(expr());
+  if (at("="))
+    slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+  else if (at("then"))
+    slip(Code::E009, current().span, {"`if … then` is a value, not a statement"},
+         "a value must be defined or returned");
+  if (!slipped_)
+    out.body = block();
+  if (eat("else")) {
+    if (at("if"))
+      out.otherwise.push_back(when());
+    else if (!slipped_)
+      out.otherwise = block();
+  }
+  out.span = since(out.span);
+  return out;
+}
+
+// require = "require" expr [ "else" STRING ]
+Stmt Parser::require() {
+  Stmt out{};
+  out.kind = Stmt::require;
+  out.span = current().span;
+  need("require");
+  out.exprs.push_back(expr());
+  if (at("="))
+    slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+  if (eat("else"))
+    out.message = string("the message, in quotes");
+  out.span = since(out.span);
+  return out;
+}
+
+// return = "return" expr { "," expr }
+Stmt Parser::give() {
+  Stmt out{};
+  out.kind = Stmt::give;
+  out.span = current().span;
+  need("return");
+  if (at("}"))
+    slip(Code::E008, gap(), {found(), "a `return` names what it returns; an entry without results has none"});
+  do
+    out.exprs.push_back(expr());
+  while (eat(","));
+  out.span = since(out.span);
+  return out;
+}
+
+// target = NAME [ "[" place { "," place } "]" ]
+Target Parser::target() {
+  Target out;
+  out.span = current().span;
+  if (at_name() && is_reducer(current().text))
+    slip(Code::E007, current().span, {"`" + std::string(current().text) + "`", std::string(current().text)});
+  out.name = name();
+  if (at("[")) {
+    const Token &opener = advance();
+    out.has_places = true;
+    if (at("]"))
+      slip(Code::E018, Span{source_, opener.span.begin, current().span.end},
+           {"there is no index in the brackets", "name the indices: `" + out.name.text + "[i in N]`"});
+    do
+      out.places.push_back(place());
+    while (eat(","));
+    close("]", opener);
+  }
+  out.span = since(out.span);
+  return out;
+}
+
+// place = ".." NAME | NAME "in" expr | expr
+Place Parser::place() {
+  if (at(".."))
+    return pack();
+  if (at_name() && next_is("in"))
+    return range(false);
+  Place out;
+  out.span = current().span;
+  if (at(":"))
+    slip(Code::E018, current().span,
+         {"`:` reads a whole dimension; a definition names its indices", "write a name: `i`, or `i in N`"});
+  out.expr = expr();
+  if (at("in"))
+    slip(Code::E018, since(out.span), {"only a name can range", "write `i in N`"});
+  out.span = since(out.span);
+  return out;
+}
+
+} // namespace heddle::syntax
