@@ -1,0 +1,154 @@
+// Arithmetic on run-time sizes. The canonical form is what makes `==` decide whether two extents agree: terms sorted by
+// atom without zero factors; a floor division holds only what its divisor does not divide; a remainder is written
+// as x - c * (x // c), so that S // 2 * 2 + S % 2 is S.
+#include "dsl/check/size.h"
+
+namespace heddle {
+namespace {
+
+int64_t floor_quotient(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+
+std::strong_ordering compare(const Size::Atom &a, const Size::Atom &b) {
+  if (auto c = a.kind <=> b.kind; c != 0)
+    return c;
+  if (a.kind == Size::Atom::dim)
+    return a.dim_index <=> b.dim_index;
+  if (auto c = a.divisor <=> b.divisor; c != 0)
+    return c;
+  return *a.inner <=> *b.inner;
+}
+
+} // namespace
+
+Size Size::of_dim(int dim_index) {
+  Size s;
+  s.add_term({Atom::dim, dim_index, nullptr, 0}, 1);
+  return s;
+}
+
+int Size::as_dim() const {
+  bool bare = constant_ == 0 && terms_.size() == 1 && terms_[0].factor == 1 && terms_[0].atom.kind == Atom::dim;
+  return bare ? terms_[0].atom.dim_index : -1;
+}
+
+void Size::add_term(const Atom &atom, int64_t factor) {
+  auto at = terms_.begin();
+  while (at != terms_.end() && compare(at->atom, atom) < 0)
+    ++at;
+  if (at != terms_.end() && compare(at->atom, atom) == 0) {
+    at->factor += factor;
+    if (at->factor == 0)
+      terms_.erase(at);
+  } else if (factor != 0) {
+    terms_.insert(at, {atom, factor});
+  }
+}
+
+Size Size::operator+(const Size &other) const {
+  Size sum = *this;
+  sum.constant_ += other.constant_;
+  for (const Term &term : other.terms_)
+    sum.add_term(term.atom, term.factor);
+  return sum;
+}
+
+Size Size::operator-(const Size &other) const { return *this + other * -1; }
+
+Size Size::operator*(int64_t factor) const {
+  Size product;
+  product.constant_ = constant_ * factor;
+  if (factor != 0)
+    for (const Term &term : terms_)
+      product.terms_.push_back({term.atom, term.factor * factor});
+  return product;
+}
+
+Size Size::floor_div(int64_t divisor) const {
+  if (divisor == 1)
+    return *this;
+  Size outside(floor_quotient(constant_, divisor)), rest;
+  rest.constant_ = constant_ - outside.constant_ * divisor;
+  for (const Term &term : terms_) {
+    int64_t whole = floor_quotient(term.factor, divisor);
+    if (term.factor % divisor == 0)
+      outside.add_term(term.atom, whole);
+    else
+      rest.terms_.push_back(term);
+  }
+  if (rest.is_constant()) // 0 <= rest < divisor
+    return outside;
+  // (x // a) // b is x // (a * b), where nothing else stands beside it.
+  const Term &only = rest.terms_[0];
+  if (rest.terms_.size() == 1 && rest.constant_ == 0 && only.factor == 1 && only.atom.kind == Atom::floor_div)
+    return outside + only.atom.inner->floor_div(only.atom.divisor * divisor);
+  outside.add_term({Atom::floor_div, -1, std::make_shared<Size>(rest), divisor}, 1);
+  return outside;
+}
+
+Size Size::mod(int64_t divisor) const { return *this - floor_div(divisor) * divisor; }
+
+int64_t Size::evaluate(const std::vector<int64_t> &dims) const {
+  int64_t value = constant_;
+  for (const auto &[atom, factor] : terms_) {
+    if (atom.kind == Atom::dim) {
+      value += factor * dims[atom.dim_index];
+      continue;
+    }
+    int64_t inner = atom.inner->evaluate(dims), quotient = floor_quotient(inner, atom.divisor);
+    value += factor * (atom.kind == Atom::floor_div ? quotient : inner - quotient * atom.divisor);
+  }
+  return value;
+}
+
+std::string Size::text(const std::vector<std::string> &dim_names) const {
+  if (terms_.empty())
+    return std::to_string(constant_);
+  std::string out;
+  auto sign = [&](bool negative) {
+    if (out.empty())
+      out += negative ? "-" : "";
+    else
+      out += negative ? " - " : " + ";
+  };
+  for (const auto &[atom, factor] : terms_) {
+    sign(factor < 0);
+    int64_t size = factor < 0 ? -factor : factor;
+    if (size != 1)
+      out += std::to_string(size) + " * ";
+    if (atom.kind == Atom::dim) {
+      out += dim_names[atom.dim_index];
+      continue;
+    }
+    std::string inner = atom.inner->text(dim_names);
+    bool bare = atom.inner->as_dim() >= 0;
+    std::string quotient = (bare ? inner : "(" + inner + ")") + (atom.kind == Atom::floor_div ? " // " : " % ") +
+                           std::to_string(atom.divisor);
+    out += size != 1 || out.size() > 1 ? "(" + quotient + ")" : quotient;
+  }
+  if (constant_ != 0) {
+    sign(constant_ < 0);
+    out += std::to_string(constant_ < 0 ? -constant_ : constant_);
+  }
+  return out;
+}
+
+bool operator==(const Size &a, const Size &b) { return (a <=> b) == 0; }
+
+std::strong_ordering operator<=>(const Size &a, const Size &b) {
+  if (auto c = a.constant_ <=> b.constant_; c != 0)
+    return c;
+  if (auto c = a.terms_.size() <=> b.terms_.size(); c != 0)
+    return c;
+  for (size_t i = 0; i < a.terms_.size(); ++i) {
+    if (auto c = compare(a.terms_[i].atom, b.terms_[i].atom); c != 0)
+      return c;
+    if (auto c = a.terms_[i].factor <=> b.terms_[i].factor; c != 0)
+      return c;
+  }
+  return std::strong_ordering::equal;
+}
+
+} // namespace heddle
