@@ -1,0 +1,46 @@
+// A folder in the Hugging Face layout: config.json says which model it is and with which settings,
+// model.safetensors (or several files and their index) has the weights. The model files are carried inside
+// the compiler, one for each `model_type`.
+#pragma once
+
+#include "compiler/io/config.h"
+#include "compiler/io/safetensors.h"
+
+namespace heddle {
+
+/// The weights of a model, in one file or several.
+class WeightFiles {
+public:
+  /// A .safetensors file, a .safetensors.index.json, or a folder that has one of them.
+  static Result<WeightFiles> open(const std::string &path);
+
+  /// For messages: the file or folder that was opened.
+  const std::string &path() const { return path_; }
+  const std::map<std::string, TensorView> &tensors() const { return tensors_; }
+  const TensorView *find(const std::string &name) const;
+  /// Whether some tensor has this name, or a name that begins with it and a dot.
+  bool has(const std::string &name) const;
+
+private:
+  std::string path_;
+  std::vector<Safetensors> files_;
+  std::map<std::string, TensorView> tensors_;
+};
+
+struct ModelFolder {
+  std::string path;
+  std::string model_type;
+  std::string model_path; // of the model file: "models/bert/bert.heddle"
+  std::string model_text;
+  std::map<std::string, Value> config; // for Settings::by_key
+};
+
+/// Whether `path` is a folder with a config.json.
+bool is_model_folder(const std::string &path);
+Result<ModelFolder> open_model_folder(const std::string &path);
+
+/// A model file of that `model_type`, or nothing; and all that there are.
+std::optional<ModelFolder> find_model(const std::string &model_type);
+std::vector<std::string> model_types();
+
+} // namespace heddle
