@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Whole models against PyTorch's float32: each Hugging Face folder under goldens/ is compiled once, and that one
+library runs every call of the folder (several batch sizes and lengths). See make_goldens.py for what they hold."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from heddle_command import GOLDENS, difference, must, save, tensors
+
+TOLERANCE = 2e-4  # of the largest value: float32 sums in another order, over two layers
+
+
+def calls(folder):
+    for path in sorted(folder.glob("*.in.safetensors")):
+        yield path.name.removesuffix(".in.safetensors"), path, tensors(path.with_name(path.name.replace(".in.", ".out.")))
+
+
+class Folder:
+    """The tests of one golden folder; one class per folder is made below."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.library = Path(cls.scratch.name) / "library"
+        must("compile", cls.folder, "-o", cls.library)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def run_library(self, given, *options):
+        result = Path(self.scratch.name) / "result.safetensors"
+        must("run", self.library, "--in", given, "--out", result, *options)
+        return result
+
+    def assert_close(self, got, want, call, tolerance):
+        worst = difference(got, want)
+        self.assertNotIsInstance(worst, str, f"{call}: {worst}")
+        self.assertLessEqual(worst, tolerance, call)
+
+    def test_one_library_agrees_with_pytorch_for_every_shape(self):
+        for call, given, want in calls(self.folder):
+            with self.subTest(call):
+                self.assert_close(tensors(self.run_library(given)), want, call, TOLERANCE)
+
+    def test_the_number_of_threads_changes_no_bit(self):
+        for call, given, want in calls(self.folder):
+            with self.subTest(call):
+                one = self.run_library(given, "--threads", "1").read_bytes()
+                two = self.run_library(given, "--threads", "2").read_bytes()
+                self.assertEqual(one, two, call)
+
+    def test_the_reference_evaluator_agrees_with_pytorch(self):
+        for call, given, want in calls(self.folder):
+            with self.subTest(call):
+                result = Path(self.scratch.name) / "reference.safetensors"
+                must("run", self.folder, "--reference", "--in", given, "--out", result)
+                self.assert_close(tensors(result), want, call, TOLERANCE)
+
+    def test_consecutive_calls_of_one_session_do_not_disturb_each_other(self):
+        arguments, wanted = [], []
+        for round in range(2):
+            for call, given, want in calls(self.folder):
+                result = Path(self.scratch.name) / f"{round}-{call}.safetensors"
+                arguments += ["--in", given, "--out", result]
+                wanted.append((result, call, want))
+        must("run", self.library, *arguments)
+        for result, call, want in wanted:
+            self.assert_close(tensors(result), want, call, TOLERANCE)
+
+
+class Inputs(unittest.TestCase):
+    """What a caller may vary in one call; with the plain encoder."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.library = Path(cls.scratch.name) / "library"
+        must("compile", GOLDENS / "bert_model", "-o", cls.library)
+        cls.given = tensors(GOLDENS / "bert_model" / "3x37.in.safetensors")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def outputs(self, given):
+        into, out = Path(self.scratch.name) / "given.safetensors", Path(self.scratch.name) / "out.safetensors"
+        save(into, given)
+        must("run", self.library, "--in", into, "--out", out)
+        return tensors(out)
+
+    def test_integers_may_come_in_any_width_that_holds_them(self):
+        want = self.outputs(self.given)
+        for dtype in ("int32", "uint8"):
+            self.assertEqual(0, difference(self.outputs({name: value.astype(dtype) for name, value in self.given.items()}), want))
+        boolean = {**self.given, "attention_mask": self.given["attention_mask"].astype(bool)}
+        self.assertEqual(0, difference(self.outputs(boolean), want))
+
+    def test_an_absent_optional_input_is_its_default(self):
+        ids = self.given["input_ids"]
+        plain = self.outputs({"input_ids": ids})
+        self.assertEqual(0, difference(self.outputs({"input_ids": ids, "attention_mask": ids * 0 + 1}), plain))
+        self.assertEqual(0, difference(self.outputs({"input_ids": ids, "token_type_ids": ids * 0}), plain))
+
+    def test_what_is_masked_out_does_not_reach_the_rest(self):
+        ids = self.given["input_ids"].copy()
+        mask = self.given["attention_mask"] != 0
+        ids[~mask] = 7
+        got, want = self.outputs({**self.given, "input_ids": ids}), self.outputs(self.given)
+        rows = "last_hidden_state"
+        self.assertEqual(0, difference({rows: got[rows][mask]}, {rows: want[rows][mask]}))
+
+    def test_a_text_does_not_depend_on_its_neighbours_in_the_batch(self):
+        want = self.outputs(self.given)
+        for row in range(3):
+            alone = self.outputs({name: value[row : row + 1] for name, value in self.given.items()})
+            self.assertLessEqual(difference(alone, {name: value[row : row + 1] for name, value in want.items()}), 1e-6)
+
+    def test_an_empty_batch_gives_empty_results(self):
+        got = self.outputs({"input_ids": self.given["input_ids"][:0]})
+        self.assertEqual([(0, 37, 60), (0, 60)], [got["last_hidden_state"].shape, got["pooler_output"].shape])
+
+
+for folder in sorted(GOLDENS.iterdir()):
+    globals()[folder.name] = type(folder.name, (Folder, unittest.TestCase), {"folder": folder})
+
+if __name__ == "__main__":
+    unittest.main()
