@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace heddle {
+namespace heddle::passes {
 
 /// The run-time sizes of a module, in the order in which a call passes them (`heddle.dims`).
 struct ModuleDim {
@@ -50,10 +50,10 @@ public:
   SizeEvaluator(mlir::ModuleOp module, std::vector<int64_t> dims)
       : names_(module_dims(module)), dims_(std::move(dims)) {}
 
-  /// An index value of an entry.
-  int64_t index(mlir::Value value);
-  int64_t extent(const Extent &extent);
-  int64_t bytes(mlir::Value tensor);
+  /// Each emits an error where a size is computed by an op that does not fold.
+  mlir::FailureOr<int64_t> index(mlir::Value value);
+  mlir::FailureOr<int64_t> extent(const Extent &extent);
+  mlir::FailureOr<int64_t> bytes(mlir::Value tensor);
 
 private:
   std::vector<ModuleDim> names_;
@@ -61,4 +61,4 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> known_;
 };
 
-} // namespace heddle
+} // namespace heddle::passes

@@ -11,7 +11,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
-namespace heddle {
+namespace heddle::passes {
 
 /// Gives each result of each kernel call in each entry a place (`heddle.places`, one word per result) and
 /// each entry its number of slots (`heddle.slots`). Values that are alive at the same time never share a
@@ -39,4 +39,4 @@ llvm::SmallVector<ResultCopy> result_copies(mlir::func::FuncOp entry);
 /// Slots of a planned entry: the values that share each.
 std::vector<llvm::SmallVector<mlir::Value>> slots(mlir::func::FuncOp entry);
 
-} // namespace heddle
+} // namespace heddle::passes

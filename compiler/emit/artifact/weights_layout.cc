@@ -1,0 +1,45 @@
+// Offsets are running sums of aligned sizes. The id hashes what both sides must agree on (the library's name, each
+// weight's names, type, layout and offset), so a file of another layout is refused while new values under an
+// unchanged layout are accepted.
+#include "compiler/emit/artifact/weights_layout.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
+
+#include <cstring>
+
+namespace heddle {
+
+using namespace mlir;
+
+static constexpr int64_t alignment = 64; // a cache line, and the widest vector
+
+WeightsLayout lay_out_weights(ModuleOp module, StringRef name) {
+  WeightsLayout out;
+  std::string text;
+  llvm::raw_string_ostream description(text);
+  description << name << "\n";
+  for (auto weight : module.getOps<ir::WeightOp>()) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    int64_t elements = type.getNumElements();
+    if (auto layout = weight.getLayout()) {
+      int64_t extent = type.getDimSize(layout->getAxis());
+      elements = elements / std::max<int64_t>(extent, 1) * llvm::alignTo(extent, layout->getWidth());
+    }
+    int64_t bytes = elements * passes::element_bytes(type.getElementType());
+    out.numbers[weight.getSymName().str()] = out.items.size();
+    out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});
+    description << weight.getNames() << " " << type << " " << weight.getLayoutAttr() << " " << out.payload_bytes << "\n";
+    out.payload_bytes += llvm::alignTo(bytes, alignment);
+  }
+  auto hash = llvm::xxh3_128bits(llvm::ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
+  std::memcpy(out.id.data(), &hash.low64, 8);
+  std::memcpy(out.id.data() + 8, &hash.high64, 8);
+  return out;
+}
+
+} // namespace heddle

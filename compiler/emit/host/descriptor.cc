@@ -1,0 +1,142 @@
+// The structs of runtime/abi.h are built as LLVM constants, one function per struct, its fields in their order;
+// the static_asserts catch a field added there and forgotten here.
+#include "compiler/emit/host/descriptor.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+#include "compiler/passes/plan_memory.h"
+#include "compiler/version.h"
+#include "runtime/abi.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Module.h"
+
+namespace heddle {
+
+using namespace mlir;
+
+static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
+                  sizeof(heddle_entry_desc) == 64 && sizeof(heddle_model_desc) == 96,
+              "runtime/abi.h has changed: change the builders below");
+
+int abi_type(Type element) {
+  if (element.isF32())
+    return HEDDLE_T_F32;
+  if (element.isBF16())
+    return HEDDLE_T_BF16;
+  if (element.isF16())
+    return HEDDLE_T_F16;
+  if (element.isInteger(1))
+    return HEDDLE_T_BOOL;
+  if (element.isInteger(8))
+    return HEDDLE_T_I8;
+  if (element.isInteger(32))
+    return HEDDLE_T_I32;
+  return element.isInteger(64) ? HEDDLE_T_I64 : -1;
+}
+
+namespace {
+
+class DescriptorBuilder {
+public:
+  DescriptorBuilder(const HostProgram &program, llvm::Module &module)
+      : program(program), module(module), context(module.getContext()), dims(passes::module_dims(program.module)) {}
+
+  void build() {
+    std::vector<llvm::Constant *> dim_structs, entry_structs;
+    for (const passes::ModuleDim &dim : dims)
+      dim_structs.push_back(record({text(dim.name), i64(dim.most)}));
+    for (auto [number, entry] : llvm::enumerate(passes::entries(program.module)))
+      entry_structs.push_back(entry_desc(entry, number));
+    std::vector<llvm::Constant *> id;
+    for (uint8_t byte : program.weights->id)
+      id.push_back(llvm::ConstantInt::get(llvm::Type::getInt8Ty(context), byte));
+    auto *id_array = llvm::ConstantArray::get(llvm::ArrayType::get(llvm::Type::getInt8Ty(context), id.size()), id);
+    llvm::Constant *model =
+        record({i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target),
+                text(version), i64(program.weights->payload_bytes), id_array, i32(dims.size()),
+                i32(entry_structs.size()), array(dim_structs), array(entry_structs), i32(0), i32(0), null()});
+    auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
+                                            "heddle_model_descriptor");
+    global->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  }
+
+private:
+  llvm::Constant *i32(int64_t value) { return llvm::ConstantInt::getSigned(llvm::Type::getInt32Ty(context), value, true); }
+  llvm::Constant *i64(int64_t value) { return llvm::ConstantInt::getSigned(llvm::Type::getInt64Ty(context), value); }
+  llvm::Constant *f64(double value) { return llvm::ConstantFP::get(llvm::Type::getDoubleTy(context), value); }
+  llvm::Constant *null() { return llvm::ConstantPointerNull::get(llvm::PointerType::get(context, 0)); }
+  llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) { return llvm::ConstantStruct::getAnon(fields); }
+
+  llvm::Constant *constant(llvm::Constant *value) {
+    auto *global = new llvm::GlobalVariable(module, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value, "desc");
+    global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+    return global;
+  }
+  llvm::Constant *text(llvm::StringRef value) { return constant(llvm::ConstantDataArray::getString(context, value)); }
+  /// The address of an array of equal structs.
+  llvm::Constant *array(llvm::ArrayRef<llvm::Constant *> items) {
+    if (items.empty())
+      return null();
+    return constant(llvm::ConstantArray::get(llvm::ArrayType::get(items[0]->getType(), items.size()), items));
+  }
+
+  llvm::Constant *extent_desc(const passes::Extent &extent) {
+    if (extent.factors.empty())
+      return record({i32(-1), i32(0), i64(extent.constant)});
+    const passes::Extent::Factor &factor = extent.factors[0];
+    auto dim = dyn_cast<AffineDimExpr>(factor.map.getResult(0));
+    if (extent.factors.size() > 1 || extent.constant != 1 || !dim)
+      return record({i32(-2), i32(0), i64(0)});
+    int number = dim.getPosition();
+    if (!factor.of_dims) {
+      auto op = factor.operands[number].getDefiningOp<ir::DimOp>();
+      number = op ? ir::dim_number(program.module, op.getName()) : -2;
+    }
+    return record({i32(number), i32(0), i64(0)});
+  }
+
+  llvm::Constant *value_desc(Value value, DictionaryAttr attributes) {
+    auto type = cast<RankedTensorType>(value.getType());
+    std::vector<llvm::Constant *> extents;
+    for (const passes::Extent &extent : *passes::extents_of(value))
+      extents.push_back(extent_desc(extent));
+    auto get = [&](StringRef name) { return attributes ? attributes.get(name) : Attribute(); };
+    auto name = dyn_cast_or_null<StringAttr>(get(ir::names::name));
+    auto initial = dyn_cast_or_null<FloatAttr>(get(ir::names::initial));
+    llvm::Constant *below = record({i32(-1), i32(0), i64(0)});
+    Attribute bound = get(ir::names::below);
+    if (auto constant = dyn_cast_or_null<IntegerAttr>(bound))
+      below = record({i32(-1), i32(0), i64(constant.getInt())});
+    else if (auto map = dyn_cast_or_null<AffineMapAttr>(bound))
+      below = extent_desc({1, {{map.getValue(), {}, true}}});
+    return record({text(name ? name.getValue() : ""), i32(abi_type(type.getElementType())), i32(type.getRank()),
+                   array(extents), i32(bool(initial)), i32(bool(bound)), below,
+                   f64(initial ? initial.getValueAsDouble() : 0)});
+  }
+
+  llvm::Constant *entry_desc(func::FuncOp entry, int number) {
+    std::vector<llvm::Constant *> inputs, results;
+    for (BlockArgument argument : entry.getArguments())
+      inputs.push_back(value_desc(argument, entry.getArgAttrDict(argument.getArgNumber())));
+    auto returned = entry.front().getTerminator()->getOperands();
+    for (auto [i, value] : llvm::enumerate(returned))
+      results.push_back(value_desc(value, entry.getResultAttrDict(i)));
+    auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
+    return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
+                   array(results), function("extents"), function("arena_bytes"), function("run")});
+  }
+
+  const HostProgram &program;
+  llvm::Module &module;
+  llvm::LLVMContext &context;
+  std::vector<passes::ModuleDim> dims;
+};
+
+} // namespace
+
+void add_descriptor(const HostProgram &program, llvm::Module &module) { DescriptorBuilder(program, module).build(); }
+
+} // namespace heddle

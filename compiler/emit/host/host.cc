@@ -1,0 +1,123 @@
+// Upstream conversions do the lowering: affine and arith to the LLVM dialect, then translation to LLVM IR. The
+// object is generic x86-64 code: the host program only moves pointers, the kernels have the machine's vectors.
+#include "compiler/emit/host/host.h"
+
+#include "compiler/emit/host/descriptor.h"
+#include "compiler/emit/host/entry_functions.h"
+#include "compiler/emit/host/kernel_calls.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+namespace heddle {
+
+using namespace mlir;
+
+OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
+  ModuleOp module = program.module;
+  MLIRContext *context = module.getContext();
+  context->getOrLoadDialect<LLVM::LLVMDialect>();
+  OwningOpRef<ModuleOp> host = ModuleOp::create(module.getLoc(), program.name);
+  OpBuilder builder(context);
+  builder.setInsertionPointToEnd(host->getBody());
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(ir::names::kernel) && !build_kernel_call(builder, function))
+      return {};
+  for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
+    if (failed(build_entry(builder, program, entry, number)))
+      return {};
+
+  PassManager passes(context);
+  passes.addPass(createLowerAffinePass());
+  passes.addPass(arith::createArithExpandOpsPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  if (failed(passes.run(*host)))
+    return {};
+  return host;
+}
+
+static Result<std::unique_ptr<llvm::TargetMachine>> target_machine() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+  llvm::Triple triple("x86_64-unknown-linux-gnu");
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return Error{"this LLVM cannot generate x86-64 code: " + error};
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, "x86-64", "", {}, llvm::Reloc::PIC_, {}, llvm::CodeGenOptLevel::Default));
+}
+
+static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PassBuilder builder(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, ModuleOp host, llvm::LLVMContext &context) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  host.getContext()->appendDialectRegistry(registry);
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(host, context, program.name);
+  if (!module)
+    return Error{"the host program did not translate to LLVM IR; this is a bug of Heddle"};
+  auto machine = target_machine();
+  if (!machine)
+    return machine.error();
+  module->setDataLayout((*machine)->createDataLayout());
+  module->setTargetTriple((*machine)->getTargetTriple());
+  add_descriptor(program, *module);
+  optimise(*module, **machine);
+  return module;
+}
+
+static Result<std::string> compile(llvm::Module &module, llvm::CodeGenFileType type) {
+  auto machine = target_machine();
+  if (!machine)
+    return machine.error();
+  llvm::SmallVector<char> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, type))
+    return Error{"this LLVM cannot write x86-64 objects"};
+  passes.run(module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+Result<std::string> compile_host(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::ObjectFile); }
+Result<std::string> host_assembly(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::AssemblyFile); }
+
+} // namespace heddle

@@ -1,0 +1,44 @@
+// The host program of a library: per entry the three functions of runtime/abi.h, the constant descriptor
+// `heddle_model_descriptor`, and the typed C functions of the generated header. Made as a module of the LLVM
+// dialect (docs/ir.md, section 4), translated to LLVM IR, compiled to one object.
+#pragma once
+
+#include "compiler/emit/artifact/weights_layout.h"
+#include "dsl/errors/result.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+} // namespace llvm
+
+namespace heddle {
+
+struct HostProgram {
+  mlir::ModuleOp module;    // after plan_memory
+  std::string name;         // of the library: prefix of its C functions
+  std::string target;       // as in --target, `native` resolved
+  uint32_t cpu_features;    // HEDDLE_CPU_* that the kernels use
+  const WeightsLayout *weights;
+};
+
+/// Symbol of entry function `what` (extents, arena_bytes, run) of entry number `entry`.
+std::string entry_symbol(int entry, const char *what);
+
+/// The functions in the LLVM dialect. Null after an error reported to the module's context.
+mlir::OwningOpRef<mlir::ModuleOp> build_host(const HostProgram &program);
+
+/// The whole program as LLVM IR, optimised.
+Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, mlir::ModuleOp host,
+                                                   llvm::LLVMContext &context);
+
+/// Position-independent machine code for x86-64, as the bytes of an object file; `assembly` instead gives its text.
+Result<std::string> compile_host(llvm::Module &module);
+Result<std::string> host_assembly(llvm::Module &module);
+
+} // namespace heddle

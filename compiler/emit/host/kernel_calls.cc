@@ -1,0 +1,206 @@
+// The descriptors are halide_buffer_t on the stack, allocated in the entry block so that they cost nothing per
+// call; field numbers and type words below are those of HalideRuntime.h (Halide 21).
+#include "compiler/emit/host/kernel_calls.h"
+
+#include "compiler/emit/halide/emit.h"
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IntegerSet.h"
+
+namespace heddle {
+
+using namespace mlir;
+
+namespace {
+
+/// halide_type_t as one little-endian word: code, bits, lanes.
+FailureOr<int32_t> type_word(func::FuncOp kernel, Type element) {
+  auto word = [](int code, int bits) { return code | bits << 8 | 1 << 16; };
+  enum { signed_int = 0, unsigned_int = 1, floating = 2, bfloat = 4 };
+  if (element.isBF16())
+    return word(bfloat, 16);
+  if (isa<FloatType>(element))
+    return word(floating, element.getIntOrFloatBitWidth());
+  if (element.isInteger(1))
+    return word(unsigned_int, 1);
+  if (auto integer = dyn_cast<IntegerType>(element))
+    return word(integer.isUnsigned() ? unsigned_int : signed_int, integer.getWidth());
+  return kernel.emitError() << "kernel @" << kernel.getName() << " has tensors of " << element, failure();
+}
+
+class KernelCall {
+public:
+  KernelCall(OpBuilder &builder, func::FuncOp kernel) : b(builder), kernel(kernel), loc(kernel.getLoc()) {
+    pointer = LLVM::LLVMPointerType::get(b.getContext());
+    dim_type = LLVM::LLVMStructType::getLiteral(b.getContext(), {i32(), i32(), i32(), i32()});
+    // device, device_interface, host, flags, type, dimensions, dim, padding
+    buffer_type = LLVM::LLVMStructType::getLiteral(
+        b.getContext(), {b.getI64Type(), pointer, pointer, b.getI64Type(), i32(), i32(), pointer, pointer});
+  }
+
+  LLVM::LLVMFuncOp build() {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Type> types{pointer}, row_types{pointer};
+    for (Type type : kernel.getArgumentTypes()) {
+      types.push_back(isa<IndexType>(type) ? b.getI64Type() : isa<RankedTensorType>(type) ? pointer : type);
+      row_types.push_back(isa<IndexType>(type) ? i32() : types.back());
+      sizes_count += isa<IndexType>(type);
+    }
+    types.append(kernel.getNumResults(), pointer);
+    row_types.append(kernel.getNumResults(), pointer);
+
+    auto function = LLVM::LLVMFuncOp::create(b, loc, "call." + kernel.getName().str(),
+                                             LLVM::LLVMFunctionType::get(i32(), types), LLVM::Linkage::Internal);
+    function.setNoInline(true);
+    auto row_function = LLVM::LLVMFunctionType::get(i32(), row_types);
+    auto rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule);
+    if (!rows) {
+      kernel.emitError() << "kernel @" << kernel.getName() << " has no schedule";
+      return {};
+    }
+    for (size_t row = 0; row < rows.size(); ++row)
+      LLVM::LLVMFuncOp::create(b, loc, kernel_symbol(kernel, row), row_function);
+
+    Block *block = function.addEntryBlock(b);
+    b.setInsertionPointToStart(block);
+    SmallVector<Value> operands{block->getArgument(0)};
+    for (unsigned i = 0; i < types.size() - 1; ++i)
+      if (failed(add_operand(i, block->getArgument(i + 1), operands)))
+        return {};
+    for (auto [row, item] : llvm::enumerate(rows.getAsRange<DictionaryAttr>()))
+      call_row(function, kernel_symbol(kernel, row), row_function, item.getAs<IntegerSetAttr>("when"), operands);
+    return function;
+  }
+
+private:
+  IntegerType i32() { return b.getI32Type(); }
+  Value number(int32_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
+
+  /// Argument or result `i` of the kernel, as its compiled rows want it.
+  LogicalResult add_operand(unsigned i, Value value, SmallVector<Value> &operands) {
+    bool result = i >= kernel.getNumArguments();
+    unsigned index = result ? i - kernel.getNumArguments() : i;
+    Type type = result ? kernel.getResultTypes()[index] : kernel.getArgumentTypes()[index];
+    if (isa<IndexType>(type)) {
+      sizes.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), value));
+      operands.push_back(arith::TruncIOp::create(b, loc, i32(), value));
+      return success();
+    }
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor) {
+      operands.push_back(value);
+      return success();
+    }
+    auto attribute = [&](StringRef name) {
+      return result ? kernel.getResultAttr(index, name) : kernel.getArgAttr(index, name);
+    };
+    auto extents = logical_extents(tensor, dyn_cast_or_null<AffineMapAttr>(attribute(ir::names::extents)), i);
+    auto word = type_word(kernel, tensor.getElementType());
+    if (failed(extents) || failed(word))
+      return failure();
+    if (auto layout = dyn_cast_or_null<ir::PanelsAttr>(attribute(ir::names::layout)))
+      cut_into_panels(*extents, layout);
+    operands.push_back(describe(value, *extents, *word));
+    return success();
+  }
+
+  /// Row-major extents of a tensor, as i32 values.
+  FailureOr<SmallVector<Value>> logical_extents(RankedTensorType type, AffineMapAttr map, unsigned which) {
+    SmallVector<Value> out;
+    for (auto [axis, extent] : llvm::enumerate(type.getShape())) {
+      if (!ShapedType::isDynamic(extent)) {
+        out.push_back(number(extent));
+        continue;
+      }
+      if (!map)
+        return kernel.emitError() << "tensor " << which << " of kernel @" << kernel.getName() << " has no "
+                                  << ir::names::extents,
+               failure();
+      auto value = affine::expandAffineMap(b, loc, map.getValue().getSubMap({unsigned(axis)}), sizes);
+      Value wide = arith::IndexCastOp::create(b, loc, b.getI64Type(), value->front());
+      out.push_back(arith::TruncIOp::create(b, loc, i32(), wide));
+    }
+    return out;
+  }
+
+  /// Extents in memory of a packed weight: panels, the other axes, elements of a panel.
+  void cut_into_panels(SmallVector<Value> &extents, ir::PanelsAttr layout) {
+    Value extent = extents[layout.getAxis()];
+    extents.erase(extents.begin() + layout.getAxis());
+    Value panels = arith::CeilDivUIOp::create(b, loc, extent, number(layout.getWidth()));
+    extents.insert(extents.begin(), panels);
+    extents.push_back(number(layout.getWidth()));
+  }
+
+  void set(Value base, Type type, ArrayRef<LLVM::GEPArg> at, Value value) {
+    Value address = LLVM::GEPOp::create(b, loc, pointer, type, base, at);
+    LLVM::StoreOp::create(b, loc, value, address);
+  }
+
+  /// A halide_buffer_t; `extents` are outermost first, Halide's dimensions innermost first.
+  Value describe(Value host, ArrayRef<Value> extents, int32_t word) {
+    Value one = number(1), rank = number(extents.size());
+    Value buffer = LLVM::AllocaOp::create(b, loc, pointer, buffer_type, one);
+    Value dims = LLVM::AllocaOp::create(b, loc, pointer, dim_type, number(std::max<size_t>(extents.size(), 1)));
+    LLVM::StoreOp::create(b, loc, LLVM::ZeroOp::create(b, loc, buffer_type), buffer);
+    set(buffer, buffer_type, {0, 2}, host);
+    set(buffer, buffer_type, {0, 4}, number(word));
+    set(buffer, buffer_type, {0, 5}, rank);
+    set(buffer, buffer_type, {0, 6}, dims);
+    Value stride = one;
+    for (auto [i, extent] : llvm::enumerate(llvm::reverse(extents))) {
+      LLVM::StoreOp::create(b, loc, LLVM::ZeroOp::create(b, loc, dim_type),
+                            LLVM::GEPOp::create(b, loc, pointer, dim_type, dims, ArrayRef<LLVM::GEPArg>{int32_t(i)}));
+      set(dims, dim_type, {int32_t(i), 1}, extent);
+      set(dims, dim_type, {int32_t(i), 2}, stride);
+      stride = arith::MulIOp::create(b, loc, stride, extent);
+    }
+    return buffer;
+  }
+
+  /// Calls the row and returns, where the sizes lie in `when`; else goes on in a new block.
+  void call_row(LLVM::LLVMFuncOp function, StringRef symbol, LLVM::LLVMFunctionType type, IntegerSetAttr when,
+                ArrayRef<Value> operands) {
+    if (Block *block = b.getInsertionBlock(); !block->empty() && block->back().hasTrait<OpTrait::IsTerminator>())
+      return; // an earlier row holds always
+    Block *next = nullptr;
+    if (when) {
+      Value holds = in_set(when.getValue());
+      Block *taken = &function.getBody().emplaceBlock();
+      next = &function.getBody().emplaceBlock();
+      LLVM::CondBrOp::create(b, loc, holds, taken, next);
+      b.setInsertionPointToStart(taken);
+    }
+    auto call = LLVM::CallOp::create(b, loc, type, symbol, operands);
+    LLVM::ReturnOp::create(b, loc, call.getResult());
+    if (next)
+      b.setInsertionPointToStart(next);
+  }
+
+  Value in_set(IntegerSet set) {
+    Value all = arith::ConstantIntOp::create(b, loc, 1, 1), zero = arith::ConstantIndexOp::create(b, loc, 0);
+    for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
+      Value left = affine::expandAffineExpr(b, loc, set.getConstraint(i), sizes, {});
+      auto predicate = set.isEq(i) ? arith::CmpIPredicate::eq : arith::CmpIPredicate::sge;
+      Value holds = arith::CmpIOp::create(b, loc, predicate, left, zero);
+      all = arith::AndIOp::create(b, loc, all, holds);
+    }
+    return all;
+  }
+
+  OpBuilder &b;
+  func::FuncOp kernel;
+  Location loc;
+  Type pointer;
+  LLVM::LLVMStructType dim_type, buffer_type;
+  unsigned sizes_count = 0;
+  SmallVector<Value> sizes;
+};
+
+} // namespace
+
+LLVM::LLVMFuncOp build_kernel_call(OpBuilder &builder, func::FuncOp kernel) { return KernelCall(builder, kernel).build(); }
+
+} // namespace heddle

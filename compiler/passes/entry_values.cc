@@ -1,0 +1,174 @@
+// Extents follow the values: an argument has them in its attribute, a kernel's result has its callee's formula
+// with the call's sizes put in, a view has those of its op. Evaluation is MLIR's own constant folding, so that no
+// table of index ops is needed here.
+#include "compiler/passes/entry_values.h"
+
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+
+std::vector<ModuleDim> module_dims(ModuleOp module) {
+  std::vector<ModuleDim> out;
+  if (auto dims = module->getAttrOfType<ArrayAttr>(ir::names::dims))
+    for (auto dim : dims.getAsRange<DictionaryAttr>()) {
+      auto most = dim.getAs<IntegerAttr>("most");
+      out.push_back({dim.getAs<StringAttr>("name").str(), most ? most.getInt() : -1});
+    }
+  return out;
+}
+
+std::vector<func::FuncOp> entries(ModuleOp module) {
+  std::vector<func::FuncOp> out;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(ir::names::entry))
+      out.push_back(function);
+  return out;
+}
+
+Value bytes_of(Value tensor) {
+  while (Operation *op = tensor.getDefiningOp()) {
+    if (!isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op))
+      break;
+    tensor = op->getOperand(0);
+  }
+  return tensor;
+}
+
+int64_t element_bytes(Type element) { return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8); }
+
+static Extent constant_extent(int64_t value) { return {value, {}}; }
+
+/// The extent of a value that has formula `expr` over `operands`.
+static Extent formula(AffineExpr expr, unsigned dims, ValueRange operands, bool of_dims) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant_extent(constant.getValue());
+  return {1, {{AffineMap::get(dims, 0, expr), llvm::to_vector(operands), of_dims}}};
+}
+
+static SmallVector<Extent> from_map(RankedTensorType type, AffineMap map, ValueRange operands, bool of_dims) {
+  SmallVector<Extent> out;
+  for (auto [expr, extent] : llvm::zip_equal(map.getResults(), type.getShape()))
+    out.push_back(ShapedType::isDynamic(extent) ? formula(expr, map.getNumDims(), operands, of_dims)
+                                                : constant_extent(extent));
+  return out;
+}
+
+static Extent from_value(OpFoldResult extent) {
+  if (auto attribute = dyn_cast<Attribute>(extent))
+    return constant_extent(cast<IntegerAttr>(attribute).getInt());
+  auto value = cast<Value>(extent);
+  return formula(getAffineDimExpr(0, value.getContext()), 1, value, false);
+}
+
+static FailureOr<SmallVector<Extent>> collapsed(tensor::CollapseShapeOp op) {
+  auto from = extents_of(op.getSrc());
+  if (failed(from))
+    return failure();
+  SmallVector<Extent> out;
+  for (const ReassociationIndices &group : op.getReassociationIndices()) {
+    Extent product;
+    for (int64_t axis : group) {
+      product.constant *= (*from)[axis].constant;
+      llvm::append_range(product.factors, (*from)[axis].factors);
+    }
+    out.push_back(product);
+  }
+  return out;
+}
+
+FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.hasStaticShape())
+    return llvm::map_to_vector(type.getShape(), constant_extent);
+  Operation *op = tensor.getDefiningOp();
+  if (!op) {
+    auto argument = cast<BlockArgument>(tensor);
+    auto entry = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    if (auto map = entry.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), ir::names::extents))
+      return from_map(type, map.getValue(), {}, true);
+    entry.emitError() << "argument " << argument.getArgNumber() << " of @" << entry.getName() << " has no "
+                      << ir::names::extents;
+    return failure();
+  }
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+    unsigned number = cast<OpResult>(tensor).getResultNumber();
+    if (auto map = kernel.getResultAttrOfType<AffineMapAttr>(number, ir::names::extents))
+      return from_map(type, map.getValue(), call.getOperands().take_front(map.getValue().getNumDims()), false);
+    kernel.emitError() << "result " << number << " of @" << kernel.getName() << " has no " << ir::names::extents;
+    return failure();
+  }
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return llvm::map_to_vector(expand.getMixedOutputShape(), from_value);
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return collapsed(collapse);
+  if (auto cast = dyn_cast<tensor::CastOp>(op))
+    return extents_of(cast.getSource());
+  op->emitError() << "a value between kernels is made by " << op->getName() << "; kernels, views and weights are expected";
+  return failure();
+}
+
+FailureOr<int64_t> SizeEvaluator::index(Value value) {
+  if (auto known = known_.find(value); known != known_.end())
+    return known->second;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return failure();
+  if (auto dim = dyn_cast<ir::DimOp>(op)) {
+    for (auto [i, candidate] : llvm::enumerate(names_))
+      if (candidate.name == dim.getName())
+        return known_[value] = dims_[i];
+    return op->emitError() << "there is no dim of that name", failure();
+  }
+  SmallVector<Attribute> operands;
+  for (Value operand : op->getOperands()) {
+    auto number = index(operand);
+    if (failed(number))
+      return failure();
+    operands.push_back(IntegerAttr::get(operand.getType(), *number));
+  }
+  SmallVector<OpFoldResult> folded;
+  if (failed(op->fold(operands, folded)) || folded.empty())
+    return op->emitError() << "a size is computed by " << op->getName() << ", which does not fold", failure();
+  OpFoldResult result = folded[cast<OpResult>(value).getResultNumber()];
+  if (auto same = dyn_cast<Value>(result))
+    return index(same);
+  return known_[value] = cast<IntegerAttr>(cast<Attribute>(result)).getInt();
+}
+
+FailureOr<int64_t> SizeEvaluator::extent(const Extent &extent) {
+  int64_t product = extent.constant;
+  for (const Extent::Factor &factor : extent.factors) {
+    SmallVector<int64_t> operands;
+    if (factor.of_dims)
+      operands.assign(dims_.begin(), dims_.end());
+    for (Value operand : factor.operands) {
+      auto number = index(operand);
+      if (failed(number))
+        return failure();
+      operands.push_back(*number);
+    }
+    product *= factor.map.compose(operands)[0];
+  }
+  return product;
+}
+
+FailureOr<int64_t> SizeEvaluator::bytes(Value tensor) {
+  auto extents = extents_of(tensor);
+  if (failed(extents))
+    return failure();
+  int64_t product = element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType());
+  for (const Extent &extent : *extents) {
+    auto number = this->extent(extent);
+    if (failed(number))
+      return failure();
+    product *= *number;
+  }
+  return product;
+}
+
+} // namespace heddle::passes
