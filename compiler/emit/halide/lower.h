@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <Halide.h>
 
 #include <deque>
@@ -23,6 +25,10 @@ enum class StageRole {
   contraction, // a sum of products of two tensors
 };
 StageRole role_of(mlir::linalg::LinalgOp op);
+
+// Its own linkage names: dsl/check/program.h has other types called Stage, Loop, Input and Output, and one
+// library holds both.
+inline namespace lowered {
 
 /// One loop of a linalg op.
 struct Loop {
@@ -69,6 +75,8 @@ struct Input {
   int panel_width = 0;
 };
 
+} // namespace lowered
+
 /// Stages and inputs stay where they are, so pointers to them may be kept.
 struct LoweredKernel {
   mlir::func::FuncOp function;
@@ -80,6 +88,8 @@ struct LoweredKernel {
   /// The stage or input behind a value of the function; null where it is something else.
   Stage *stage_of(mlir::Value value);
   Input *input_of(mlir::Value value);
+
+  llvm::DenseMap<mlir::Value, Stage *> stage_by_value;
 };
 
 struct LowerOptions {
