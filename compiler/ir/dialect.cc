@@ -202,7 +202,9 @@ static LogicalResult verify_value(Operation *op, Type type, NamedAttribute attri
 
 LogicalResult HeddleDialect::verifyRegionArgAttribute(Operation *op, unsigned region, unsigned index,
                                                       NamedAttribute attribute) {
-  return verify_value(op, op->getRegion(region).getArgument(index).getType(), attribute, "argument " + Twine(index));
+  auto function = dyn_cast<func::FuncOp>(op); // a declaration has no block to take the type from
+  return function ? verify_value(op, function.getArgumentTypes()[index], attribute, "argument " + Twine(index))
+                  : success();
 }
 
 LogicalResult HeddleDialect::verifyRegionResultAttribute(Operation *op, unsigned region, unsigned index,

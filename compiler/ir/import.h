@@ -1,0 +1,17 @@
+// A checked program as a module of stage 1 (docs/ir.md): one function per entry, one linalg.generic per stage.
+#pragma once
+
+#include "dsl/check/program.h"
+#include "dsl/errors/diagnostics.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle::ir {
+
+/// The context must have the dialects of register_dialects. Returns null where something of the program has no
+/// lowering yet; each such thing is reported with its place.
+mlir::OwningOpRef<mlir::ModuleOp> import_program(const Program &program, mlir::MLIRContext &context,
+                                                 Diagnostics &diagnostics);
+
+} // namespace heddle::ir

@@ -1,0 +1,396 @@
+// Scalar expressions as arith and math ops. Index arithmetic is kept as one affine.apply wherever it is affine, for
+// that is what later passes read ranges and places from. Both arms of a condition are computed and one is selected:
+// a read that is not proven inside is therefore made at a clamped place.
+#include "compiler/ir/import_entry.h"
+
+namespace heddle::ir {
+
+using namespace mlir;
+using HExpr = heddle::Expr;
+
+const Size &index_extent(const Stage &stage, int position) {
+  size_t at = position;
+  return at < stage.space.size() ? stage.space[at].extent : stage.over[at - stage.space.size()].extent;
+}
+
+bool is_operand(const HExpr &read, const Stage &stage) {
+  std::vector<int> seen;
+  for (auto [axis, at] : llvm::enumerate(read.args)) {
+    if (at->op != HExpr::index || llvm::is_contained(seen, at->position) ||
+        index_extent(stage, at->position) != read.tensor->shape[axis])
+      return false;
+    seen.push_back(at->position);
+  }
+  return true;
+}
+
+mlir::Type to_mlir(heddle::Type type, MLIRContext *context) {
+  Builder builder(context);
+  switch (type) {
+  case heddle::Type::f32:
+    return builder.getF32Type();
+  case heddle::Type::f16:
+    return builder.getF16Type();
+  case heddle::Type::bf16:
+    return builder.getBF16Type();
+  case heddle::Type::i32:
+    return builder.getI32Type();
+  case heddle::Type::i8:
+    return builder.getI8Type();
+  case heddle::Type::boolean:
+    return builder.getI1Type();
+  }
+  llvm_unreachable("a type is one of these");
+}
+
+static bool is_real(heddle::Type type) {
+  return type == heddle::Type::f32 || type == heddle::Type::f16 || type == heddle::Type::bf16;
+}
+
+mlir::Value BodyWriter::constant(mlir::Type type, double value, Location loc) {
+  TypedAttr attribute;
+  if (auto real = dyn_cast<FloatType>(type)) {
+    APFloat number(value);
+    bool lost = false;
+    number.convert(real.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    attribute = FloatAttr::get(type, number);
+  } else {
+    attribute = IntegerAttr::get(type, int64_t(value));
+  }
+  return arith::ConstantOp::create(builder_, loc, attribute);
+}
+
+AffineExpr BodyWriter::formula(const HExpr &expr) {
+  MLIRContext *context = builder_.getContext();
+  auto constant_of = [](AffineExpr e) { return dyn_cast<AffineConstantExpr>(e); };
+  switch (expr.op) {
+  case HExpr::integer:
+    return getAffineConstantExpr(expr.whole, context);
+  case HExpr::index:
+    return getAffineDimExpr(expr.position, context);
+  case HExpr::size: {
+    if (expr.extent.is_constant())
+      return getAffineConstantExpr(expr.extent.constant(), context);
+    auto found = llvm::find(symbols_, expr.extent);
+    int number = found - symbols_.begin();
+    if (found == symbols_.end())
+      symbols_.push_back(expr.extent);
+    return getAffineSymbolExpr(number, context);
+  }
+  case HExpr::negate: {
+    AffineExpr inner = formula(*expr.args[0]);
+    return inner ? -inner : inner;
+  }
+  case HExpr::add:
+  case HExpr::sub:
+  case HExpr::mul:
+  case HExpr::floor_div:
+  case HExpr::mod:
+    break;
+  default:
+    return {};
+  }
+  AffineExpr left = formula(*expr.args[0]), right = formula(*expr.args[1]);
+  if (!left || !right)
+    return {};
+  if (expr.op == HExpr::add)
+    return left + right;
+  if (expr.op == HExpr::sub)
+    return left - right;
+  if (expr.op == HExpr::mul)
+    return constant_of(left) || constant_of(right) ? left * right : AffineExpr();
+  auto divisor = constant_of(right);
+  if (!divisor || divisor.getValue() <= 0)
+    return {};
+  return expr.op == HExpr::floor_div ? left.floorDiv(divisor) : left % divisor;
+}
+
+mlir::Value BodyWriter::write_formula(AffineExpr formula, Location loc) {
+  if (auto number = dyn_cast<AffineConstantExpr>(formula))
+    return arith::ConstantIndexOp::create(builder_, loc, number.getValue());
+  // Only the indices and sizes that occur, renumbered, so that equal formulas are equal ops.
+  SmallVector<AffineExpr> dims, symbols;
+  SmallVector<mlir::Value> operands;
+  int n_dims = 0, n_symbols = 0;
+  int n_indices = around_.stage.space.size() + around_.stage.over.size();
+  for (int i = 0; i < n_indices; ++i) {
+    bool used = formula.isFunctionOfDim(i);
+    dims.push_back(used ? getAffineDimExpr(n_dims, builder_.getContext()) : AffineExpr());
+    if (used) {
+      operands.push_back(linalg::IndexOp::create(builder_, loc, i));
+      ++n_dims;
+    }
+  }
+  if (isa<AffineDimExpr>(formula))
+    return operands[0];
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    bool used = formula.isFunctionOfSymbol(i);
+    symbols.push_back(used ? getAffineSymbolExpr(n_symbols, builder_.getContext()) : AffineExpr());
+    if (used) {
+      operands.push_back(around_.size(symbols_[i]));
+      ++n_symbols;
+    }
+  }
+  if (isa<AffineSymbolExpr>(formula))
+    return operands[0];
+  // unused entries must still be expressions
+  for (AffineExpr &e : dims)
+    e = e ? e : getAffineConstantExpr(0, builder_.getContext());
+  for (AffineExpr &e : symbols)
+    e = e ? e : getAffineConstantExpr(0, builder_.getContext());
+  AffineMap map = AffineMap::get(n_dims, n_symbols, formula.replaceDimsAndSymbols(dims, symbols));
+  return affine::AffineApplyOp::create(builder_, loc, map, operands);
+}
+
+mlir::Value BodyWriter::write_place(const HExpr &at, const Size &extent, bool inside, Location loc) {
+  AffineExpr affine = formula(at);
+  mlir::Value place = affine
+                          ? write_formula(affine, loc)
+                          : arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), write(at)).getResult();
+  if (inside)
+    return place;
+  Size end = extent - Size(1);
+  mlir::Value last =
+      end.is_constant() ? arith::ConstantIndexOp::create(builder_, loc, end.constant()).getResult() : around_.size(end);
+  mlir::Value below = arith::MinSIOp::create(builder_, loc, place, last);
+  return arith::MaxSIOp::create(builder_, loc, below, arith::ConstantIndexOp::create(builder_, loc, 0));
+}
+
+mlir::Value BodyWriter::write_extract(const HExpr &read, Location loc) {
+  SmallVector<mlir::Value> places;
+  for (auto [axis, at] : llvm::enumerate(read.args)) {
+    const Size &extent = read.tensor->shape[axis];
+    bool whole = at->op == HExpr::index && index_extent(around_.stage, at->position) == extent;
+    places.push_back(write_place(*at, extent, read.always_inside || whole, loc));
+  }
+  return tensor::ExtractOp::create(builder_, loc, around_.tensor(*read.tensor), places);
+}
+
+mlir::Value BodyWriter::write_power(const HExpr &expr, Location loc) {
+  mlir::Value base = write(*expr.args[0]);
+  const HExpr &by = *expr.args[1];
+  double exponent = by.op == HExpr::integer ? double(by.whole) : by.op == HExpr::real ? by.number : 0;
+  if (exponent == 1 || exponent == 2 || exponent == 3 || exponent == 4) { // x ** 2 is a product, exactly
+    mlir::Value out = base;
+    auto times = [&](mlir::Value a, mlir::Value b) -> mlir::Value {
+      if (is_real(expr.type))
+        return arith::MulFOp::create(builder_, loc, a, b);
+      return arith::MulIOp::create(builder_, loc, a, b);
+    };
+    if (exponent >= 2)
+      out = times(base, base);
+    if (exponent == 3)
+      out = times(out, base);
+    if (exponent == 4)
+      out = times(out, out);
+    return out;
+  }
+  mlir::Value power = write(by);
+  if (!is_real(expr.type))
+    return math::IPowIOp::create(builder_, loc, base, power);
+  return math::PowFOp::create(builder_, loc, base, power);
+}
+
+mlir::Value BodyWriter::write_arithmetic(const HExpr &expr, Location loc) {
+  if (expr.op == HExpr::power)
+    return write_power(expr, loc);
+  bool real = is_real(expr.type);
+  mlir::Value a = write(*expr.args[0]);
+  mlir::Value b = expr.args.size() > 1 ? write(*expr.args[1]) : mlir::Value();
+  OpBuilder &out = builder_;
+  if (real)
+    switch (expr.op) {
+    case HExpr::add:
+      return arith::AddFOp::create(out, loc, a, b);
+    case HExpr::sub:
+      return arith::SubFOp::create(out, loc, a, b);
+    case HExpr::mul:
+      return arith::MulFOp::create(out, loc, a, b);
+    case HExpr::div:
+      return arith::DivFOp::create(out, loc, a, b);
+    case HExpr::negate:
+      return arith::NegFOp::create(out, loc, a);
+    case HExpr::minimum:
+      return arith::MinimumFOp::create(out, loc, a, b);
+    case HExpr::maximum:
+      return arith::MaximumFOp::create(out, loc, a, b);
+    case HExpr::absolute:
+      return math::AbsFOp::create(out, loc, a);
+    case HExpr::floor_div:
+    case HExpr::mod: {
+      mlir::Value quotient = arith::DivFOp::create(out, loc, a, b);
+      mlir::Value floored = math::FloorOp::create(out, loc, quotient);
+      if (expr.op == HExpr::floor_div)
+        return floored;
+      mlir::Value whole = arith::MulFOp::create(out, loc, floored, b);
+      return arith::SubFOp::create(out, loc, a, whole);
+    }
+    default:
+      break;
+    }
+  switch (expr.op) {
+  case HExpr::add:
+    return arith::AddIOp::create(out, loc, a, b);
+  case HExpr::sub:
+    return arith::SubIOp::create(out, loc, a, b);
+  case HExpr::mul:
+    return arith::MulIOp::create(out, loc, a, b);
+  case HExpr::floor_div:
+    return arith::FloorDivSIOp::create(out, loc, a, b);
+  case HExpr::mod: {
+    mlir::Value quotient = arith::FloorDivSIOp::create(out, loc, a, b);
+    mlir::Value whole = arith::MulIOp::create(out, loc, quotient, b);
+    return arith::SubIOp::create(out, loc, a, whole);
+  }
+  case HExpr::negate:
+    return arith::SubIOp::create(out, loc, constant(a.getType(), 0, loc), a);
+  case HExpr::minimum:
+    return arith::MinSIOp::create(out, loc, a, b);
+  case HExpr::maximum:
+    return arith::MaxSIOp::create(out, loc, a, b);
+  case HExpr::absolute:
+    return math::AbsIOp::create(out, loc, a);
+  default:
+    llvm_unreachable("the checker admits no other operator on integers");
+  }
+}
+
+mlir::Value BodyWriter::write_comparison(const HExpr &expr, Location loc) {
+  mlir::Value a = write(*expr.args[0]), b = write(*expr.args[1]);
+  int which = expr.op - HExpr::less; // less, less_equal, greater, greater_equal, equal, not_equal
+  static constexpr arith::CmpFPredicate real[] = {arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
+                                                  arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE,
+                                                  arith::CmpFPredicate::OEQ, arith::CmpFPredicate::UNE};
+  static constexpr arith::CmpIPredicate whole[] = {arith::CmpIPredicate::slt, arith::CmpIPredicate::sle,
+                                                   arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge,
+                                                   arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne};
+  static_assert(HExpr::not_equal - HExpr::less == 5, "the tables follow the order of Expr::Op");
+  if (is_real(expr.args[0]->type))
+    return arith::CmpFOp::create(builder_, loc, real[which], a, b);
+  return arith::CmpIOp::create(builder_, loc, whole[which], a, b);
+}
+
+mlir::Value BodyWriter::write_function(const HExpr &expr, Location loc) {
+  mlir::Value x = write(*expr.args[0]);
+  switch (expr.op) {
+  case HExpr::exp:
+    return math::ExpOp::create(builder_, loc, x);
+  case HExpr::log:
+    return math::LogOp::create(builder_, loc, x);
+  case HExpr::sqrt:
+    return math::SqrtOp::create(builder_, loc, x);
+  case HExpr::sin:
+    return math::SinOp::create(builder_, loc, x);
+  case HExpr::cos:
+    return math::CosOp::create(builder_, loc, x);
+  case HExpr::tanh:
+    return math::TanhOp::create(builder_, loc, x);
+  case HExpr::erf:
+    return math::ErfOp::create(builder_, loc, x);
+  default:
+    return math::FloorOp::create(builder_, loc, x);
+  }
+}
+
+mlir::Value BodyWriter::write_cast(const HExpr &expr, Location loc) {
+  mlir::Value x = write(*expr.args[0]);
+  heddle::Type from = expr.args[0]->type, to = expr.type;
+  mlir::Type type = to_mlir(to, builder_.getContext());
+  if (from == to)
+    return x;
+  if (to == heddle::Type::boolean) {
+    mlir::Value zero = constant(x.getType(), 0, loc);
+    if (is_real(from))
+      return arith::CmpFOp::create(builder_, loc, arith::CmpFPredicate::UNE, x, zero);
+    return arith::CmpIOp::create(builder_, loc, arith::CmpIPredicate::ne, x, zero);
+  }
+  if (from == heddle::Type::boolean) {
+    if (is_real(to))
+      return arith::UIToFPOp::create(builder_, loc, type, x);
+    return arith::ExtUIOp::create(builder_, loc, type, x);
+  }
+  if (is_real(from) && is_real(to)) {
+    unsigned before = x.getType().getIntOrFloatBitWidth(), after = type.getIntOrFloatBitWidth();
+    if (before == after) { // f16 and bf16 meet in f32
+      x = arith::ExtFOp::create(builder_, loc, builder_.getF32Type(), x);
+      before = 32;
+    }
+    if (before < after)
+      return arith::ExtFOp::create(builder_, loc, type, x);
+    return arith::TruncFOp::create(builder_, loc, type, x);
+  }
+  if (is_real(from))
+    return arith::FPToSIOp::create(builder_, loc, type, x);
+  if (is_real(to))
+    return arith::SIToFPOp::create(builder_, loc, type, x);
+  if (x.getType().getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
+    return arith::ExtSIOp::create(builder_, loc, type, x);
+  return arith::TruncIOp::create(builder_, loc, type, x);
+}
+
+mlir::Value BodyWriter::write(const HExpr &expr) {
+  auto [slot, is_new] = written_.try_emplace(&expr);
+  if (is_new) {
+    mlir::Value value = write_new(expr, around_.location(expr.span));
+    written_[&expr] = value;
+    return value;
+  }
+  return slot->second;
+}
+
+mlir::Value BodyWriter::write_new(const HExpr &expr, Location loc) {
+  mlir::Type type = to_mlir(expr.type, builder_.getContext());
+  if (expr.type == heddle::Type::i32 && expr.op != HExpr::integer)
+    if (AffineExpr affine = formula(expr)) {
+      if (auto number = dyn_cast<AffineConstantExpr>(affine))
+        return constant(type, number.getValue(), loc);
+      return arith::IndexCastOp::create(builder_, loc, type, write_formula(affine, loc));
+    }
+  switch (expr.op) {
+  case HExpr::integer:
+  case HExpr::boolean:
+    return constant(type, expr.whole, loc);
+  case HExpr::real:
+    return constant(type, expr.number, loc);
+  case HExpr::read:
+    return is_operand(expr, around_.stage) ? around_.operand(expr) : write_extract(expr, loc);
+  case HExpr::less:
+  case HExpr::less_equal:
+  case HExpr::greater:
+  case HExpr::greater_equal:
+  case HExpr::equal:
+  case HExpr::not_equal:
+    return write_comparison(expr, loc);
+  case HExpr::logical_and: {
+    mlir::Value a = write(*expr.args[0]), b = write(*expr.args[1]);
+    return arith::AndIOp::create(builder_, loc, a, b);
+  }
+  case HExpr::logical_or: {
+    mlir::Value a = write(*expr.args[0]), b = write(*expr.args[1]);
+    return arith::OrIOp::create(builder_, loc, a, b);
+  }
+  case HExpr::logical_not: {
+    mlir::Value a = write(*expr.args[0]);
+    return arith::XOrIOp::create(builder_, loc, a, constant(type, 1, loc));
+  }
+  case HExpr::select: {
+    mlir::Value c = write(*expr.args[0]), a = write(*expr.args[1]), b = write(*expr.args[2]);
+    return arith::SelectOp::create(builder_, loc, c, a, b);
+  }
+  case HExpr::cast:
+    return write_cast(expr, loc);
+  case HExpr::exp:
+  case HExpr::log:
+  case HExpr::sqrt:
+  case HExpr::sin:
+  case HExpr::cos:
+  case HExpr::tanh:
+  case HExpr::erf:
+  case HExpr::floor:
+    return write_function(expr, loc);
+  default:
+    return write_arithmetic(expr, loc);
+  }
+}
+
+} // namespace heddle::ir

@@ -1,0 +1,61 @@
+// What the parts of import share: the entry that is being built. import.cc makes modules, entries and stages;
+// import_body.cc turns a stage's scalar expression into the body of its linalg.generic.
+#pragma once
+
+#include "dsl/check/program.h"
+#include "dsl/errors/source.h"
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Builders.h"
+
+#include <functional>
+#include <map>
+
+namespace heddle::ir {
+
+/// A Size over the module's dims.
+mlir::AffineExpr to_affine(const Size &size, mlir::MLIRContext *context);
+mlir::Type to_mlir(heddle::Type type, mlir::MLIRContext *context);
+
+/// Whether a read takes one element at bare, distinct indices whose ranges are the tensor's extents: only such
+/// reads can be operands of the stage.
+bool is_operand(const heddle::Expr &read, const Stage &stage);
+/// The extent of index `position` of a stage: its space, then what it reduces over.
+const Size &index_extent(const Stage &stage, int position);
+
+/// Writes the scalar expression of one stage at the builder's place, which is the body of its linalg.generic.
+class BodyWriter {
+public:
+  struct Surroundings {
+    const Stage &stage;
+    std::function<mlir::Value(const heddle::Expr &read)> operand; // the body's argument for an operand read
+    std::function<mlir::Value(const Tensor &tensor)> tensor;      // the tensor itself, from outside the body
+    std::function<mlir::Value(const Size &size)> size;            // an index value, from outside the body
+    std::function<mlir::Location(heddle::Span span)> location;
+  };
+  BodyWriter(mlir::OpBuilder &builder, Surroundings around) : builder_(builder), around_(std::move(around)) {}
+
+  mlir::Value write(const heddle::Expr &expr);
+
+private:
+  mlir::Value write_new(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_arithmetic(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_comparison(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_function(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_power(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_cast(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_extract(const heddle::Expr &read, mlir::Location loc);
+  mlir::Value write_place(const heddle::Expr &at, const Size &extent, bool inside, mlir::Location loc);
+  /// The expression as a formula over indices (dims) and sizes (symbols); null where it is none.
+  mlir::AffineExpr formula(const heddle::Expr &expr);
+  mlir::Value write_formula(mlir::AffineExpr formula, mlir::Location loc);
+  mlir::Value constant(mlir::Type type, double value, mlir::Location loc);
+
+  mlir::OpBuilder &builder_;
+  Surroundings around_;
+  std::map<const heddle::Expr *, mlir::Value> written_;
+  std::vector<Size> symbols_; // sizes that formulas use, by number
+};
+
+} // namespace heddle::ir

@@ -1,0 +1,245 @@
+// Extents as formulas: walks from a tensor to what its shape was built from. Constant dimensions never need the
+// walk. Relies on docs/ir.md: extents of results are those of their `outs`, of arguments those of heddle.extents.
+#include "compiler/ir/shapes.h"
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+
+namespace heddle::ir {
+
+using namespace mlir;
+
+Operation *scope_of(Operation *op) {
+  while (op && !isa<func::FuncOp, KernelOp>(op))
+    op = op->getParentOp();
+  return op;
+}
+
+SmallVector<Value> size_arguments(Operation *scope) {
+  SmallVector<Value> out;
+  if (scope->hasAttr(names::entry) || scope->getNumRegions() == 0 || scope->getRegion(0).empty())
+    return out;
+  for (Value argument : scope->getRegion(0).getArguments())
+    if (isa<IndexType>(argument.getType()))
+      out.push_back(argument);
+  return out;
+}
+
+unsigned size_count(Operation *scope) {
+  if (scope->hasAttr(names::entry))
+    return dim_names(scope->getParentOfType<ModuleOp>()).size();
+  return size_arguments(scope).size();
+}
+
+static Operation *scope_of(Value value) {
+  if (Operation *op = value.getDefiningOp())
+    return scope_of(op->getParentOp());
+  return scope_of(cast<BlockArgument>(value).getOwner()->getParentOp());
+}
+
+AffineExpr size_formula(Value index) {
+  MLIRContext *context = index.getContext();
+  IntegerAttr constant;
+  if (matchPattern(index, m_Constant(&constant)))
+    return getAffineConstantExpr(constant.getInt(), context);
+  if (auto argument = dyn_cast<BlockArgument>(index)) {
+    auto sizes = size_arguments(scope_of(index));
+    auto found = llvm::find(sizes, index);
+    return found == sizes.end() ? AffineExpr() : getAffineDimExpr(found - sizes.begin(), context);
+  }
+  Operation *op = index.getDefiningOp();
+  if (auto dim = dyn_cast<DimOp>(op))
+    return getAffineDimExpr(dim_number(op->getParentOfType<ModuleOp>(), dim.getName()), context);
+  SmallVector<AffineExpr> operands;
+  for (Value operand : op->getOperands()) {
+    AffineExpr formula = isa<IndexType>(operand.getType()) ? size_formula(operand) : AffineExpr();
+    if (!formula)
+      return {};
+    operands.push_back(formula);
+  }
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(op)) {
+    AffineMap map = apply.getAffineMap();
+    ArrayRef<AffineExpr> all(operands);
+    return map.getResult(0).replaceDimsAndSymbols(all.take_front(map.getNumDims()), all.drop_front(map.getNumDims()));
+  }
+  if (isa<arith::AddIOp>(op))
+    return operands[0] + operands[1];
+  if (isa<arith::SubIOp>(op))
+    return operands[0] - operands[1];
+  if (isa<arith::MulIOp>(op) && llvm::any_of(operands, [](AffineExpr e) { return isa<AffineConstantExpr>(e); }))
+    return operands[0] * operands[1];
+  return {};
+}
+
+using Formulas = FailureOr<SmallVector<AffineExpr>>;
+
+static Formulas of_static(RankedTensorType type) {
+  SmallVector<AffineExpr> out;
+  for (int64_t extent : type.getShape())
+    out.push_back(getAffineConstantExpr(extent, type.getContext()));
+  return out;
+}
+
+static Formulas of_mixed(ArrayRef<OpFoldResult> sizes) {
+  SmallVector<AffineExpr> out;
+  for (OpFoldResult size : sizes) {
+    AffineExpr formula;
+    if (auto value = dyn_cast<Value>(size))
+      formula = size_formula(value);
+    else
+      formula = getAffineConstantExpr(*getConstantIntValue(size), size.getContext());
+    if (!formula)
+      return failure();
+    out.push_back(formula);
+  }
+  return out;
+}
+
+static Formulas of_collapse(tensor::CollapseShapeOp op) {
+  auto source = extent_formulas(op.getSrc());
+  if (failed(source))
+    return failure();
+  SmallVector<AffineExpr> out;
+  for (auto group : op.getReassociationIndices()) {
+    AffineExpr product = getAffineConstantExpr(1, op.getContext());
+    for (int64_t at : group) {
+      AffineExpr factor = (*source)[at];
+      if (!isa<AffineConstantExpr>(product) && !isa<AffineConstantExpr>(factor))
+        return failure(); // a product of run-time sizes
+      product = product * factor;
+    }
+    out.push_back(product);
+  }
+  return out;
+}
+
+/// A callee's result: its heddle.extents, with the call's sizes put in.
+static Formulas of_call(func::CallOp call, unsigned number) {
+  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  auto map = callee ? callee.getResultAttrOfType<AffineMapAttr>(number, names::extents) : AffineMapAttr();
+  if (!map)
+    return failure();
+  SmallVector<AffineExpr> sizes, out;
+  for (Value operand : call.getOperands())
+    if (isa<IndexType>(operand.getType()))
+      sizes.push_back(size_formula(operand));
+  for (AffineExpr extent : map.getValue().getResults()) {
+    for (auto [i, size] : llvm::enumerate(sizes))
+      if (!size && extent.isFunctionOfDim(i))
+        return failure();
+    SmallVector<AffineExpr> replacement;
+    for (auto [i, size] : llvm::enumerate(sizes))
+      replacement.push_back(size ? size : getAffineDimExpr(i, call.getContext()));
+    out.push_back(extent.replaceDims(replacement));
+  }
+  return out;
+}
+
+/// An operand of a heddle.kernel, seen from inside: the outer extents with each outer size replaced by the
+/// kernel's argument for it.
+static Formulas of_kernel_argument(KernelOp kernel, unsigned number) {
+  auto outer = extent_formulas(kernel.getInputs()[number]);
+  if (failed(outer))
+    return failure();
+  MLIRContext *context = kernel.getContext();
+  DenseMap<AffineExpr, AffineExpr> inner; // outer formula -> symbol: dims are still the outer ones
+  SmallVector<AffineExpr> dims;
+  for (Value input : kernel.getInputs())
+    if (isa<IndexType>(input.getType())) {
+      if (AffineExpr formula = size_formula(input))
+        inner.try_emplace(formula, getAffineSymbolExpr(dims.size(), context));
+      dims.push_back(getAffineDimExpr(dims.size(), context));
+    }
+  SmallVector<AffineExpr> out;
+  for (AffineExpr extent : *outer) {
+    bool outside = false;
+    extent = extent.replace(inner);
+    extent.walk([&](AffineExpr e) { outside |= isa<AffineDimExpr>(e); });
+    if (outside)
+      return failure();
+    out.push_back(extent.replaceSymbols(dims));
+  }
+  return out;
+}
+
+static Formulas of_argument(BlockArgument argument) {
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (auto kernel = dyn_cast<KernelOp>(parent))
+    return of_kernel_argument(kernel, argument.getArgNumber());
+  if (auto function = dyn_cast<func::FuncOp>(parent))
+    if (auto map = function.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), names::extents))
+      return llvm::to_vector(map.getValue().getResults());
+  return failure();
+}
+
+Formulas extent_formulas(Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (type.hasStaticShape())
+    return of_static(type);
+  if (auto argument = dyn_cast<BlockArgument>(tensor))
+    return of_argument(argument);
+  Operation *op = tensor.getDefiningOp();
+  unsigned number = cast<OpResult>(tensor).getResultNumber();
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
+    return of_mixed(empty.getMixedSizes());
+  if (auto writer = dyn_cast<DestinationStyleOpInterface>(op))
+    return extent_formulas(writer.getDpsInitOperand(number)->get());
+  if (auto view = dyn_cast<tensor::CollapseShapeOp>(op))
+    return of_collapse(view);
+  if (auto view = dyn_cast<tensor::ExpandShapeOp>(op))
+    return of_mixed(view.getMixedOutputShape());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return slice.getType().getRank() == slice.getSourceType().getRank() ? of_mixed(slice.getMixedSizes())
+                                                                        : Formulas(failure());
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return of_call(call, number);
+  if (auto kernel = dyn_cast<KernelOp>(op)) {
+    auto inner = extent_formulas(kernel.getBody().front().getTerminator()->getOperand(number));
+    if (failed(inner))
+      return failure();
+    SmallVector<AffineExpr> sizes, out;
+    for (Value input : kernel.getInputs())
+      if (isa<IndexType>(input.getType()))
+        sizes.push_back(size_formula(input));
+    if (llvm::is_contained(sizes, AffineExpr()))
+      return failure();
+    for (AffineExpr extent : *inner)
+      out.push_back(extent.replaceDims(sizes));
+    return out;
+  }
+  return failure();
+}
+
+Formulas loop_extents(Operation *linalg_op) {
+  auto op = cast<linalg::LinalgOp>(linalg_op);
+  SmallVector<AffineExpr> out(op.getNumLoops());
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      continue;
+    auto extents = extent_formulas(operand.get());
+    if (failed(extents))
+      return failure();
+    for (auto [at, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
+      if (auto loop = dyn_cast<AffineDimExpr>(expr))
+        out[loop.getPosition()] = (*extents)[at];
+  }
+  if (llvm::is_contained(out, AffineExpr()))
+    return failure();
+  return out;
+}
+
+Value build_size(OpBuilder &builder, Location loc, AffineExpr formula, ValueRange sizes) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(formula))
+    return arith::ConstantIndexOp::create(builder, loc, constant.getValue());
+  if (auto dim = dyn_cast<AffineDimExpr>(formula))
+    return sizes[dim.getPosition()];
+  return affine::AffineApplyOp::create(builder, loc, AffineMap::get(sizes.size(), 0, formula), sizes);
+}
+
+} // namespace heddle::ir

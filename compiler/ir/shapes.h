@@ -1,0 +1,35 @@
+// The extents of tensors as formulas. A *scope* is an entry, a kernel function or a heddle.kernel region; its
+// *sizes* are what extents are formulas over: the module's dims in an entry, the leading index arguments in a
+// kernel. Passes compare, map and substitute these formulas instead of looking at tensor.dim.
+#pragma once
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
+
+namespace heddle::ir {
+
+/// The function or heddle.kernel around `op` (or `op` itself).
+mlir::Operation *scope_of(mlir::Operation *op);
+/// How many sizes a scope has, and the size arguments of a kernel (empty for an entry).
+unsigned size_count(mlir::Operation *scope);
+llvm::SmallVector<mlir::Value> size_arguments(mlir::Operation *scope);
+
+/// An index value as a formula over its scope's sizes (`d0`, `d1`, …). Null where it is none, such as a
+/// product of two run-time sizes.
+mlir::AffineExpr size_formula(mlir::Value index);
+
+/// The extents of a tensor over its scope's sizes: constants for a constant shape, else what the tensor
+/// was built from (tensor.empty, an argument's heddle.extents, a call's, a view). Fails where some extent is no
+/// formula.
+mlir::FailureOr<llvm::SmallVector<mlir::AffineExpr>> extent_formulas(mlir::Value tensor);
+
+/// The extents of a linalg op's loops, in the same form, from its operands' extents.
+mlir::FailureOr<llvm::SmallVector<mlir::AffineExpr>> loop_extents(mlir::Operation *linalg_op);
+
+/// A formula over the scope's sizes as an index value: the size itself, a constant, or an affine.apply.
+/// `sizes` are the values of the scope's sizes at the builder's place.
+mlir::Value build_size(mlir::OpBuilder &builder, mlir::Location loc, mlir::AffineExpr formula, mlir::ValueRange sizes);
+
+} // namespace heddle::ir
