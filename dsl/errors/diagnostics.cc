@@ -6,6 +6,7 @@
 #include "embedded/error_pages.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace heddle {
 namespace {
@@ -166,8 +167,8 @@ std::string Diagnostics::render(int limit) const {
   std::vector<const Diagnostic *> order;
   for (const Diagnostic &d : list_)
     order.push_back(&d);
-  std::stable_sort(order.begin(), order.end(), [](const Diagnostic *a, const Diagnostic *b) {
-    return std::pair(a->span.file, a->span.begin) < std::pair(b->span.file, b->span.begin);
+  std::sort(order.begin(), order.end(), [](const Diagnostic *a, const Diagnostic *b) {
+    return std::tuple(a->span.file, a->span.begin, a) < std::tuple(b->span.file, b->span.begin, b);
   });
   std::string out;
   for (size_t i = 0; i < order.size() && static_cast<int>(i) < limit; ++i)

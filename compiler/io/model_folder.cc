@@ -1,0 +1,149 @@
+// `model_type` names the model file: transfo-xl is models/transfo_xl/transfo_xl.heddle. What a Hugging Face
+// config.json leaves to be computed from its other fields is put into the settings here.
+#include "compiler/io/model_folder.h"
+
+#include "embedded/models.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace heddle {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// "bert" of "models/bert/bert.heddle"; else "".
+std::string type_of(std::string_view path) {
+  fs::path p(path);
+  std::string name = p.stem().string();
+  if (p.extension() != ".heddle" || p.parent_path().filename() != name)
+    return "";
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::string list_text(const std::vector<std::string> &words) {
+  std::string out;
+  for (const std::string &word : words)
+    out += (out.empty() ? "" : ", ") + word;
+  return out.empty() ? "none" : out;
+}
+
+/// The shards that an index names, each once.
+Result<std::vector<std::string>> shards(const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.error();
+  std::string_view text(reinterpret_cast<const char *>(file->bytes().data()), file->bytes().size());
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    return Error{path + ": is no index of safetensors files: it lacks `weight_map`"};
+  std::vector<std::string> out;
+  for (const auto &[tensor, shard] : json["weight_map"].items()) {
+    if (!shard.is_string() || fs::path(shard.get<std::string>()).has_parent_path())
+      return Error{path + ": the file of tensor `" + tensor + "` is not a file's name"};
+    if (std::find(out.begin(), out.end(), shard.get<std::string>()) == out.end())
+      out.push_back(shard);
+  }
+  return out;
+}
+
+} // namespace
+
+Result<WeightFiles> WeightFiles::open(const std::string &path) {
+  std::string file = path;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) {
+    file = path + "/model.safetensors";
+    if (!fs::exists(file, ignored))
+      file += ".index.json";
+    if (!fs::exists(file, ignored)) {
+      bool others = fs::exists(path + "/pytorch_model.bin", ignored);
+      return Error{path + ": has no model.safetensors" +
+                   (others ? "; convert its pytorch_model.bin with transformers (save_pretrained)" : "")};
+    }
+  }
+  WeightFiles out;
+  out.path_ = path;
+  std::vector<std::string> names = {file};
+  if (file.ends_with(".index.json")) {
+    Result<std::vector<std::string>> found = shards(file);
+    if (!found)
+      return found.error();
+    names.clear();
+    for (const std::string &shard : *found)
+      names.push_back((fs::path(file).parent_path() / shard).string());
+  }
+  for (const std::string &name : names) {
+    Result<Safetensors> opened = Safetensors::open(name);
+    if (!opened)
+      return opened.error();
+    for (const auto &[tensor, view] : opened->tensors())
+      if (!out.tensors_.emplace(tensor, view).second)
+        return Error{name + ": the tensor `" + tensor + "` is in another file of " + path + " too"};
+    out.files_.push_back(std::move(*opened));
+  }
+  return out;
+}
+
+const TensorView *WeightFiles::find(const std::string &name) const {
+  auto at = tensors_.find(name);
+  return at == tensors_.end() ? nullptr : &at->second;
+}
+
+bool WeightFiles::has(const std::string &name) const {
+  auto at = tensors_.lower_bound(name);
+  if (at != tensors_.end() && at->first == name)
+    return true;
+  at = tensors_.lower_bound(name + ".");
+  return at != tensors_.end() && at->first.starts_with(name + ".");
+}
+
+bool is_model_folder(const std::string &path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) && fs::exists(path + "/config.json", ignored);
+}
+
+std::vector<std::string> model_types() {
+  std::vector<std::string> out;
+  for (const EmbeddedFile &file : embedded::models())
+    if (std::string type = type_of(file.path); !type.empty())
+      out.push_back(type);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<ModelFolder> find_model(const std::string &model_type) {
+  for (const EmbeddedFile &file : embedded::models())
+    if (!model_type.empty() && type_of(file.path) == model_type)
+      return ModelFolder{"", model_type, std::string(file.path), std::string(file.bytes), {}};
+  return std::nullopt;
+}
+
+Result<ModelFolder> open_model_folder(const std::string &path) {
+  std::string file = path + "/config.json";
+  Result<std::map<std::string, Value>> config = read_config(file);
+  if (!config)
+    return config.error();
+  auto type = config->find("model_type");
+  const std::string *name = type == config->end() ? nullptr : std::get_if<std::string>(&type->second.what);
+  std::string known = "known are " + list_text(model_types()) + "; or give a .heddle file with --weights";
+  if (!name)
+    return Error{file + ": has no `model_type`, which says what model it is (" + known + ")"};
+  std::optional<ModelFolder> out = find_model(*name);
+  if (!out)
+    return Error{file + ": no model file for the model_type `" + *name + "` (" + known + ")"};
+  out->path = path;
+  out->config = std::move(*config);
+
+  // transformers saves the labels, from which it counts them, but not their number.
+  int64_t labels = std::count_if(out->config.begin(), out->config.end(),
+                                 [](const auto &setting) { return setting.first.starts_with("id2label."); });
+  if (labels > 0)
+    out->config.emplace("num_labels", Value{labels});
+  return std::move(*out);
+}
+
+} // namespace heddle
