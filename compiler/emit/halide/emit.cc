@@ -1,0 +1,158 @@
+// Lowers, schedules and compiles one row. Halide reports mistakes by exceptions of its own and warnings through a
+// process-wide reporter; both end here, as an Error or nowhere. Halide writes objects to files only, so they go
+// through an anonymous file in memory.
+#include "compiler/emit/halide/emit.h"
+
+#include "compiler/emit/halide/lower.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/kernels/kinds.h"
+
+#include <chrono>
+#include <mutex>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace heddle {
+
+namespace {
+
+/// Warnings speak of schedules, which are ours: users can't act on them.
+class SilentReporter : public Halide::CompileTimeErrorReporter {
+public:
+  void warning(const char *) override {}
+  void error(const char *message) override { throw Halide::CompileError(message); }
+};
+
+void install_reporter() {
+  static SilentReporter reporter;
+  static std::once_flag once;
+  std::call_once(once, [] { Halide::set_custom_compile_time_error_reporter(&reporter); });
+}
+
+/// A file without a name that Halide can open by path.
+class MemoryFile {
+public:
+  MemoryFile() : fd_(memfd_create("kernel", MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (fd_ >= 0)
+      close(fd_);
+  }
+  MemoryFile(const MemoryFile &) = delete;
+  MemoryFile &operator=(const MemoryFile &) = delete;
+
+  bool valid() const { return fd_ >= 0; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+  std::string contents() const {
+    struct stat info;
+    std::string bytes;
+    if (fstat(fd_, &info) != 0)
+      return bytes;
+    bytes.resize(size_t(info.st_size));
+    ssize_t got = pread(fd_, bytes.data(), bytes.size(), 0);
+    bytes.resize(got < 0 ? 0 : size_t(got));
+    return bytes;
+  }
+
+private:
+  int fd_;
+};
+
+Halide::OutputFileType file_type(KernelForm form) {
+  switch (form) {
+  case KernelForm::object:
+    return Halide::OutputFileType::object;
+  case KernelForm::statement:
+    return Halide::OutputFileType::stmt;
+  case KernelForm::llvm:
+    return Halide::OutputFileType::llvm_assembly;
+  case KernelForm::assembly:
+    return Halide::OutputFileType::assembly;
+  }
+  return Halide::OutputFileType::object;
+}
+
+Halide::Target halide_target(const Target &target, const EmitOptions &options) {
+  Halide::Target halide(target.halide);
+  halide.set_feature(Halide::Target::NoRuntime);
+  halide.set_feature(Halide::Target::UserContext);
+  if (!options.with_asserts) {
+    halide.set_feature(Halide::Target::NoAsserts);
+    halide.set_feature(Halide::Target::NoBoundsQuery);
+  }
+  return halide;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  return text;
+}
+
+Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
+                          const EmitOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
+  const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
+  std::string where = "kernel @" + kernel.getName().str() + ": ";
+  if (!kind)
+    return Error{where + "`heddle.kernel` names no kind of kernel"};
+  Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
+  if (!rows)
+    return rows.error();
+  if (schedule_row < 0 || size_t(schedule_row) >= rows->size())
+    return Error{where + "`heddle.schedule` has no row " + std::to_string(schedule_row)};
+  const ScheduleRow &row = (*rows)[schedule_row];
+
+  LowerOptions lowering = kind->lowering ? kind->lowering(kernel, row, target) : LowerOptions();
+  Result<LoweredKernel> lowered = lower_kernel(kernel, lowering);
+  if (!lowered)
+    return lowered.error();
+  if (Status status = kind->schedule(*lowered, row, target); !status)
+    return Error{where + status.error().message};
+  KernelObject object;
+  object.symbol = kernel_symbol(kernel, schedule_row);
+  object.lower_seconds = seconds_since(start);
+
+  MemoryFile file;
+  if (!file.valid())
+    return Error{where + "no memory for its object file"};
+  start = std::chrono::steady_clock::now();
+  std::vector<Halide::Func> outputs;
+  for (const Output &output : lowered->outputs)
+    outputs.push_back(output.func);
+  Halide::Pipeline(outputs).compile_to({{file_type(options.form), file.path()}}, lowered->arguments, object.symbol,
+                                       halide_target(target, options));
+  object.bytes = file.contents();
+  object.compile_seconds = seconds_since(start);
+  if (object.bytes.empty())
+    return Error{where + "Halide wrote no code"};
+  return object;
+}
+
+} // namespace
+
+std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
+  return kernel.getName().str() + "_" + std::to_string(schedule_row);
+}
+
+Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
+                                 const EmitOptions &options) {
+  install_reporter();
+  try {
+    return emit(kernel, schedule_row, target, options);
+  } catch (const Halide::Error &error) { // not a std::exception
+    return Error{"kernel @" + kernel.getName().str() + ", row " + std::to_string(schedule_row) +
+                 " of its schedule: " + one_line(error.what())};
+  }
+}
+
+} // namespace heddle

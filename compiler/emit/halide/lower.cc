@@ -1,0 +1,466 @@
+// From the linalg ops of a kernel to Funcs. Parallel loops become Vars, reduction loops the RVars of one RDom, indexing
+// maps and extract indices become index expressions, run-time sizes int32 parameters. Relies on the form of docs/ir.md
+// section 2: dense row-major tensors or panels, extents that follow from arguments and tensor.empty.
+#include "compiler/emit/halide/lower.h"
+
+#include "compiler/emit/halide/scalars.h"
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle {
+
+using Halide::Expr;
+using mlir::linalg::LinalgOp;
+
+/// The op that yields result 0 of a reduction from its accumulator, or null.
+static mlir::Operation *combiner_of(LinalgOp op) {
+  mlir::Block *body = op.getBlock();
+  mlir::Operation *last = body->getTerminator()->getOperand(0).getDefiningOp();
+  mlir::Value accumulator = body->getArgument(op.getNumDpsInputs());
+  return last && llvm::is_contained(last->getOperands(), accumulator) ? last : nullptr;
+}
+
+StageRole role_of(LinalgOp op) {
+  if (op.getNumReductionLoops() == 0)
+    return StageRole::pointwise;
+  if (op.getNumDpsInits() != 1)
+    return StageRole::reduction;
+  mlir::Operation *add = combiner_of(op);
+  if (!add || !llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp>(add))
+    return StageRole::reduction;
+  mlir::Value accumulator = op.getBlock()->getArgument(op.getNumDpsInputs());
+  mlir::Value term = add->getOperand(0) == accumulator ? add->getOperand(1) : add->getOperand(0);
+  mlir::Operation *product = term.getDefiningOp();
+  if (!product || !llvm::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(product))
+    return StageRole::reduction;
+  // Two different tensors, each read along a reduction loop and each reused by a loop that the other has alone.
+  auto tensor_behind = [&](mlir::Value value) -> mlir::OpOperand * {
+    while (mlir::Operation *cast = value.getDefiningOp()) {
+      if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
+        return nullptr;
+      value = cast->getOperand(0);
+    }
+    auto argument = llvm::cast<mlir::BlockArgument>(value);
+    return argument.getOwner() == op.getBlock() && argument.getArgNumber() < op.getNumDpsInputs()
+               ? op.getDpsInputOperand(argument.getArgNumber())
+               : nullptr;
+  };
+  mlir::OpOperand *a = tensor_behind(product->getOperand(0)), *b = tensor_behind(product->getOperand(1));
+  if (!a || !b || a == b)
+    return StageRole::reduction;
+  mlir::AffineMap map_a = op.getMatchingIndexingMap(a), map_b = op.getMatchingIndexingMap(b);
+  bool reused_a = false, reused_b = false, summed = false;
+  for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
+    bool in_a = map_a.isFunctionOfDim(loop), in_b = map_b.isFunctionOfDim(loop);
+    if (op.getIteratorTypesArray()[loop] == mlir::utils::IteratorType::reduction)
+      summed |= in_a && in_b;
+    else if (in_a != in_b)
+      (in_a ? reused_b : reused_a) = true;
+  }
+  return summed && (reused_a || reused_b) ? StageRole::contraction : StageRole::reduction;
+}
+
+Stage *LoweredKernel::stage_of(mlir::Value value) {
+  auto found = stage_by_value.find(value);
+  return found == stage_by_value.end() ? nullptr : found->second;
+}
+
+Input *LoweredKernel::input_of(mlir::Value value) {
+  for (Input &input : inputs)
+    if (input.value == value)
+      return &input;
+  return nullptr;
+}
+
+namespace {
+
+/// Whether an index depends on the contents of a tensor, so that its range is not a matter of loop bounds.
+class ReadsTensors : public Halide::Internal::IRVisitor {
+public:
+  bool found = false;
+
+protected:
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::Call *call) override {
+    found |= call->call_type == Halide::Internal::Call::Halide || call->call_type == Halide::Internal::Call::Image;
+    IRVisitor::visit(call);
+  }
+};
+
+int64_t constant_or_dynamic(const Expr &e) {
+  std::optional<int64_t> value = Halide::Internal::as_const_int(e);
+  return value.value_or(-1);
+}
+
+/// An infinite or NaN constant other than the neutral element of a reduction.
+bool has_infinite_constants(mlir::func::FuncOp kernel) {
+  bool found = false;
+  kernel.walk([&](mlir::arith::ConstantOp constant) {
+    auto value = llvm::dyn_cast<mlir::FloatAttr>(constant.getValue());
+    if (value && !std::isfinite(value.getValueAsDouble()))
+      found |= llvm::any_of(constant->getUsers(),
+                            [](mlir::Operation *user) { return !llvm::isa<mlir::linalg::FillOp>(user); });
+  });
+  return found;
+}
+
+class Lowering {
+public:
+  Lowering(mlir::func::FuncOp kernel, const LowerOptions &options)
+      : kernel_(kernel), options_(options),
+        scalars_([this](mlir::Value tensor, std::vector<Expr> indices) { return gather(tensor, std::move(indices)); },
+                 has_infinite_constants(kernel)) {
+    out_.function = kernel;
+  }
+
+  Result<LoweredKernel> run() {
+    if (!llvm::hasSingleElement(kernel_.getBody()))
+      return Error{"kernel @" + kernel_.getName().str() + " has branches"};
+    for (mlir::BlockArgument argument : kernel_.getArguments())
+      add_argument(argument);
+    for (mlir::Operation &op : kernel_.getBody().front()) {
+      if (scalars_.error())
+        break;
+      if (auto linalg = llvm::dyn_cast<LinalgOp>(op))
+        add_op(linalg);
+      else if (auto dim = llvm::dyn_cast<mlir::tensor::DimOp>(op))
+        add_dim(dim);
+      else if (llvm::isa<mlir::func::ReturnOp>(op))
+        for (mlir::Value result : op.getOperands())
+          add_output(result);
+      else if (op.getNumResults() != 1 || llvm::isa<mlir::RankedTensorType>(op.getResult(0).getType())) {
+        if (!llvm::isa<mlir::tensor::EmptyOp, mlir::arith::ConstantOp>(op))
+          scalars_.fail(&op, "has no form in a kernel");
+      }
+    }
+    if (scalars_.error())
+      return Error{"kernel @" + kernel_.getName().str() + ": " + scalars_.error()->message};
+    return std::move(out_);
+  }
+
+private:
+  void add_argument(mlir::BlockArgument argument) {
+    std::string name = "arg" + std::to_string(argument.getArgNumber());
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
+    std::optional<Halide::Type> type = halide_type(tensor ? tensor.getElementType() : argument.getType());
+    if (!type)
+      return scalars_.fail(kernel_, "has an argument of a type that kernels don't compute with");
+    if (!tensor) {
+      Halide::Parameter parameter(*type, false, 0, name);
+      scalars_.define(argument, Halide::Internal::Variable::make(*type, name, parameter));
+      out_.arguments.push_back(Halide::Argument(name, Halide::Argument::InputScalar, *type, 0, {}));
+      if (argument.getType().isIndex())
+        sizes_.push_back(scalars_.value(argument));
+      return;
+    }
+    Input input{argument, {}, -1, 0};
+    std::vector<Expr> shape = extents(argument);
+    auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
+    if (panels) {
+      input.panel_axis = int(panels.getAxis());
+      input.panel_width = int(panels.getWidth());
+      shape.insert(shape.begin(), (shape[input.panel_axis] + input.panel_width - 1) / input.panel_width);
+      shape.erase(shape.begin() + 1 + input.panel_axis);
+      shape.push_back(input.panel_width);
+    }
+    input.param = Halide::ImageParam(*type, int(shape.size()), name);
+    Expr stride = 1;
+    for (int axis = int(shape.size()) - 1, dim = 0; axis >= 0; --axis, ++dim) {
+      input.param.dim(dim).set_bounds(0, shape[axis]).set_stride(stride);
+      stride = stride * shape[axis];
+    }
+    out_.arguments.push_back(input.param);
+    out_.inputs.push_back(std::move(input));
+  }
+
+  /// The extents of a tensor, outermost first.
+  std::vector<Expr> extents(mlir::Value tensor) {
+    auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+    std::vector<Expr> shape;
+    if (type.hasStaticShape()) {
+      for (int64_t size : type.getShape())
+        shape.push_back(int(size));
+      return shape;
+    }
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(tensor)) {
+      auto attr = kernel_.getArgAttrOfType<mlir::AffineMapAttr>(argument.getArgNumber(), ir::names::extents);
+      if (attr && attr.getValue().getNumResults() == type.getRank() && attr.getValue().getNumDims() <= sizes_.size()) {
+        for (mlir::AffineExpr expr : attr.getValue().getResults())
+          shape.push_back(scalars_.affine(expr, sizes_));
+        return shape;
+      }
+    } else if (auto empty = tensor.getDefiningOp<mlir::tensor::EmptyOp>()) {
+      auto dynamic = empty.getDynamicSizes().begin();
+      for (int64_t size : type.getShape())
+        shape.push_back(mlir::ShapedType::isDynamic(size) ? scalars_.value(*dynamic++) : Expr(int(size)));
+      return shape;
+    } else if (auto op = tensor.getDefiningOp<LinalgOp>()) {
+      return extents(op.getDpsInitOperand(llvm::cast<mlir::OpResult>(tensor).getResultNumber())->get());
+    }
+    scalars_.fail(kernel_, "has a tensor whose extents don't follow from `heddle.extents` or tensor.empty");
+    return std::vector<Expr>(type.getRank(), Expr(1));
+  }
+
+  void add_dim(mlir::tensor::DimOp dim) {
+    std::optional<int64_t> axis = dim.getConstantIndex();
+    if (!axis)
+      return scalars_.fail(dim, "needs a constant axis");
+    scalars_.define(dim, extents(dim.getSource())[*axis]);
+  }
+
+  /// A tensor's element at indices that lie within it.
+  Expr load(mlir::Value tensor, std::vector<Expr> indices) {
+    if (auto found = fills_.find(tensor); found != fills_.end())
+      return found->second;
+    if (auto found = funcs_.find(tensor); found != funcs_.end()) {
+      std::reverse(indices.begin(), indices.end());
+      Halide::FuncRef element = found->second.func(indices);
+      return found->second.element < 0 ? Expr(element) : Expr(element[found->second.element]);
+    }
+    if (Input *input = out_.input_of(tensor)) {
+      if (input->panel_axis >= 0) {
+        Expr along = indices[input->panel_axis];
+        indices.erase(indices.begin() + input->panel_axis);
+        indices.insert(indices.begin(), along / input->panel_width);
+        indices.push_back(along % input->panel_width);
+      }
+      std::reverse(indices.begin(), indices.end());
+      return input->param(indices);
+    }
+    Halide::Type type =
+        halide_type(llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType()).value_or(Halide::Int(32));
+    if (tensor.getDefiningOp<mlir::tensor::EmptyOp>())
+      return Halide::undef(type);
+    mlir::DenseElementsAttr elements;
+    if (auto constant = tensor.getDefiningOp<mlir::arith::ConstantOp>())
+      elements = llvm::dyn_cast<mlir::DenseElementsAttr>(constant.getValue());
+    if (elements && elements.isSplat()) {
+      if (llvm::isa<mlir::FloatType>(elements.getElementType()))
+        return Halide::Internal::make_const(type, elements.getSplatValue<llvm::APFloat>().convertToDouble());
+      return Halide::Internal::make_const(type, elements.getSplatValue<llvm::APInt>().getSExtValue());
+    }
+    if (mlir::Operation *op = tensor.getDefiningOp())
+      scalars_.fail(op, "has no form in a kernel");
+    return Halide::Internal::make_zero(type);
+  }
+
+  /// tensor.extract. What is computed from loops is within bounds by the program's own clamps; what is looked up in
+  /// a tensor is clamped once more, because memory safety must not rest on data.
+  Expr gather(mlir::Value tensor, std::vector<Expr> indices) {
+    std::vector<Expr> shape = extents(tensor);
+    for (size_t axis = 0; axis < indices.size(); ++axis) {
+      Expr &index = indices[axis];
+      ReadsTensors reads;
+      index.accept(&reads);
+      if (reads.found)
+        index = Halide::clamp(index, 0, shape[axis] - 1);
+      else if (!index.as<Halide::Internal::Variable>() && !Halide::Internal::is_const(index))
+        index = Halide::unsafe_promise_clamped(index, 0, shape[axis] - 1);
+    }
+    return load(tensor, std::move(indices));
+  }
+
+  std::vector<Loop> loops_of(LinalgOp op) {
+    std::vector<Loop> loops(op.getNumLoops());
+    for (mlir::OpOperand &operand : op->getOpOperands()) {
+      if (!llvm::isa<mlir::RankedTensorType>(operand.get().getType()))
+        continue;
+      std::vector<Expr> shape = extents(operand.get());
+      for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
+        if (auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
+          Loop &loop = loops[dim.getPosition()];
+          if (!loop.extent.defined() || constant_or_dynamic(shape[axis]) >= 0)
+            loop.extent = shape[axis];
+        }
+    }
+    auto kinds = op.getIteratorTypesArray();
+    Halide::Region region; // innermost first
+    for (size_t i = loops.size(); i-- > 0;) {
+      Loop &loop = loops[i];
+      if (!loop.extent.defined()) {
+        scalars_.fail(op, "has a loop whose extent no operand carries");
+        loop.extent = 1;
+      }
+      loop.size = constant_or_dynamic(loop.extent);
+      loop.reduction = kinds[i] == mlir::utils::IteratorType::reduction;
+      if (loop.reduction)
+        region.push_back({0, loop.extent});
+      else
+        loop.var = Halide::Var("d" + std::to_string(i));
+    }
+    if (!region.empty()) {
+      Halide::RDom domain(region);
+      int next = 0;
+      for (size_t i = loops.size(); i-- > 0;)
+        if (loops[i].reduction)
+          loops[i].rvar = domain[next++];
+    }
+    return loops;
+  }
+
+  std::vector<Expr> indices(mlir::AffineMap map, const std::vector<Expr> &loops) {
+    std::vector<Expr> all;
+    for (mlir::AffineExpr expr : map.getResults())
+      all.push_back(scalars_.affine(expr, loops));
+    return all;
+  }
+
+  void add_op(LinalgOp op) {
+    if (auto fill = llvm::dyn_cast<mlir::linalg::FillOp>(op.getOperation())) {
+      fills_[fill.getResult(0)] = scalars_.value(fill.getInputs()[0]);
+      return;
+    }
+    if (op.getNumDpsInits() == 0 || !op.hasPureTensorSemantics())
+      return scalars_.fail(op, "is not an op on tensors");
+    std::vector<Loop> loops = loops_of(op);
+    std::vector<Expr> at; // the loops as the body reads them
+    for (auto [i, loop] : llvm::enumerate(loops)) {
+      Expr position = loop.reduction ? Expr(loop.rvar) : Expr(loop.var);
+      at.push_back(options_.clamped && options_.clamped(op, i) ? min(position, loop.extent - 1) : position);
+    }
+    scalars_.set_loops(at);
+    mlir::Block &body = *op.getBlock();
+    for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+      mlir::BlockArgument argument = body.getArgument(operand->getOperandNumber());
+      if (argument.use_empty())
+        continue;
+      bool tensor = llvm::isa<mlir::RankedTensorType>(operand->get().getType());
+      scalars_.define(argument, tensor ? load(operand->get(), indices(op.getMatchingIndexingMap(operand), at))
+                                       : scalars_.value(operand->get()));
+    }
+    StageRole role = role_of(op);
+    scalars_.set_relaxed(role == StageRole::contraction);
+    scalars_.set_combiner(role == StageRole::pointwise ? nullptr : combiner_of(op));
+    if (role == StageRole::pointwise)
+      for (unsigned result = 0; result < unsigned(op.getNumDpsInits()); ++result)
+        add_pointwise(op, result, loops, at);
+    else
+      add_reduction(op, role, loops, at);
+  }
+
+  /// The result's axes as Vars, outermost first.
+  std::vector<Halide::Var> axes_of(LinalgOp op, unsigned result, const std::vector<Loop> &loops) {
+    std::vector<Halide::Var> axes;
+    for (mlir::AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(result)).getResults()) {
+      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+      bool repeated = false;
+      if (dim && !loops[dim.getPosition()].reduction)
+        for (const Halide::Var &axis : axes)
+          repeated |= axis.same_as(loops[dim.getPosition()].var);
+      if (dim && !loops[dim.getPosition()].reduction && !repeated)
+        axes.push_back(loops[dim.getPosition()].var);
+      else if (expr == mlir::getAffineConstantExpr(0, op.getContext())) // an axis of extent 1
+        axes.push_back(Halide::Var());
+      else
+        scalars_.fail(op, "writes its result at something else than its own parallel loops");
+    }
+    return axes;
+  }
+
+  static std::vector<Halide::Var> innermost_first(const std::vector<Halide::Var> &axes) {
+    return {axes.rbegin(), axes.rend()};
+  }
+
+  Stage &add_stage(LinalgOp op, StageRole role, const std::vector<Loop> &loops, std::vector<Halide::Var> axes) {
+    out_.stages.push_back({op, role, Halide::Func("s" + std::to_string(out_.stages.size())), loops, std::move(axes)});
+    return out_.stages.back();
+  }
+
+  void bind(mlir::Value value, Stage &stage, int element) {
+    funcs_.insert({value, {stage.func, element}});
+    out_.stage_by_value[value] = &stage;
+  }
+
+  mlir::Value yielded(LinalgOp op, unsigned result) { return op.getBlock()->getTerminator()->getOperand(result); }
+
+  void add_pointwise(LinalgOp op, unsigned result, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
+    mlir::OpOperand *init = op.getDpsInitOperand(result);
+    mlir::BlockArgument argument = op.getBlock()->getArgument(init->getOperandNumber());
+    if (!argument.use_empty())
+      scalars_.define(argument, load(init->get(), indices(op.getMatchingIndexingMap(init), at)));
+    Stage &stage = add_stage(op, StageRole::pointwise, loops, axes_of(op, result, loops));
+    Expr value = scalars_.value(yielded(op, result));
+    if (!scalars_.error())
+      stage.func(innermost_first(stage.axes)) = value;
+    bind(op->getResult(result), stage, -1);
+  }
+
+  void add_reduction(LinalgOp op, StageRole role, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
+    unsigned results = op.getNumDpsInits();
+    for (unsigned result = 1; result < results; ++result)
+      if (op.getMatchingIndexingMap(op.getDpsInitOperand(result)) != op.getMatchingIndexingMap(op.getDpsInitOperand(0)))
+        return scalars_.fail(op, "reduces to results of different axes");
+    Stage &stage = add_stage(op, role, loops, axes_of(op, 0, loops));
+    if (scalars_.error())
+      return;
+    std::vector<Halide::Var> args = innermost_first(stage.axes);
+    std::vector<Expr> before, after;
+    for (unsigned result = 0; result < results; ++result) {
+      mlir::OpOperand *init = op.getDpsInitOperand(result);
+      before.push_back(load(init->get(), {stage.axes.begin(), stage.axes.end()}));
+    }
+    results == 1 ? stage.func(args) = before[0] : stage.func(args) = Halide::Tuple(before);
+    for (unsigned result = 0; result < results; ++result) {
+      mlir::BlockArgument argument = op.getBlock()->getArgument(op.getDpsInitOperand(result)->getOperandNumber());
+      scalars_.define(argument, results == 1 ? Expr(stage.func(args)) : Expr(stage.func(args)[result]));
+    }
+    for (unsigned result = 0; result < results; ++result)
+      after.push_back(scalars_.value(yielded(op, result)));
+    if (scalars_.error())
+      return;
+    results == 1 ? stage.func(args) = after[0] : stage.func(args) = Halide::Tuple(after);
+    for (unsigned result = 0; result < results; ++result)
+      bind(op->getResult(result), stage, results == 1 ? -1 : int(result));
+  }
+
+  void add_output(mlir::Value result) {
+    if (scalars_.error())
+      return;
+    Output output{Halide::Func("result" + std::to_string(out_.outputs.size())), {}, result};
+    std::vector<Expr> shape = extents(result), position;
+    std::vector<Halide::Var> vars;
+    for (auto [i, extent] : llvm::enumerate(shape)) {
+      output.axes.push_back({Halide::Var("a" + std::to_string(i)), extent, constant_or_dynamic(extent)});
+      vars.push_back(output.axes.back().var);
+      position.push_back(output.axes.back().var);
+    }
+    output.func(innermost_first(vars)) = load(result, position);
+    Halide::OutputImageParam buffer = output.func.output_buffer();
+    Expr stride = 1;
+    for (int axis = int(shape.size()) - 1, dim = 0; axis >= 0; --axis, ++dim) {
+      buffer.dim(dim).set_bounds(0, shape[axis]).set_stride(stride);
+      stride = stride * shape[axis];
+      if (output.axes[axis].size >= 0)
+        output.func.bound(output.axes[axis].var, 0, int(output.axes[axis].size));
+    }
+    out_.outputs.push_back(std::move(output));
+  }
+
+  struct Source {
+    Halide::Func func;
+    int element; // of a Tuple; -1: the Func has one value
+  };
+
+  mlir::func::FuncOp kernel_;
+  const LowerOptions &options_;
+  LoweredKernel out_;
+  Scalars scalars_;
+  std::vector<Expr> sizes_; // the index arguments
+  llvm::DenseMap<mlir::Value, Expr> fills_;
+  llvm::DenseMap<mlir::Value, Source> funcs_;
+};
+
+} // namespace
+
+Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options) {
+  return Lowering(kernel, options).run();
+}
+
+} // namespace heddle

@@ -1,0 +1,126 @@
+// Polynomials on clamped arguments: the clamp both keeps the polynomial in its range and stops an infinite constant
+// from reaching arithmetic that LLVM believes to be finite. Inside, ordinary (contractible) operators make FMAs.
+#include "compiler/emit/halide/math.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <optional>
+
+namespace heddle::math {
+
+using Halide::Expr;
+using Halide::Internal::Call;
+
+static Expr strict(Call::IntrinsicOp op, Halide::Type type, Expr a, Expr b) {
+  return Call::make(type, op, {std::move(a), std::move(b)}, Call::PureIntrinsic);
+}
+static Halide::Type truth(const Expr &a) { return Halide::Bool(a.type().lanes()); }
+
+Expr less(Expr a, Expr b) { return strict(Call::strict_lt, truth(a), a, b); }
+Expr less_equal(Expr a, Expr b) { return strict(Call::strict_le, truth(a), a, b); }
+Expr equal(Expr a, Expr b) { return strict(Call::strict_eq, truth(a), a, b); }
+Expr strict_add(Expr a, Expr b) { return strict(Call::strict_add, a.type(), a, b); }
+Expr strict_sub(Expr a, Expr b) { return strict(Call::strict_sub, a.type(), a, b); }
+Expr strict_mul(Expr a, Expr b) { return strict(Call::strict_mul, a.type(), a, b); }
+Expr strict_div(Expr a, Expr b) { return strict(Call::strict_div, a.type(), a, b); }
+Expr is_nan(Expr x) { return !equal(x, x); }
+
+/// A single maxps or minps, which returns its second operand where one is NaN: `kept` must be the other one's elder.
+static Expr larger(Expr other, Expr kept) { return select(less(kept, other), other, kept); }
+static Expr smaller(Expr other, Expr kept) { return select(less(other, kept), other, kept); }
+
+Expr maximum(Expr a, Expr b) {
+  if (Halide::Internal::is_const(a))
+    std::swap(a, b);
+  if (Halide::Internal::is_const(b))
+    return larger(b, a);
+  return select(math::is_nan(b), b, larger(b, a));
+}
+
+Expr minimum(Expr a, Expr b) {
+  if (Halide::Internal::is_const(a))
+    std::swap(a, b);
+  if (Halide::Internal::is_const(b))
+    return smaller(b, a);
+  return select(math::is_nan(b), b, smaller(b, a));
+}
+
+static Expr clamp_keeping_nan(Expr x, float low, float high) { return smaller(high, larger(low, x)); }
+
+/// c[0] x^n + c[1] x^(n-1) + …
+static Expr polynomial(const Expr &x, std::initializer_list<float> coefficients) {
+  Expr sum;
+  for (float c : coefficients)
+    sum = sum.defined() ? sum * x + c : Expr(c);
+  return sum;
+}
+
+Expr exp(Expr x) {
+  if (x.type() == Halide::Float(64))
+    return Halide::exp(x);
+  Halide::Type type = x.type();
+  x = clamp_keeping_nan(cast<float>(x), -104.0f, 89.0f);
+  // x = k ln 2 + r with |r| ≤ ln 2 / 2; ln 2 in two parts, the first with few enough bits for k times it to be exact.
+  Expr k = floor(x * 1.44269504f + 0.5f);
+  Expr r = x - k * 0.693359375f;
+  r = r - k * -2.12194440e-4f;
+  // e^r (Cephes, expf.c)
+  Expr p = polynomial(
+      r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
+  p = p * r * r + r + 1.0f;
+  // 2^k by its bits; an exponent of 0 makes it 0, one of 255 infinite. The cast of a NaN ends at 0, times p is NaN.
+  Expr exponent = max(cast<int32_t>(k) + 127, 0);
+  return cast(type, p * reinterpret<float>(exponent << 23));
+}
+
+Expr erf(Expr x) {
+  if (x.type() == Halide::Float(64))
+    return Halide::erf(x);
+  Halide::Type type = x.type();
+  x = clamp_keeping_nan(cast<float>(x), -4.0f, 4.0f);
+  Expr square = x * x;
+  // Eigen's ratio for erf on [-4, 4] (GenericPacketMathFunctions.h, generic_fast_erf_float)
+  Expr p =
+      polynomial(square, {-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+                          -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f});
+  Expr q = polynomial(square, {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
+                               -7.37332916720468e-03f, -1.42647390514189e-02f});
+  return cast(type, p * x / q);
+}
+
+Expr tanh(Expr x) {
+  if (x.type() == Halide::Float(64))
+    return Halide::tanh(x);
+  Halide::Type type = x.type();
+  x = clamp_keeping_nan(cast<float>(x), -7.90531110763549805f, 7.90531110763549805f);
+  Expr square = x * x;
+  // Eigen's ratio for tanh (MathFunctionsImpl.h, generic_fast_tanh_float)
+  Expr p =
+      polynomial(square, {-2.76076847742355e-16f, 2.00018790482477e-13f, -8.60467152213735e-11f, 5.12229709037114e-08f,
+                          1.48572235717979e-05f, 6.37261928875436e-04f, 4.89352455891786e-03f});
+  Expr q =
+      polynomial(square, {1.19825839466702e-06f, 1.18534705686654e-04f, 2.26843463243900e-03f, 4.89352518554385e-03f});
+  return cast(type, p * x / q);
+}
+
+static std::optional<double> constant(const Expr &e) {
+  if (auto *f = e.as<Halide::Internal::FloatImm>())
+    return f->value;
+  if (auto *i = e.as<Halide::Internal::IntImm>())
+    return double(i->value);
+  return std::nullopt;
+}
+
+Expr power(Expr x, Expr y) {
+  if (std::optional<double> n = constant(y)) {
+    if (*n == std::nearbyint(*n) && std::abs(*n) <= 8)
+      return Halide::Internal::raise_to_integer_power(x, int64_t(*n));
+    if (*n == 0.5)
+      return sqrt(x);
+    if (*n == -0.5)
+      return Halide::Internal::make_one(x.type()) / sqrt(x);
+  }
+  return Halide::pow(x, y);
+}
+
+} // namespace heddle::math

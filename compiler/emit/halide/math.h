@@ -1,0 +1,33 @@
+// The transcendental functions of kernels as Halide expressions that vectorise, and comparisons that keep to IEEE
+// rules. Halide's defaults let LLVM assume that no value is infinite or NaN, and its tanh calls libm per element;
+// what is here is exact about -inf and NaN (exp(-inf) = 0, f(NaN) = NaN) whatever the surrounding code assumes.
+#pragma once
+
+#include <Halide.h>
+
+namespace heddle::math {
+
+/// e^x within 2 ulp; 0 below -104 (results that would be denormal are 0), inf above 88.72.
+Halide::Expr exp(Halide::Expr x);
+/// Absolute error 2e-7: a ratio of polynomials, twice as fast as the forms with exp.
+Halide::Expr erf(Halide::Expr x);
+/// Within 4 ulp.
+Halide::Expr tanh(Halide::Expr x);
+/// x^y; a constant y that is a small integer or a half becomes products and roots.
+Halide::Expr power(Halide::Expr x, Halide::Expr y);
+
+/// Comparisons and arithmetic that LLVM may not reorder or fold under "no infinities, no NaN".
+Halide::Expr less(Halide::Expr a, Halide::Expr b);
+Halide::Expr less_equal(Halide::Expr a, Halide::Expr b);
+Halide::Expr equal(Halide::Expr a, Halide::Expr b);
+Halide::Expr strict_add(Halide::Expr a, Halide::Expr b);
+Halide::Expr strict_sub(Halide::Expr a, Halide::Expr b);
+Halide::Expr strict_mul(Halide::Expr a, Halide::Expr b);
+Halide::Expr strict_div(Halide::Expr a, Halide::Expr b);
+Halide::Expr is_nan(Halide::Expr x);
+
+/// The larger (smaller) one; NaN where either is.
+Halide::Expr maximum(Halide::Expr a, Halide::Expr b);
+Halide::Expr minimum(Halide::Expr a, Halide::Expr b);
+
+} // namespace heddle::math

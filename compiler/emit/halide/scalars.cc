@@ -1,0 +1,347 @@
+// One case per scalar op of arith, math, affine, linalg and tensor that a kernel may hold. Floating-point comparisons
+// are IEEE's; sums, products and quotients may be contracted and reassociated unless the kernel holds infinite
+// constants, which LLVM would otherwise fold away as impossible.
+#include "compiler/emit/halide/scalars.h"
+
+#include "compiler/emit/halide/math.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+namespace heddle {
+
+using Halide::Expr;
+namespace arith = mlir::arith;
+
+std::optional<Halide::Type> halide_type(mlir::Type type) {
+  if (type.isF32())
+    return Halide::Float(32);
+  if (type.isF64())
+    return Halide::Float(64);
+  if (type.isF16())
+    return Halide::Float(16);
+  if (type.isBF16())
+    return Halide::BFloat(16);
+  if (type.isIndex())
+    return Halide::Int(32);
+  auto integer = llvm::dyn_cast<mlir::IntegerType>(type);
+  if (!integer)
+    return std::nullopt;
+  unsigned width = integer.getWidth();
+  if (width == 1)
+    return Halide::Bool();
+  if (width != 8 && width != 16 && width != 32 && width != 64)
+    return std::nullopt;
+  return integer.isUnsigned() ? Halide::UInt(width) : Halide::Int(width);
+}
+
+static Halide::Type type_of(mlir::Value value) { return halide_type(value.getType()).value_or(Halide::Int(32)); }
+
+static Expr constant(mlir::TypedAttr attr, Halide::Type type) {
+  if (auto real = llvm::dyn_cast<mlir::FloatAttr>(attr))
+    return Halide::Internal::make_const(type, real.getValueAsDouble());
+  auto integer = llvm::dyn_cast<mlir::IntegerAttr>(attr);
+  if (!integer)
+    return {};
+  if (type.is_bool())
+    return Halide::Internal::make_bool(!integer.getValue().isZero());
+  return Halide::Internal::make_const(type, integer.getValue().getSExtValue());
+}
+
+void Scalars::fail(mlir::Operation *op, const std::string &what) {
+  if (error_)
+    return;
+  std::string place;
+  llvm::raw_string_ostream stream(place);
+  op->getLoc().print(stream);
+  error_ = Error{"`" + op->getName().getStringRef().str() + "` " + what + " (" + place + ")"};
+}
+
+Expr Scalars::value(mlir::Value value) {
+  if (auto found = known_.find(value); found != known_.end())
+    return found->second;
+  Expr expr;
+  if (mlir::Operation *op = value.getDefiningOp()) {
+    if (!halide_type(value.getType()))
+      fail(op, "makes a type that kernels don't compute with");
+    else
+      expr = translate(*op);
+  }
+  if (!expr.defined()) {
+    if (mlir::Operation *op = value.getDefiningOp())
+      fail(op, "has no form in a kernel");
+    else
+      error_ = error_ ? error_ : Error{"a kernel reads a value that isn't one of its arguments"};
+    expr = Halide::Internal::make_zero(type_of(value));
+  }
+  known_[value] = expr;
+  return expr;
+}
+
+Expr Scalars::affine(mlir::AffineExpr expr, const std::vector<Expr> &dims, const std::vector<Expr> &symbols) {
+  if (auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr))
+    return dims[dim.getPosition()];
+  if (auto symbol = llvm::dyn_cast<mlir::AffineSymbolExpr>(expr))
+    return symbols[symbol.getPosition()];
+  if (auto number = llvm::dyn_cast<mlir::AffineConstantExpr>(expr))
+    return Halide::Internal::make_const(Halide::Int(32), number.getValue());
+  auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
+  Expr a = affine(binary.getLHS(), dims, symbols), b = affine(binary.getRHS(), dims, symbols);
+  switch (binary.getKind()) {
+  case mlir::AffineExprKind::Add:
+    return a + b;
+  case mlir::AffineExprKind::Mul:
+    return a * b;
+  case mlir::AffineExprKind::Mod:
+    return a % b;
+  case mlir::AffineExprKind::FloorDiv: // divisors of affine expressions are positive, where Halide's / is floor
+    return a / b;
+  case mlir::AffineExprKind::CeilDiv:
+    return (a + b - 1) / b;
+  default:
+    return {};
+  }
+}
+
+/// a ∘ b, contractible or exact as the kernel demands.
+Expr Scalars::combine(mlir::Operation &op, Halide::Internal::IRNodeType node) {
+  using Node = Halide::Internal::IRNodeType;
+  Expr a = operand(op, 0), b = operand(op, 1);
+  bool exact = careful_ && !relaxed_ && &op != combiner_;
+  switch (node) {
+  case Node::Add:
+    return exact ? math::strict_add(a, b) : a + b;
+  case Node::Sub:
+    return exact ? math::strict_sub(a, b) : a - b;
+  case Node::Mul:
+    return exact ? math::strict_mul(a, b) : a * b;
+  default:
+    return exact ? math::strict_div(a, b) : a / b;
+  }
+}
+
+static Expr compare(arith::CmpIOp op, Expr a, Expr b) {
+  using P = arith::CmpIPredicate;
+  P predicate = op.getPredicate();
+  if (predicate >= P::ult && a.type().is_int()) {
+    Halide::Type unsigned_type = a.type().with_code(Halide::Type::UInt);
+    a = cast(unsigned_type, a);
+    b = cast(unsigned_type, b);
+  }
+  switch (predicate) {
+  case P::eq:
+    return a == b;
+  case P::ne:
+    return a != b;
+  case P::slt:
+  case P::ult:
+    return a < b;
+  case P::sle:
+  case P::ule:
+    return a <= b;
+  case P::sgt:
+  case P::ugt:
+    return a > b;
+  case P::sge:
+  case P::uge:
+    return a >= b;
+  }
+  return {};
+}
+
+static Expr compare(arith::CmpFOp op, Expr a, Expr b) {
+  using namespace math;
+  using P = arith::CmpFPredicate;
+  switch (op.getPredicate()) {
+  case P::AlwaysFalse:
+    return Halide::Internal::const_false();
+  case P::AlwaysTrue:
+    return Halide::Internal::const_true();
+  case P::OEQ:
+    return equal(a, b);
+  case P::OGT:
+    return less(b, a);
+  case P::OGE:
+    return less_equal(b, a);
+  case P::OLT:
+    return less(a, b);
+  case P::OLE:
+    return less_equal(a, b);
+  case P::ONE:
+    return less(a, b) || less(b, a);
+  case P::ORD:
+    return equal(a, a) && equal(b, b);
+  case P::UEQ:
+    return !(less(a, b) || less(b, a));
+  case P::UGT:
+    return !less_equal(a, b);
+  case P::UGE:
+    return !less(a, b);
+  case P::ULT:
+    return !less_equal(b, a);
+  case P::ULE:
+    return !less(b, a);
+  case P::UNE:
+    return !equal(a, b);
+  case P::UNO:
+    return !(equal(a, a) && equal(b, b));
+  }
+  return {};
+}
+
+/// Unsigned division, remainder and shift on the bits of signed values.
+template <class F> static Expr as_unsigned(Expr a, Expr b, F f) {
+  Halide::Type type = a.type(), unsigned_type = type.with_code(Halide::Type::UInt);
+  return cast(type, f(cast(unsigned_type, a), cast(unsigned_type, b)));
+}
+
+Expr Scalars::arithmetic(mlir::Operation &op) {
+  using Node = Halide::Internal::IRNodeType;
+  auto a = [&] { return operand(op, 0); };
+  auto b = [&] { return operand(op, 1); };
+  bool relaxed = &op == combiner_;
+  bool truth = op.getNumResults() == 1 && op.getResult(0).getType().isInteger(1);
+  return llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
+      .Case<arith::AddFOp>([&](auto) { return combine(op, Node::Add); })
+      .Case<arith::SubFOp>([&](auto) { return combine(op, Node::Sub); })
+      .Case<arith::MulFOp>([&](auto) { return combine(op, Node::Mul); })
+      .Case<arith::DivFOp>([&](auto) { return combine(op, Node::Div); })
+      .Case<arith::NegFOp>([&](auto) { return -a(); })
+      // A reduction's maximum is one instruction and skips NaN; anywhere else NaN stays.
+      .Case<arith::MaximumFOp>([&](auto) { return relaxed ? max(a(), b()) : math::maximum(a(), b()); })
+      .Case<arith::MinimumFOp>([&](auto) { return relaxed ? min(a(), b()) : math::minimum(a(), b()); })
+      .Case<arith::MaxNumFOp>([&](auto) {
+        return relaxed ? max(a(), b()) : select(math::is_nan(a()), b(), math::less(a(), b()), b(), a());
+      })
+      .Case<arith::MinNumFOp>([&](auto) {
+        return relaxed ? min(a(), b()) : select(math::is_nan(a()), b(), math::less(b(), a()), b(), a());
+      })
+      .Case<arith::AddIOp>([&](auto) { return truth ? a() != b() : a() + b(); })
+      .Case<arith::SubIOp>([&](auto) { return truth ? a() != b() : a() - b(); })
+      .Case<arith::MulIOp>([&](auto) { return truth ? a() && b() : a() * b(); })
+      .Case<arith::AndIOp>([&](auto) { return truth ? a() && b() : a() & b(); })
+      .Case<arith::OrIOp>([&](auto) { return truth ? a() || b() : a() | b(); })
+      .Case<arith::XOrIOp>([&](auto) { return truth ? a() != b() : a() ^ b(); })
+      .Case<arith::MaxSIOp>([&](auto) { return max(a(), b()); })
+      .Case<arith::MinSIOp>([&](auto) { return min(a(), b()); })
+      .Case<arith::MaxUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return max(x, y); }); })
+      .Case<arith::MinUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return min(x, y); }); })
+      .Case<arith::DivSIOp>([&](auto) { return Halide::div_round_to_zero(a(), b()); })
+      .Case<arith::RemSIOp>([&](auto) { return Halide::mod_round_to_zero(a(), b()); })
+      .Case<arith::DivUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return x / y; }); })
+      .Case<arith::RemUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return x % y; }); })
+      // Halide's quotient rounds so that the remainder is not negative: down for positive divisors.
+      .Case<arith::FloorDivSIOp>([&](auto) {
+        Expr exact = a() / b();
+        return Halide::Internal::is_positive_const(b()) ? exact : select(b() > 0 || a() % b() == 0, exact, exact - 1);
+      })
+      .Case<arith::CeilDivSIOp>([&](auto) {
+        Expr quotient = Halide::div_round_to_zero(a(), b());
+        return Halide::Internal::is_positive_const(b())
+                   ? (a() + b() - 1) / b()
+                   : select((a() > 0) == (b() > 0) && quotient * b() != a(), quotient + 1, quotient);
+      })
+      .Case<arith::ShLIOp>([&](auto) { return a() << b(); })
+      .Case<arith::ShRSIOp>([&](auto) { return a() >> b(); })
+      .Case<arith::ShRUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return x >> y; }); })
+      .Case<arith::SelectOp>([&](auto) { return select(a(), b(), operand(op, 2)); })
+      .Case<arith::CmpIOp>([&](auto c) { return compare(c, a(), b()); })
+      .Case<arith::CmpFOp>([&](auto c) { return compare(c, a(), b()); })
+      .Default([](mlir::Operation *) { return Expr(); });
+}
+
+Expr Scalars::function(mlir::Operation &op) {
+  auto a = [&] { return operand(op, 0); };
+  auto one = [&] { return Halide::Internal::make_one(type_of(op.getResult(0))); };
+  return llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
+      .Case<mlir::math::ExpOp>([&](auto) { return math::exp(a()); })
+      .Case<mlir::math::Exp2Op>([&](auto) { return math::exp(a() * 0.693147180559945f); })
+      .Case<mlir::math::ExpM1Op>([&](auto) { return math::exp(a()) - one(); })
+      .Case<mlir::math::ErfOp>([&](auto) { return math::erf(a()); })
+      .Case<mlir::math::TanhOp>([&](auto) { return math::tanh(a()); })
+      .Case<mlir::math::SqrtOp>([&](auto) { return sqrt(a()); })
+      .Case<mlir::math::RsqrtOp>([&](auto) { return one() / sqrt(a()); })
+      .Case<mlir::math::LogOp>([&](auto) { return log(a()); })
+      .Case<mlir::math::Log2Op>([&](auto) { return log(a()) * 1.44269504088896f; })
+      .Case<mlir::math::Log1pOp>([&](auto) { return log(a() + one()); })
+      .Case<mlir::math::SinOp>([&](auto) { return sin(a()); })
+      .Case<mlir::math::CosOp>([&](auto) { return cos(a()); })
+      .Case<mlir::math::PowFOp, mlir::math::FPowIOp>([&](auto) { return math::power(a(), operand(op, 1)); })
+      .Case<mlir::math::FmaOp>([&](auto) { return a() * operand(op, 1) + operand(op, 2); })
+      .Case<mlir::math::AbsFOp, mlir::math::AbsIOp>([&](auto) { return cast(a().type(), abs(a())); })
+      .Case<mlir::math::FloorOp>([&](auto) { return floor(a()); })
+      .Case<mlir::math::CeilOp>([&](auto) { return ceil(a()); })
+      .Case<mlir::math::TruncOp>([&](auto) { return trunc(a()); })
+      .Case<mlir::math::RoundEvenOp>([&](auto) { return round(a()); })
+      .Case<mlir::math::IsNaNOp>([&](auto) { return math::is_nan(a()); })
+      .Case<mlir::math::IsInfOp>(
+          [&](auto) { return math::equal(abs(a()), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
+      .Case<mlir::math::IsFiniteOp>(
+          [&](auto) { return math::less(abs(a()), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
+      .Default([](mlir::Operation *) { return Expr(); });
+}
+
+Expr Scalars::conversion(mlir::Operation &op) {
+  auto a = [&] { return operand(op, 0); };
+  Halide::Type to = type_of(op.getResult(0));
+  return llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
+      .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::FPToSIOp, arith::FPToUIOp>(
+          [&](auto) { return cast(to, a()); })
+      .Case<arith::ExtSIOp, arith::SIToFPOp>(
+          [&](auto) { return a().type().is_bool() ? -cast(to, a()) : cast(to, a()); }) // i1 true is -1
+      .Case<arith::ExtUIOp, arith::UIToFPOp, arith::IndexCastUIOp>([&](auto) {
+        Expr x = a();
+        return cast(to, x.type().is_int() ? cast(x.type().with_code(Halide::Type::UInt), x) : x);
+      })
+      .Case<arith::TruncIOp>([&](auto) { return to.is_bool() ? (a() & 1) != 0 : cast(to, a()); })
+      .Case<arith::BitcastOp>([&](auto) { return reinterpret(to, a()); })
+      .Default([](mlir::Operation *) { return Expr(); });
+}
+
+Expr Scalars::translate(mlir::Operation &op) {
+  auto operands = [&](mlir::ValueRange values) {
+    std::vector<Expr> exprs;
+    for (mlir::Value v : values)
+      exprs.push_back(value(v));
+    return exprs;
+  };
+  auto applied = [&](mlir::AffineMap map, mlir::ValueRange values) {
+    std::vector<Expr> dims = operands(values.take_front(map.getNumDims())),
+                      symbols = operands(values.drop_front(map.getNumDims())), results;
+    for (mlir::AffineExpr expr : map.getResults())
+      results.push_back(affine(expr, dims, symbols));
+    return results;
+  };
+  Expr expr = llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
+                  .Case<arith::ConstantOp>([&](auto c) { return constant(c.getValue(), type_of(c)); })
+                  .Case<mlir::linalg::IndexOp>([&](auto index) { return loops_[index.getDim()]; })
+                  .Case<mlir::tensor::ExtractOp>(
+                      [&](auto read) { return load_(read.getTensor(), operands(read.getIndices())); })
+                  .Case<mlir::affine::AffineApplyOp>(
+                      [&](auto apply) { return applied(apply.getAffineMap(), apply.getMapOperands())[0]; })
+                  .Case<mlir::affine::AffineMinOp, mlir::affine::AffineMaxOp>([&](auto bound) {
+                    std::vector<Expr> all = applied(bound.getAffineMap(), bound.getMapOperands());
+                    Expr chosen = all[0];
+                    for (size_t i = 1; i < all.size(); ++i)
+                      chosen = llvm::isa<mlir::affine::AffineMinOp>(op) ? min(chosen, all[i]) : max(chosen, all[i]);
+                    return chosen;
+                  })
+                  .Default([](mlir::Operation *) { return Expr(); });
+  if (!expr.defined())
+    expr = arithmetic(op);
+  if (!expr.defined())
+    expr = function(op);
+  if (!expr.defined())
+    expr = conversion(op);
+  return expr;
+}
+
+} // namespace heddle

@@ -1,0 +1,65 @@
+// Scalar SSA values as Halide expressions: the bodies of linalg ops and the index arithmetic around them. Each value
+// is translated when it is first asked for and remembered, so a body's unused parts cost nothing.
+#pragma once
+
+#include "dsl/errors/result.h"
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <Halide.h>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace heddle {
+
+/// The Halide type of elements and scalars: an `index` is an int32, an `i1` a bool of one byte.
+std::optional<Halide::Type> halide_type(mlir::Type type);
+
+class Scalars {
+public:
+  /// Reads a tensor at row-major indices.
+  using Load = std::function<Halide::Expr(mlir::Value tensor, std::vector<Halide::Expr> indices)>;
+
+  /// `careful`: the kernel holds infinite constants, so its arithmetic must not be folded as if there were none.
+  Scalars(Load load, bool careful) : load_(std::move(load)), careful_(careful) {}
+
+  void define(mlir::Value value, Halide::Expr expr) { known_[value] = std::move(expr); }
+  /// The loops that `linalg.index` of the op now being lowered means.
+  void set_loops(std::vector<Halide::Expr> loops) { loops_ = std::move(loops); }
+  /// The op that combines a reduction's accumulator with the next value: it stays free to be reassociated.
+  void set_combiner(mlir::Operation *op) { combiner_ = op; }
+  /// Whether sums and products may be contracted even in a careful kernel (inside of contractions).
+  void set_relaxed(bool relaxed) { relaxed_ = relaxed; }
+
+  /// The expression of `value`. After a failure, which `error()` then tells, it is some expression of that type.
+  Halide::Expr value(mlir::Value value);
+  Halide::Expr affine(mlir::AffineExpr expr, const std::vector<Halide::Expr> &dims,
+                      const std::vector<Halide::Expr> &symbols = {});
+
+  const std::optional<Error> &error() const { return error_; }
+  void fail(mlir::Operation *op, const std::string &what);
+
+private:
+  Halide::Expr translate(mlir::Operation &op);
+  Halide::Expr arithmetic(mlir::Operation &op);
+  Halide::Expr function(mlir::Operation &op);
+  Halide::Expr conversion(mlir::Operation &op);
+  Halide::Expr combine(mlir::Operation &op, Halide::Internal::IRNodeType node);
+  Halide::Expr operand(mlir::Operation &op, unsigned i) { return value(op.getOperand(i)); }
+
+  Load load_;
+  bool careful_;
+  bool relaxed_ = false;
+  mlir::Operation *combiner_ = nullptr;
+  std::vector<Halide::Expr> loops_;
+  llvm::DenseMap<mlir::Value, Halide::Expr> known_;
+  std::optional<Error> error_;
+};
+
+} // namespace heddle

@@ -1,0 +1,54 @@
+// The kind for what no other kind takes: correct for every kernel, fast for none. Reductions, and stages that several
+// others read, are computed whole before what reads them; lanes run along the innermost axis of each.
+#include "compiler/kernels/kinds.h"
+
+namespace heddle {
+
+namespace {
+
+const Variant variants[] = {{"stages", "one stage after the other", {}}};
+
+bool matches(mlir::func::FuncOp) { return true; }
+
+std::vector<ScheduleRow> choose(mlir::func::FuncOp, const Target &) { return {{"stages", {}, {}}}; }
+
+/// Lanes along the innermost axis, the outermost one dealt out to threads.
+void spread(Halide::Stage definition, const std::vector<Halide::Var> &axes, int lanes) {
+  if (axes.empty())
+    return;
+  Halide::Var block("block"), lane("lane");
+  definition.split(axes.back(), block, lane, lanes, Halide::TailStrategy::GuardWithIf).vectorize(lane);
+  if (axes.size() > 1)
+    definition.parallel(axes.front());
+}
+
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  for (Stage &stage : kernel.stages) {
+    size_t users = 0;
+    for (mlir::OpResult result : stage.op->getResults())
+      users += size_t(std::distance(result.use_begin(), result.use_end()));
+    if (!stage.has_update() && users < 2)
+      continue; // inlined
+    stage.func.compute_root();
+    spread(Halide::Stage(stage.func), stage.axes, target.lanes);
+    if (!stage.has_update())
+      continue;
+    // The reduction stays inside of the lanes, so that each result has one order of summation.
+    spread(stage.func.update(), stage.axes, target.lanes);
+  }
+  for (Output &output : kernel.outputs) {
+    output.func.compute_root();
+    std::vector<Halide::Var> axes;
+    for (const Axis &axis : output.axes)
+      axes.push_back(axis.var);
+    spread(Halide::Stage(output.func), axes, target.lanes);
+  }
+  return Done{};
+}
+
+} // namespace
+
+extern const KernelKind general_kind;
+const KernelKind general_kind = {"general", variants, matches, nullptr, choose, nullptr, schedule};
+
+} // namespace heddle

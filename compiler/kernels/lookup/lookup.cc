@@ -1,0 +1,53 @@
+// Embeddings: x[m, c] = word[ids[m], c] + position[m, c] + …, with the norm that follows where the cluster has it. The
+// number of the row to fetch is read once per row; its elements are contiguous, so lanes run along them.
+#include "compiler/kernels/rows.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace heddle {
+
+namespace {
+
+const Variant variants[] = {
+    {"rows", "one row after the other, tasks of about `grain` elements", {{"grain", {2048, 65536}}}}};
+
+/// Whether an index of the read depends on the contents of a tensor.
+bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
+  llvm::SmallVector<mlir::Value> pending(read.getIndices());
+  while (!pending.empty()) {
+    mlir::Value value = pending.pop_back_val();
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+      if (argument.getOwner() == body)
+        return true;
+    } else if (value.getDefiningOp<mlir::tensor::ExtractOp>()) {
+      return true;
+    } else {
+      pending.append(value.getDefiningOp()->operand_begin(), value.getDefiningOp()->operand_end());
+    }
+  }
+  return false;
+}
+
+bool matches(mlir::func::FuncOp kernel) {
+  bool looks_up = false, contracts = false;
+  kernel.walk([&](mlir::linalg::LinalgOp op) {
+    contracts |= role_of(op) == StageRole::contraction;
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { looks_up |= is_lookup(read, op.getBlock()); });
+  });
+  return looks_up && !contracts && rows::shared_axes(kernel) > 0;
+}
+
+std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {
+  return {{"rows", {{"grain", rows::default_grain(kernel)}}, {}}};
+}
+
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return rows::schedule(kernel, row, target);
+}
+
+} // namespace
+
+extern const KernelKind lookup_kind;
+const KernelKind lookup_kind = {"lookup", variants, matches, nullptr, choose, nullptr, schedule};
+
+} // namespace heddle

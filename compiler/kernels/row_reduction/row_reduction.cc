@@ -1,0 +1,34 @@
+// Norms, softmax, pooling: y[m, c] = f(x[m, c], sum[i](g(x[m, i])), …). One task computes whole rows: a row is read
+// from the cache after the first pass, and its sums never leave the core.
+#include "compiler/kernels/rows.h"
+
+namespace heddle {
+
+namespace {
+
+const Variant variants[] = {
+    {"rows", "one row after the other, tasks of about `grain` elements", {{"grain", {2048, 65536}}}}};
+
+bool matches(mlir::func::FuncOp kernel) {
+  bool reduces = false, contracts = false;
+  kernel.walk([&](mlir::linalg::LinalgOp op) {
+    reduces |= op.getNumReductionLoops() > 0;
+    contracts |= role_of(op) == StageRole::contraction;
+  });
+  return reduces && !contracts && rows::shared_axes(kernel) > 0;
+}
+
+std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {
+  return {{"rows", {{"grain", rows::default_grain(kernel)}}, {}}};
+}
+
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return rows::schedule(kernel, row, target);
+}
+
+} // namespace
+
+extern const KernelKind row_reduction_kind;
+const KernelKind row_reduction_kind = {"row_reduction", variants, matches, nullptr, choose, nullptr, schedule};
+
+} // namespace heddle

@@ -1,0 +1,349 @@
+// One loop nest for the whole kernel: task (parallel) → row → everything of that row. Reductions along the row keep
+// one partial result per lane (several registers of them) and join these at the end; stages that several others read
+// are stored for one row; scalars of a row (mean, maximum) are computed once per row.
+#include "compiler/kernels/rows.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace heddle::rows {
+
+using mlir::linalg::LinalgOp;
+
+/// Position of loop `loop` among the axes of result 0, or -1.
+static int axis_of_loop(LinalgOp op, unsigned loop) {
+  for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults()))
+    if (expr == mlir::getAffineDimExpr(loop, op.getContext()))
+      return int(axis);
+  return -1;
+}
+
+/// Whether lanes can run along the innermost axis of a reduction's result, because a tensor it reads is contiguous
+/// there.
+static bool reduces_across(LinalgOp op) {
+  mlir::AffineMap result = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+  if (result.getNumResults() == 0)
+    return false;
+  mlir::AffineExpr innermost = result.getResults().back();
+  for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+    mlir::AffineMap map = op.getMatchingIndexingMap(operand);
+    if (map.getNumResults() > 1 && map.getResults().back() == innermost)
+      return true;
+  }
+  return false;
+}
+
+/// Whether a value is computed without any reduction: then it can be computed where it is read, wherever that is.
+static bool free_of_reductions(mlir::Value value) {
+  auto op = value.getDefiningOp<LinalgOp>();
+  if (!op || llvm::isa<mlir::linalg::FillOp>(op.getOperation()))
+    return true;
+  bool free = op.getNumReductionLoops() == 0;
+  for (mlir::Value operand : op->getOperands())
+    free = free && free_of_reductions(operand);
+  op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { free = free && free_of_reductions(read.getTensor()); });
+  return free;
+}
+
+int shared_axes(mlir::func::FuncOp kernel) {
+  int rows = std::numeric_limits<int>::max();
+  for (mlir::Operation &nested : kernel.getBody().front()) {
+    auto op = llvm::dyn_cast<LinalgOp>(nested);
+    if (!op || llvm::isa<mlir::linalg::FillOp>(nested))
+      continue;
+    int rank = int(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getNumResults());
+    if (op.getNumReductionLoops() > 0)
+      rows = std::min(rows, reduces_across(op) ? rank - 1 : rank);
+    // What the op reads of other stages must lie at its own row.
+    for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+      if (free_of_reductions(operand->get()))
+        continue;
+      int common = 0;
+      for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
+        auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+        if (!dim || axis_of_loop(op, dim.getPosition()) != common)
+          break;
+        ++common;
+      }
+      rows = std::min(rows, common);
+    }
+    bool aligned = true;
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { aligned &= free_of_reductions(read.getTensor()); });
+    if (!aligned)
+      return -1;
+  }
+  bool reduces = rows != std::numeric_limits<int>::max();
+  for (mlir::Type type : kernel.getResultTypes()) {
+    int rank = int(llvm::cast<mlir::RankedTensorType>(type).getRank());
+    rows = std::min(rows, reduces ? rank : std::max(rank - 1, 0));
+  }
+  return std::max(rows, 0);
+}
+
+int64_t default_grain(mlir::func::FuncOp kernel) {
+  // Elements in 20 us, roughly: 8 a ns where only memory counts, fewer where functions are evaluated.
+  int64_t cost = 1;
+  kernel.walk([&](mlir::Operation *op) {
+    if (llvm::isa<mlir::math::ExpOp, mlir::math::ErfOp, mlir::math::TanhOp, mlir::math::LogOp, mlir::math::PowFOp>(op))
+      cost += 2;
+    else if (llvm::isa<mlir::math::SinOp, mlir::math::CosOp>(op)) // scalar calls
+      cost += 20;
+  });
+  return std::max<int64_t>(65536 / cost, 2048);
+}
+
+namespace {
+
+class Nest {
+public:
+  Nest(LoweredKernel &kernel, int rows, int64_t grain, const Target &target)
+      : kernel_(kernel), rows_(rows), grain_(int(grain)), lanes_(target.lanes) {}
+
+  Status build() {
+    for (Output &output : kernel_.outputs)
+      if (&output != &host())
+        arrange(output);
+    arrange(host());
+    bool together = rows_ > 0;
+    for (Output &output : kernel_.outputs)
+      together = together && same_rows(output);
+    if (together)
+      for (Output &output : kernel_.outputs)
+        if (&output != &host())
+          output.func.compute_with(host().func, row_);
+    for (Stage &stage : kernel_.stages)
+      place(stage, together || kernel_.outputs.size() == 1);
+    return Done{};
+  }
+
+private:
+  /// The output whose loops all others join.
+  Output &host() { return kernel_.outputs.back(); }
+
+  bool same_rows(const Output &output) {
+    for (int axis = 0; axis < rows_; ++axis)
+      if (!Halide::Internal::graph_equal(Halide::Internal::simplify(output.axes[axis].extent),
+                                         Halide::Internal::simplify(host().axes[axis].extent)))
+        return false;
+    return true;
+  }
+
+  /// Elements that one row of an output or of what it is made from takes.
+  Halide::Expr row_length() {
+    Halide::Expr longest = 1;
+    auto consider = [&](Halide::Expr length) { longest = Halide::Internal::simplify(max(longest, length)); };
+    for (const Output &output : kernel_.outputs) {
+      Halide::Expr length = 1;
+      for (size_t axis = rows_; axis < output.axes.size(); ++axis)
+        length = length * output.axes[axis].extent;
+      consider(length);
+    }
+    for (const Stage &stage : kernel_.stages) {
+      Halide::Expr length = 1;
+      for (const Loop &loop : stage.loops)
+        if (loop.reduction)
+          length = length * loop.extent;
+      consider(length);
+    }
+    return longest;
+  }
+
+  /// The lanes for a row of that length: a power of two, no wider than needed.
+  int width_for(int64_t size) const {
+    return size < 0 || size >= lanes_ ? lanes_ : int(std::bit_ceil(uint64_t(std::max<int64_t>(size, 1))));
+  }
+
+  /// Registers of lanes to work on at once: all of what divides the row evenly, up to four.
+  int unroll_for(int64_t size, int width) const {
+    if (size < 0)
+      return 1;
+    for (int unroll : {4, 3, 2})
+      if (size % (width * unroll) == 0)
+        return unroll;
+    return 1;
+  }
+
+  /// Lanes along `var`.
+  template <class Definition> void vectorize(Definition definition, Halide::Var var, int64_t size) {
+    int width = width_for(size), unroll = unroll_for(size, width);
+    if (width == 1)
+      return;
+    Halide::Var block("block"), lane("lane");
+    definition.split(var, block, lane, width, Halide::TailStrategy::GuardWithIf).vectorize(lane);
+    if (unroll > 1)
+      definition.unroll(block, unroll);
+  }
+
+  void arrange(Output &output) {
+    Halide::Func &func = output.func;
+    func.compute_root();
+    if (output.axes.empty())
+      return;
+    if (rows_ == 0) { // a single axis, or nothing that goes by rows
+      Axis &lane = output.axes.back();
+      if (kernel_.outputs.size() == 1 && output.axes.size() == 1 && no_reductions()) {
+        func.split(lane.var, task_, row_, grain_rounded(), Halide::TailStrategy::GuardWithIf).parallel(task_);
+        vectorize(Halide::Stage(func), row_, -1);
+      } else {
+        vectorize(Halide::Stage(func), lane.var, lane.size);
+      }
+      return;
+    }
+    // Rows outermost, in order, as one loop.
+    Halide::Var fused = output.axes[0].var;
+    for (int axis = 1; axis < rows_; ++axis) {
+      Halide::Var next("rows" + std::to_string(axis));
+      func.fuse(output.axes[axis].var, fused, next);
+      fused = next;
+    }
+    Halide::Expr rows_of_task = Halide::Internal::simplify(max((grain_ + row_length() - 1) / row_length(), 1));
+    func.split(fused, task_, row_, rows_of_task, Halide::TailStrategy::GuardWithIf).parallel(task_);
+    if (int(output.axes.size()) > rows_)
+      vectorize(Halide::Stage(func), output.axes.back().var, output.axes.back().size);
+  }
+
+  bool no_reductions() {
+    return std::none_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage &s) { return s.has_update(); });
+  }
+
+  int grain_rounded() const { return std::max(grain_ / (4 * lanes_), 1) * 4 * lanes_; }
+
+  /// How many stages and outputs read a stage. A body that extracts counts as many: it may read anywhere.
+  int users_of(const Stage &stage) {
+    int users = 0;
+    for (mlir::OpResult result : stage.op->getResults())
+      if (kernel_.stage_of(result) == &stage)
+        for (mlir::OpOperand &use : result.getUses())
+          users += use.getOwner()->getBlock() == &kernel_.function.getBody().front() ? 1 : 2;
+    return users;
+  }
+
+  void place(Stage &stage, bool one_nest) {
+    bool by_rows = rows_ > 0 && one_nest && !free_of_rows(stage);
+    bool has_lanes = int(stage.axes.size()) > rows_;
+    if (!stage.has_update()) {
+      bool scalar_of_row = !has_lanes && !free_of_reductions(stage.op->getResult(0));
+      if (!scalar_of_row && (users_of(stage) < 2 || is_cheap(stage)))
+        return; // inlined
+      if (!by_rows && free_of_reductions(stage.op->getResult(0)))
+        return; // recomputed where it is read
+    }
+    if (by_rows)
+      stage.func.compute_at(host().func, row_).hoist_storage(host().func, task_);
+    else
+      stage.func.compute_root();
+    if (has_lanes)
+      vectorize(Halide::Stage(stage.func), stage.axes.back(), size_of(stage, stage.axes.back()));
+    if (stage.has_update())
+      reduce(stage, by_rows);
+  }
+
+  /// Reading it again costs no more than reading its copy would.
+  bool is_cheap(Stage &stage) {
+    return std::distance(stage.op.getBlock()->begin(), stage.op.getBlock()->end()) == 1; // nothing but the yield
+  }
+
+  /// Whether the stage has no axes of rows, such as a bias made of two: it belongs to no row.
+  bool free_of_rows(const Stage &stage) { return int(stage.axes.size()) < rows_; }
+
+  static int64_t size_of(const Stage &stage, const Halide::Var &var) {
+    for (const Loop &loop : stage.loops)
+      if (!loop.reduction && loop.var.same_as(var))
+        return loop.size;
+    return -1;
+  }
+
+  static bool can_be_split(Stage &stage) {
+    if (stage.op.getNumDpsInits() != 1)
+      return false;
+    mlir::Operation *last = stage.op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+    mlir::Value accumulator = stage.op.getBlock()->getArgument(stage.op.getNumDpsInputs());
+    return last && llvm::is_contained(last->getOperands(), accumulator) &&
+           llvm::isa<mlir::arith::AddFOp, mlir::arith::MulFOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp,
+                     mlir::arith::MaxNumFOp, mlir::arith::MinNumFOp, mlir::arith::AddIOp, mlir::arith::MulIOp,
+                     mlir::arith::MaxSIOp, mlir::arith::MinSIOp>(last);
+  }
+
+  void reduce(Stage &stage, bool by_rows) {
+    Halide::Stage update = stage.func.update();
+    if (reduces_across(stage.op)) { // lanes along the result
+      Halide::Var inner = stage.axes.back();
+      std::vector<Halide::VarOrRVar> order;
+      int64_t size = size_of(stage, inner);
+      int width = width_for(size), unroll = unroll_for(size, width);
+      Halide::Var block("block"), lane("lane");
+      if (width > 1)
+        update.split(inner, block, lane, width * unroll, Halide::TailStrategy::GuardWithIf);
+      for (size_t i = stage.loops.size(); i-- > 0;)
+        if (stage.loops[i].reduction)
+          order.push_back(stage.loops[i].rvar);
+      if (width > 1) {
+        order.insert(order.begin(), lane);
+        order.push_back(block);
+        update.reorder(order);
+        if (unroll > 1) {
+          Halide::Var part("part"), within("within");
+          update.split(lane, part, within, width).unroll(part).vectorize(within);
+        } else {
+          update.vectorize(lane);
+        }
+      }
+      return;
+    }
+    // Lanes along the innermost reduction loop, each with a partial result of its own.
+    const Loop *along = nullptr;
+    for (const Loop &loop : stage.loops)
+      if (loop.reduction)
+        along = &loop;
+    if (!can_be_split(stage) || (along->size >= 0 && along->size < 4))
+      return;
+    int width = width_for(along->size), unroll = along->size < 0 ? 2 : unroll_for(along->size, width);
+    Halide::RVar outer("outer"), inner("inner");
+    Halide::Var part("part");
+    update.split(along->rvar, outer, inner, width * unroll, Halide::TailStrategy::GuardWithIf);
+    Halide::Func partial = update.rfactor(inner, part);
+    if (by_rows)
+      partial.compute_at(host().func, row_);
+    else
+      partial.compute_root();
+    auto across = [&](Halide::Stage definition) {
+      if (unroll == 1) {
+        definition.vectorize(part);
+        return;
+      }
+      Halide::Var block("block"), lane("lane");
+      definition.split(part, block, lane, width).vectorize(lane).unroll(block);
+    };
+    partial.bound_extent(part, width * unroll);
+    across(Halide::Stage(partial));
+    std::vector<Halide::VarOrRVar> order = {part, outer};
+    for (size_t i = stage.loops.size(); i-- > 0;)
+      if (stage.loops[i].reduction && &stage.loops[i] != along)
+        order.push_back(stage.loops[i].rvar);
+    partial.update().reorder(order);
+    across(partial.update());
+    stage.func.update().atomic().vectorize(inner);
+  }
+
+  LoweredKernel &kernel_;
+  int rows_;
+  int grain_;
+  int lanes_;
+  Halide::Var task_{"task"}, row_{"row"};
+};
+
+} // namespace
+
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  auto grain = row.params.find("grain");
+  if (row.variant != "rows" || grain == row.params.end() || grain->second < 1)
+    return Error{"the schedule must be the variant `rows` with a positive `grain`"};
+  return Nest(kernel, shared_axes(kernel.function), grain->second, target).build();
+}
+
+} // namespace heddle::rows

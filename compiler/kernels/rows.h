@@ -1,0 +1,23 @@
+// Kernels that go row by row: element-wise chains, row reductions (softmax, norms, pooling) and lookups. The leading
+// axes that all stages share are the rows; rows are dealt out to threads in tasks, and within a row the lanes run
+// along the innermost axis. Used by the kinds pointwise, row_reduction and lookup.
+#pragma once
+
+#include "compiler/kernels/kinds.h"
+
+#include <vector>
+
+namespace heddle::rows {
+
+/// Number of leading axes that every output and every reduction of the kernel has in common, such that one index of
+/// them needs only that index of everything it reads. -1: there is no such order (reductions meet at other axes).
+int shared_axes(mlir::func::FuncOp kernel);
+
+/// Schedules all stages at the row loop of the outputs. The row's parameter `grain`: about how many elements a task
+/// has.
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
+
+/// Default of `grain`: some 20 us of work, so that waking another thread pays.
+int64_t default_grain(mlir::func::FuncOp kernel);
+
+} // namespace heddle::rows
