@@ -16,7 +16,16 @@ extern "C" {
 #define HEDDLE_MAX_RANK 8
 
 // Element types, as in heddle.h (`heddle_dtype`) and in the manifest.
-enum { HEDDLE_T_F32 = 0, HEDDLE_T_BF16, HEDDLE_T_F16, HEDDLE_T_I8, HEDDLE_T_I32, HEDDLE_T_BOOL, HEDDLE_T_I64, HEDDLE_T_U8 };
+enum {
+  HEDDLE_T_F32 = 0,
+  HEDDLE_T_BF16,
+  HEDDLE_T_F16,
+  HEDDLE_T_I8,
+  HEDDLE_T_I32,
+  HEDDLE_T_BOOL,
+  HEDDLE_T_I64,
+  HEDDLE_T_U8
+};
 
 // One extent of an input or result. `dim` >= 0: it is that dim of the model (an input binds it);
 // -1: it is `value`; -2: computed from dims by the entry's `extents`.
@@ -31,8 +40,8 @@ typedef struct heddle_value_desc {
   int32_t dtype; // HEDDLE_T_*: what the kernels read or write
   int32_t rank;
   const heddle_extent_desc *extents; // `rank` of them
-  int32_t optional;   // inputs: may be absent; then every element is `initial`
-  int32_t has_below;  // inputs index(N): every element must lie in 0 .. N - 1
+  int32_t optional;                  // inputs: may be absent; then every element is `initial`
+  int32_t has_below;                 // inputs index(N): every element must lie in 0 .. N - 1
   heddle_extent_desc below;
   double initial;
 } heddle_value_desc;
@@ -81,11 +90,11 @@ typedef struct heddle_state_desc {
 
 // CPU features that the kernels were compiled for: bits of heddle_model_desc.cpu_features.
 enum {
-  HEDDLE_CPU_AVX2 = 1 << 0,        // with FMA and F16C
-  HEDDLE_CPU_AVX512 = 1 << 1,      // F, CD, BW, DQ, VL
+  HEDDLE_CPU_AVX2 = 1 << 0,   // with FMA and F16C
+  HEDDLE_CPU_AVX512 = 1 << 1, // F, CD, BW, DQ, VL
   HEDDLE_CPU_AVX512_VNNI = 1 << 2,
   HEDDLE_CPU_AVX512_BF16 = 1 << 3,
-  HEDDLE_CPU_AMX = 1 << 4,         // TILE, BF16, INT8
+  HEDDLE_CPU_AMX = 1 << 4, // TILE, BF16, INT8
 };
 
 // What generated code may call beside the halide_* hooks: the functions of heddle.h under their own names (compile
@@ -98,10 +107,10 @@ typedef struct heddle_model_desc {
   uint32_t abi_version;
   uint32_t cpu_features;
   const char *name;
-  const char *target;   // as given to --target, `native` resolved
-  const char *compiler; // version of the compiler
-  uint64_t weights_bytes;  // payload size of the weights file
-  uint8_t weights_id[16];  // must equal the id in the weights file's header
+  const char *target;     // as given to --target, `native` resolved
+  const char *compiler;   // version of the compiler
+  uint64_t weights_bytes; // payload size of the weights file
+  uint8_t weights_id[16]; // must equal the id in the weights file's header
   int32_t n_dims;
   int32_t n_entries;
   const heddle_dim_desc *dims;
@@ -122,8 +131,8 @@ typedef struct heddle_weights_header {
   uint32_t header_bytes;   // sizeof(heddle_weights_header)
   uint64_t payload_offset; // a multiple of 4096
   uint64_t payload_bytes;
-  uint8_t id[16];          // of layout and library, not of content
-  uint64_t checksum;       // XXH64 of the payload with seed 0, checked by `heddle check DIR`
+  uint8_t id[16];    // of layout and library, not of content
+  uint64_t checksum; // XXH64 of the payload with seed 0, checked by `heddle check DIR`
   uint8_t reserved[8];
 } heddle_weights_header;
 

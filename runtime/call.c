@@ -1,0 +1,276 @@
+// A run, step by step: match the tensors, bind dims, check, lay out the arena, stage what cannot be used in place, run
+// the entry, copy out. Nothing is written to a result before every check has passed.
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t aligned(int64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
+
+static heddle_status null_data(const rt_call *call, const rt_value *value) {
+  return rt_wrong(HEDDLE_BAD_TENSOR, call, value, "has no data (NULL)");
+}
+
+// Decides which values are staged, and where; *bytes is what all of them take.
+static heddle_status lay_out(rt_call *call, int64_t *bytes) {
+  const heddle_entry_desc *e = call->entry;
+  int32_t count = e->n_inputs + e->n_results;
+  int64_t used = 0;
+  for (int32_t v = 0; v < count; v++) {
+    rt_value *value = &call->values[v];
+    if (value->elements == 0)
+      continue;
+    if (value->given && !value->given->data)
+      return null_data(call, value);
+    bool in_place = value->given && rt_usable_in_place(value);
+    for (int32_t other = 0; v >= e->n_inputs && other < v; other++) { // a result over something that is still needed
+      if (!rt_overlap(value, &call->values[other]))
+        continue;
+      in_place = false;
+      if (other >= e->n_inputs) {
+        rt_text text = {.length = 0};
+        rt_append(&text, "overlaps result '%s' in memory; give each room of its own", call->values[other].desc->name);
+        return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
+      }
+    }
+    if (in_place)
+      continue;
+    value->place = used;
+    used += aligned(value->bytes); // at most 2^34 each: no overflow
+  }
+  *bytes = used;
+  return HEDDLE_OK;
+}
+
+static heddle_status arena_bytes(const rt_call *call, int64_t *bytes) {
+  *bytes = call->entry->arena_bytes(call->dims);
+  if (*bytes >= 0)
+    return HEDDLE_OK;
+  rt_text dims = {.length = 0};
+  for (int32_t d = 0; d < call->model->n_dims; d++)
+    if (call->bound_by[d] >= 0)
+      rt_append(&dims, "%s%s = %lld", dims.length ? ", " : "", call->model->dims[d].name, (long long)call->dims[d]);
+  return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                 "entry '%s': a tensor inside would have more than 2147483647 elements for %s; give smaller inputs",
+                 call->entry->name, dims.data);
+}
+
+static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
+  if (session->memory_limit && bytes > session->memory_limit)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s' needs %lld bytes of memory for these inputs, more than the limit of %lld; give smaller "
+                   "inputs or raise memory_limit",
+                   session->call.entry->name, (long long)bytes, (long long)session->memory_limit);
+  if (session->arena.map && bytes <= session->arena.bytes)
+    return HEDDLE_OK;
+  rt_memory_release(&session->arena); // nothing in it outlives a run, and two at once would be more than is needed
+  if (!rt_memory_get(&session->arena, bytes))
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s' needs %lld bytes of memory for these inputs, which the system refuses; give smaller "
+                   "inputs",
+                   session->call.entry->name, (long long)bytes);
+  atomic_fetch_add(&session->scratch.allocations, 1);
+  return HEDDLE_OK;
+}
+
+static uint8_t *pointer_of(const heddle_session *session, const rt_value *value) {
+  if (value->elements == 0)
+    return session->arena.data; // some valid, aligned address
+  return value->place >= 0 ? session->arena.data + value->place : value->given->data;
+}
+
+static heddle_status stage_inputs(heddle_session *session) {
+  rt_call *call = &session->call;
+  for (int32_t i = 0; i < call->entry->n_inputs; i++) {
+    rt_value *value = &call->values[i];
+    uint8_t *pointer = pointer_of(session, value);
+    call->inputs[i] = pointer;
+    if (value->elements == 0)
+      continue;
+    if (!value->given) {
+      rt_fill_initial(value, pointer);
+      continue;
+    }
+    heddle_status status = rt_stage_in(call, value, value->place >= 0 ? pointer : NULL);
+    if (status != HEDDLE_OK)
+      return status;
+  }
+  return HEDDLE_OK;
+}
+
+static heddle_status run_kernels(heddle_session *session, int64_t staged) {
+  rt_call *call = &session->call;
+  heddle_call arguments = {.dims = call->dims,
+                           .inputs = call->inputs,
+                           .results = call->results,
+                           .states = NULL,
+                           .weights = session->model->payload,
+                           .arena = session->arena.data + staged,
+                           .session = session};
+  session->faulted = false;
+  rt_place before = rt_here;
+  rt_here = (rt_place){session, &session->scratch.slots[0], -1};
+  int32_t cpu = session->pool ? session->pool->enter() : -1;
+  uint32_t mode = rt_float_mode_enter();
+  int32_t error = call->entry->run(&arguments);
+  rt_float_mode_leave(mode);
+  if (session->pool)
+    session->pool->leave(cpu);
+  rt_here = before;
+  rt_scratch_settle(&session->scratch);
+  if (error == -11) // Halide's code for an allocation that failed
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s': the system has no memory for a kernel's scratch; give smaller inputs",
+                   call->entry->name);
+  if (error)
+    return rt_fail(HEDDLE_KERNEL_FAILED, "entry '%s': a kernel failed with code %d%s%s; please report this",
+                   call->entry->name, error, session->faulted ? ": " : "", session->faulted ? session->fault : "");
+  return HEDDLE_OK;
+}
+
+// The rest of a run, once dims are bound.
+static heddle_status run_bound(heddle_session *session) {
+  rt_call *call = &session->call;
+  int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
+  int64_t staged, inside;
+  heddle_status status = rt_check_results(call);
+  if (status == HEDDLE_OK)
+    status = lay_out(call, &staged);
+  if (status == HEDDLE_OK)
+    status = arena_bytes(call, &inside);
+  if (status == HEDDLE_OK)
+    status = inside > INT64_MAX - staged ? grow_arena(session, INT64_MAX) : grow_arena(session, staged + inside);
+  if (status == HEDDLE_OK)
+    status = stage_inputs(session);
+  if (status != HEDDLE_OK)
+    return status;
+  bool empty = n_results > 0;
+  for (int32_t r = 0; r < n_results; r++) {
+    rt_value *value = &call->values[n_inputs + r];
+    empty &= value->elements == 0;
+    call->results[r] = pointer_of(session, value);
+  }
+  if (empty) // nothing to compute
+    return HEDDLE_OK;
+  status = run_kernels(session, staged);
+  for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++) {
+    rt_value *value = &call->values[n_inputs + r];
+    if (value->given && value->place >= 0)
+      rt_stage_out(value, call->results[r]);
+  }
+  return status;
+}
+
+static heddle_status begin(heddle_session *session, int32_t entry) {
+  if (!session)
+    return rt_null("session");
+  heddle_status status = rt_check_entry(session->model, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  if (atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
+    return rt_fail(HEDDLE_BUSY, "the session is running in another thread; give each thread a session of its own");
+  rt_call_begin(&session->call, entry);
+  return HEDDLE_OK;
+}
+
+static heddle_status end(heddle_session *session, heddle_status status) {
+  atomic_store_explicit(&session->busy, false, memory_order_release);
+  return status;
+}
+
+heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                         const heddle_tensor *results, int32_t n_results) {
+  heddle_status status = begin(session, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  status = rt_match(&session->call, inputs, n_inputs, results, n_results);
+  if (status == HEDDLE_OK)
+    status = rt_bind_from_inputs(&session->call);
+  if (status == HEDDLE_OK)
+    status = run_bound(session);
+  return end(session, status);
+}
+
+static heddle_tensor dense_tensor(const rt_value *value, const void *data) {
+  heddle_tensor tensor = {
+      .name = value->desc->name, .data = (void *)data, .dtype = value->desc->dtype, .rank = value->desc->rank};
+  int64_t stride = rt_dtype_bytes(tensor.dtype);
+  for (int32_t i = tensor.rank - 1; i >= 0; i--) {
+    tensor.shape[i] = value->shape[i];
+    tensor.strides[i] = stride;
+    stride *= value->shape[i];
+  }
+  return tensor;
+}
+
+heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,
+                               void *const *results) {
+  heddle_status status = begin(session, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  rt_call *call = &session->call;
+  int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
+  if ((!dims && call->model->n_dims) || (!inputs && n_inputs) || (!results && n_results))
+    return end(session,
+               rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s': dims, inputs or results is NULL", call->entry->name));
+  status = rt_bind_from_dims(call, dims);
+  for (int32_t v = 0; status == HEDDLE_OK && v < n_inputs + n_results; v++) {
+    rt_value *value = &call->values[v];
+    const void *data = v < n_inputs ? inputs[v] : results[v - n_inputs];
+    if (!data && v < n_inputs && !value->desc->optional && value->elements)
+      status = null_data(call, value);
+    call->tensors[v] = dense_tensor(value, data);
+    value->given = data ? &call->tensors[v] : NULL;
+  }
+  if (status == HEDDLE_OK)
+    status = run_bound(session);
+  return end(session, status);
+}
+
+heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
+                                   int32_t n_inputs, heddle_tensor *results, int32_t n_results) {
+  if (!model)
+    return rt_null("model");
+  heddle_status status = rt_check_entry(model, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  const heddle_entry_desc *e = &model->desc->entries[entry];
+  if (n_results < 0 || n_results > e->n_results || (n_results && !results))
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s' has %d results; %d were asked for", e->name, e->n_results,
+                   n_results);
+  rt_call call = {0};
+  if (rt_call_allocate(&call, model->desc)) {
+    rt_call_begin(&call, entry);
+    status = rt_match(&call, inputs, n_inputs, NULL, 0);
+    if (status == HEDDLE_OK)
+      status = rt_bind_from_inputs(&call);
+    for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++)
+      results[r] = dense_tensor(&call.values[e->n_inputs + r], NULL);
+  } else {
+    status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the shapes of entry '%s'", e->name);
+  }
+  rt_call_release(&call);
+  return status;
+}
+
+heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims, int64_t *bytes) {
+  if (!model || !dims || !bytes)
+    return rt_null(!model ? "model" : !dims ? "dims" : "bytes");
+  heddle_status status = rt_check_entry(model, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  rt_call call = {0};
+  if (rt_call_allocate(&call, model->desc)) {
+    rt_call_begin(&call, entry);
+    status = rt_bind_from_dims(&call, dims);
+    int64_t needed;
+    if (status == HEDDLE_OK)
+      status = arena_bytes(&call, &needed);
+    if (status == HEDDLE_OK)
+      *bytes = needed;
+  } else {
+    status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory to look at entry '%s'", model->desc->entries[entry].name);
+  }
+  rt_call_release(&call);
+  return status;
+}

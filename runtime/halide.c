@@ -1,0 +1,94 @@
+// What Halide's kernels call: parallel loops and scratch memory. Their user context is the session; kernels called
+// outside of a session (NULL, as tests do) run serially and allocate with malloc.
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <xmmintrin.h>
+
+// Round to nearest, no exceptions, denormals are zero on both sides: products with masked weights would otherwise be
+// denormal and slow a kernel tenfold.
+#define FLOAT_MODE 0x9fc0u
+
+typedef int (*halide_task)(void *user_context, int index, uint8_t *closure);
+
+typedef struct parallel_job {
+  heddle_session *session;
+  halide_task task;
+  uint8_t *closure;
+  int min;
+  int size;
+  _Atomic int next;
+  _Atomic int error;
+} parallel_job;
+
+uint32_t rt_float_mode_enter(void) {
+  uint32_t before = _mm_getcsr();
+  _mm_setcsr(FLOAT_MODE);
+  return before;
+}
+
+void rt_float_mode_leave(uint32_t before) { _mm_setcsr(before); }
+
+static void take_tasks(void *data, int32_t index) {
+  parallel_job *job = data;
+  if (index < 0 || index >= job->session->threads) // custom threads that miscount: others do the tasks
+    return;
+  rt_place before = rt_here;
+  uint32_t mode = rt_float_mode_enter();
+  rt_slot *slot = &job->session->scratch.slots[index];
+  rt_here = (rt_place){job->session, slot, slot->used};
+  for (;;) {
+    int i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed);
+    if (i >= job->size)
+      break;
+    int error = job->task(job->session, job->min + i, job->closure);
+    if (error) {
+      atomic_store_explicit(&job->error, error, memory_order_relaxed);
+      atomic_store_explicit(&job->next, job->size, memory_order_relaxed); // the rest need not begin
+    }
+  }
+  rt_here = before;
+  rt_float_mode_leave(mode);
+}
+
+int halide_do_par_for(void *user_context, halide_task task, int min, int size, uint8_t *closure) {
+  heddle_session *session = user_context;
+  bool inside = rt_here.base >= 0 || rt_here.session != session;
+  if (!session || inside || session->threads <= 1 || size <= 1) {
+    for (int i = 0; i < size; i++) {
+      int error = task(user_context, min + i, closure);
+      if (error)
+        return error;
+    }
+    return 0;
+  }
+  parallel_job job = {.session = session, .task = task, .closure = closure, .min = min, .size = size};
+  int32_t threads = session->threads < size ? session->threads : size;
+  if (session->has_custom) {
+    session->custom.run(session->custom.context, threads, take_tasks, &job);
+  } else {
+    if (!session->prepared) {
+      session->pool->prepare(&session->cpus, session->threads);
+      session->prepared = true;
+    }
+    session->pool->run(&session->cpus, threads - 1, take_tasks, &job);
+  }
+  return atomic_load_explicit(&job.error, memory_order_relaxed);
+}
+
+void *halide_malloc(void *user_context, size_t bytes) {
+  heddle_session *session = user_context;
+  if (session && rt_here.session == session)
+    return rt_scratch_take(&session->scratch, rt_here.slot, rt_here.base, bytes);
+  // Kernels may read a few bytes beside a block.
+  uint8_t *block = bytes < SIZE_MAX / 4 ? aligned_alloc(RT_ALIGN, (bytes / RT_ALIGN + 3) * RT_ALIGN) : NULL;
+  return block ? block + RT_ALIGN : NULL;
+}
+
+void halide_free(void *user_context, void *pointer) {
+  heddle_session *session = user_context;
+  if (session && rt_here.session == session)
+    rt_scratch_give(rt_here.slot, pointer);
+  else if (pointer)
+    free((uint8_t *)pointer - RT_ALIGN);
+}

@@ -1,0 +1,37 @@
+// Large blocks straight from the system: arenas, scratch slabs and copied weights. Blocks from 4 MiB on are aligned to
+// huge pages and ask for them. A margin before and after is readable, because kernels may load (never use) an element
+// beside an empty tensor.
+#define _GNU_SOURCE
+#include "runtime/runtime.h"
+
+#include <sys/mman.h>
+
+#define PAGE ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+bool rt_memory_get(rt_memory *memory, int64_t bytes) {
+  *memory = (rt_memory){0};
+  if (bytes <= 0)
+    bytes = RT_ALIGN;
+  if (bytes > INT64_MAX / 2)
+    return false;
+  size_t alignment = (size_t)bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
+  size_t size = ((size_t)bytes + RT_ALIGN + PAGE - 1) / PAGE * PAGE + alignment;
+  uint8_t *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED)
+    return false;
+  uintptr_t first = ((uintptr_t)map + RT_ALIGN + alignment - 1) / alignment * alignment;
+  memory->data = (uint8_t *)first;
+  memory->bytes = bytes;
+  memory->map = map;
+  memory->mapped = size;
+  if (alignment == HUGE_PAGE)
+    madvise(memory->data, (size_t)bytes, MADV_HUGEPAGE); // advice: where the system has none, pages stay small
+  return true;
+}
+
+void rt_memory_release(rt_memory *memory) {
+  if (memory->map)
+    munmap(memory->map, memory->mapped);
+  *memory = (rt_memory){0};
+}

@@ -1,1 +1,0 @@
-int heddle_placeholder;

@@ -1,0 +1,73 @@
+// One thread pool for all Heddle libraries in a process: that of the library loaded first. Libraries are opened
+// RTLD_LOCAL and don't see each other's symbols, so this walks the loader's list of objects, whose order is the order
+// of loading, and takes the first table with a pool of our version. Whoever takes it makes its library stay
+// loaded for ever: workers run its code.
+#define _GNU_SOURCE
+#include "runtime/runtime.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct names {
+  char *text; // names one after another, each with its 0
+  size_t used, size;
+} names;
+
+// dlopen may not be called while the loader's list is being walked: only note the names.
+static int note_name(struct dl_phdr_info *info, size_t size, void *argument) {
+  (void)size;
+  names *list = argument;
+  size_t length = strlen(info->dlpi_name) + 1;
+  if (list->used + length > list->size) {
+    size_t wanted = 2 * (list->used + length) + 4096;
+    char *text = realloc(list->text, wanted);
+    if (!text)
+      return 1;
+    list->text = text;
+    list->size = wanted;
+  }
+  memcpy(list->text + list->used, info->dlpi_name, length);
+  list->used += length;
+  return 0;
+}
+
+static void keep_loaded(const void *symbol) {
+  Dl_info info;
+  if (dladdr(symbol, &info) && info.dli_fname)
+    dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); // fails for the program itself, which stays anyway
+}
+
+static const rt_pool *pool_of(const char *name) {
+  void *handle = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_NOLOAD);
+  if (!handle)
+    return NULL;
+  const heddle_api *api = dlsym(handle, "heddle_api_1");
+  const rt_pool *pool = NULL;
+  if (api && api->version == HEDDLE_API_VERSION && api->size >= sizeof(heddle_api) && api->pool)
+    pool = api->pool(RT_POOL_VERSION);
+  if (pool)
+    keep_loaded(api);
+  dlclose(handle);
+  return pool;
+}
+
+const rt_pool *rt_find_pool(void) {
+  static _Atomic(const rt_pool *) known;
+  const rt_pool *pool = atomic_load_explicit(&known, memory_order_acquire);
+  if (pool)
+    return pool;
+  names list = {0};
+  dl_iterate_phdr(note_name, &list);
+  for (size_t at = 0; at < list.used && !pool; at += strlen(list.text + at) + 1)
+    pool = pool_of(list.text + at);
+  free(list.text);
+  dlerror(); // what could not be opened on the way is no one's business
+  if (!pool) {
+    pool = rt_own_pool(RT_POOL_VERSION);
+    keep_loaded(pool);
+  }
+  atomic_store_explicit(&known, pool, memory_order_release);
+  return pool;
+}

@@ -1,0 +1,220 @@
+// What the files of the runtime share: the objects behind heddle.h and the functions between files, all hidden in
+// the finished library. Files depend on each other downwards: api, call, bind, session, model on the one side;
+// halide, scratch, pool, memory, status below them, which need no model and can be linked without one.
+#ifndef HEDDLE_RUNTIME_H
+#define HEDDLE_RUNTIME_H
+
+#define HEDDLE_ONLY_TYPES
+#include "runtime/abi.h"
+#include "runtime/heddle.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RT_VERSION "0.1.0"
+#define RT_ALIGN 64
+#define RT_MESSAGE 1024
+
+// ---- status.c: one message per thread, and lists built up inside a message
+const char *rt_last_error(void);
+heddle_status rt_fail(heddle_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+heddle_status rt_null(const char *what);
+
+typedef struct rt_text { // a bounded string
+  char data[256];
+  size_t length;
+} rt_text;
+void rt_append(rt_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void rt_append_shape(rt_text *text, const int64_t *shape, int32_t rank);
+const char *rt_dtype_name(int32_t dtype);
+int64_t rt_dtype_bytes(int32_t dtype); // 0: no such dtype
+
+// ---- memory.c: memory from the system, 64-byte aligned, with a readable margin of 64 bytes on both sides
+typedef struct rt_memory {
+  uint8_t *data; // NULL while bytes == 0
+  int64_t bytes;
+  void *map;
+  size_t mapped;
+} rt_memory;
+bool rt_memory_get(rt_memory *memory, int64_t bytes); // zeroed; false: the system refuses, nothing is held
+void rt_memory_release(rt_memory *memory);
+
+// ---- cpu.c: features of this machine
+uint32_t rt_cpu_features(void);                            // bits HEDDLE_CPU_*
+heddle_status rt_cpu_check(const heddle_model_desc *desc); // asks the kernel for AMX where the library needs it
+
+// ---- cpus.c: where threads may run
+#define RT_MOST_CPUS 1024
+typedef struct rt_cpus {
+  int32_t count; // CPUs this thread may run on, one per core first
+  int32_t cores;
+  uint16_t cpu[RT_MOST_CPUS];
+  uint16_t core[RT_MOST_CPUS]; // equal for CPUs that share a core
+} rt_cpus;
+void rt_cpus_allowed(rt_cpus *cpus);
+// CPUs that the cgroup's quota pays for, rounded up; 0: no quota. The arguments are /proc/self/cgroup and
+// /sys/fs/cgroup.
+int32_t rt_cgroup_cpus(const char *membership, const char *root);
+
+// ---- pool.c: threads, shared by all sessions of all Heddle libraries in the process
+#define RT_POOL_VERSION 1
+typedef struct rt_pool {
+  uint32_t version;
+  uint32_t reserved;
+  // Calls body(data, 0) here and body(data, i) for i = 1 .. at most `helpers` on free workers at the same time;
+  // returns when all have returned. How many helpers come is not promised: the bodies share out the work themselves.
+  void (*run)(const rt_cpus *cpus, int32_t helpers, void (*body)(void *data, int32_t index), void *data);
+  // Starts workers for `threads` threads, so that runs need not.
+  void (*prepare)(const rt_cpus *cpus, int32_t threads);
+  // A caller is computing on this CPU until leave: others' jobs keep off it.
+  int32_t (*enter)(void);
+  void (*leave)(int32_t cpu);
+} rt_pool;
+const void *rt_own_pool(uint32_t version);
+const rt_pool *rt_find_pool(void); // the process's pool; publish.c
+
+// ---- scratch.c: what kernels allocate, per thread of a session, in stack order
+typedef struct rt_block rt_block;
+typedef struct rt_slot {
+  rt_memory slab;
+  int64_t used;  // bytes of the slab in use, or that would be in a larger one
+  rt_block *top; // newest block
+} __attribute__((aligned(128))) rt_slot;
+
+typedef struct rt_scratch {
+  rt_slot *slots; // one per thread
+  int32_t count;
+  int64_t outer;               // most bytes in use outside of parallel tasks, so far
+  _Atomic int64_t inner;       // most bytes that one task adds, so far
+  _Atomic int64_t allocations; // of the whole session: the arena counts here too
+} rt_scratch;
+
+// Where the current thread is: whose run, and in which slot.
+typedef struct rt_place {
+  heddle_session *session;
+  rt_slot *slot;
+  int64_t base; // what the slot had in use when this thread's parallel tasks began; -1: outside of them
+} rt_place;
+extern _Thread_local rt_place rt_here;
+
+void *rt_scratch_take(rt_scratch *scratch, rt_slot *slot, int64_t base, size_t bytes);
+void rt_scratch_give(rt_slot *slot, void *pointer);
+void rt_scratch_settle(rt_scratch *scratch); // between runs: frees leftovers, makes slabs as large as was needed
+void rt_scratch_release(rt_scratch *scratch);
+
+// ---- halide.c: the floating-point mode that kernels run in
+uint32_t rt_float_mode_enter(void); // returns the caller's
+void rt_float_mode_leave(uint32_t before);
+
+// ---- objects
+struct heddle_model {
+  heddle_head head;
+  const heddle_model_desc *desc;
+  const uint8_t *payload;
+  uint64_t checksum;
+  void *map; // the weights file, or NULL
+  size_t mapped;
+  rt_memory copy; // the weights, where they were copied
+  _Atomic int32_t sessions;
+};
+
+// One input or result during a call.
+typedef struct rt_value {
+  const heddle_value_desc *desc;
+  const heddle_tensor *given; // NULL: left out
+  int64_t *shape;             // desc->rank extents, in rt_call.extents
+  int64_t elements;
+  int64_t bytes; // dense, in the model's dtype
+  int64_t below; // -1: no bound
+  int64_t place; // offset among the staged tensors, or -1: used where it is
+} rt_value;
+
+// Working storage of a call, large enough for every entry of a model: a run allocates none.
+typedef struct rt_call {
+  const heddle_model_desc *model;
+  const heddle_entry_desc *entry;
+  int64_t *dims;
+  int32_t *bound_by; // the input that told each dim; -1: the dim is not known
+  int64_t *extents;
+  rt_value *values;       // inputs, then results
+  heddle_tensor *tensors; // of heddle_run_dense
+  const void **inputs;
+  void **results;
+} rt_call;
+
+struct heddle_session {
+  heddle_head head;
+  heddle_model *model;
+  atomic_bool busy;
+  int32_t threads;
+  int32_t asked_threads;
+  bool has_custom;
+  bool prepared;
+  heddle_threads custom;
+  const rt_pool *pool;
+  int64_t memory_limit;
+  rt_memory arena;
+  rt_scratch scratch;
+  rt_call call;
+  rt_cpus cpus;
+  atomic_bool faulted; // `fault` was written in this run
+  char fault[512];     // a kernel's message
+};
+
+// ---- weights.c
+heddle_status rt_weights_load(heddle_model *model, const char *path, bool copy);
+void rt_weights_release(heddle_model *model);
+uint64_t rt_checksum(const uint8_t *data, uint64_t bytes); // XXH64, seed 0
+
+// ---- bind.c: from the tensors of a call to its dims and shapes
+bool rt_call_allocate(rt_call *call, const heddle_model_desc *model);
+void rt_call_release(rt_call *call);
+void rt_call_begin(rt_call *call, int32_t entry); // all values left out
+heddle_status rt_match(rt_call *call, const heddle_tensor *inputs, int32_t n_inputs, const heddle_tensor *results,
+                       int32_t n_results);
+heddle_status rt_bind_from_inputs(rt_call *call);
+heddle_status rt_bind_from_dims(rt_call *call, const int64_t *dims);
+heddle_status rt_check_results(rt_call *call);
+heddle_status rt_wrong(heddle_status status, const rt_call *call, const rt_value *value, const char *what);
+heddle_status rt_check_entry(const heddle_model *model, int32_t entry);
+
+// ---- stage.c: between the caller's tensors and dense ones in the model's dtype
+bool rt_is_integer(int32_t dtype);
+bool rt_usable_in_place(const rt_value *value);
+bool rt_overlap(const rt_value *a, const rt_value *b);
+heddle_status rt_stage_in(const rt_call *call, const rt_value *value, void *to); // to == NULL: only checks
+void rt_fill_initial(const rt_value *value, void *to);
+void rt_stage_out(const rt_value *value, const void *from);
+
+// ---- the functions of heddle.h; contracts there
+heddle_status heddle_model_load(const heddle_model_options *options, heddle_model **model);
+heddle_status heddle_model_free(heddle_model *model);
+heddle_status heddle_model_verify(const heddle_model *model);
+heddle_status heddle_model_describe(const heddle_model *model, heddle_model_info *info);
+heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle_dim_info *info);
+heddle_status heddle_entry_describe(const heddle_model *model, int32_t entry, heddle_entry_info *info);
+heddle_status heddle_input_describe(const heddle_model *model, int32_t entry, int32_t input, heddle_value_info *info);
+heddle_status heddle_result_describe(const heddle_model *model, int32_t entry, int32_t result, heddle_value_info *info);
+heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry);
+heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
+                                   int32_t n_inputs, heddle_tensor *results, int32_t n_results);
+heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims, int64_t *bytes);
+heddle_status heddle_session_create(heddle_model *model, const heddle_session_options *options,
+                                    heddle_session **session);
+heddle_status heddle_session_free(heddle_session *session);
+heddle_status heddle_session_reset(heddle_session *session);
+heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy);
+heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes);
+heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes);
+heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info);
+heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads);
+heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                         const heddle_tensor *results, int32_t n_results);
+heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,
+                               void *const *results);
+extern const heddle_api heddle_api_1;
+
+#endif

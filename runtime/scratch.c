@@ -1,0 +1,82 @@
+// What kernels allocate while they run: each thread of a session has a slab and takes blocks from it in stack order.
+// Slabs start empty; what does not fit comes from malloc, and after the run every slab is made as large as any thread
+// could have needed, so that an equal run allocates nothing, whichever thread does which task.
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+
+_Thread_local rt_place rt_here;
+
+// Stands before every block. `used` is the slot's level before it was taken, so that popping restores it.
+struct rt_block {
+  rt_block *below;
+  int64_t before;
+  bool in_slab;
+  bool free;
+} __attribute__((aligned(RT_ALIGN)));
+
+void *rt_scratch_take(rt_scratch *scratch, rt_slot *slot, int64_t base, size_t bytes) {
+  // Kernels may read a few bytes beside a block: the header before it and the rounding plus one line after it allow.
+  if (bytes > INT64_MAX / 4)
+    return NULL;
+  int64_t size = (int64_t)(bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN + RT_ALIGN + (int64_t)sizeof(rt_block);
+  rt_block *block;
+  bool in_slab = slot->used + size <= slot->slab.bytes;
+  if (in_slab) {
+    block = (rt_block *)(slot->slab.data + slot->used);
+  } else {
+    block = aligned_alloc(RT_ALIGN, (size_t)size);
+    if (!block)
+      return NULL;
+    atomic_fetch_add_explicit(&scratch->allocations, 1, memory_order_relaxed);
+  }
+  *block = (rt_block){.below = slot->top, .before = slot->used, .in_slab = in_slab};
+  slot->top = block;
+  slot->used += size;
+  if (base < 0) {
+    scratch->outer = slot->used > scratch->outer ? slot->used : scratch->outer;
+  } else {
+    int64_t most = atomic_load_explicit(&scratch->inner, memory_order_relaxed);
+    while (slot->used - base > most &&
+           !atomic_compare_exchange_weak_explicit(&scratch->inner, &most, slot->used - base, memory_order_relaxed,
+                                                  memory_order_relaxed)) {
+    }
+  }
+  return block + 1;
+}
+
+void rt_scratch_give(rt_slot *slot, void *pointer) {
+  if (!pointer)
+    return;
+  ((rt_block *)pointer - 1)->free = true;
+  while (slot->top && slot->top->free) {
+    rt_block *block = slot->top;
+    slot->top = block->below;
+    slot->used = block->before;
+    if (!block->in_slab)
+      free(block);
+  }
+}
+
+void rt_scratch_settle(rt_scratch *scratch) {
+  int64_t wanted = scratch->outer + atomic_load_explicit(&scratch->inner, memory_order_relaxed);
+  for (int32_t i = 0; i < scratch->count; i++) {
+    rt_slot *slot = &scratch->slots[i];
+    while (slot->top) // a kernel that failed may have left blocks
+      rt_scratch_give(slot, slot->top + 1);
+    slot->used = 0;
+    if (wanted <= slot->slab.bytes)
+      continue;
+    rt_memory larger;
+    if (rt_memory_get(&larger, wanted)) {
+      rt_memory_release(&slot->slab);
+      slot->slab = larger;
+      atomic_fetch_add_explicit(&scratch->allocations, 1, memory_order_relaxed);
+    }
+  }
+}
+
+void rt_scratch_release(rt_scratch *scratch) {
+  for (int32_t i = 0; i < scratch->count; i++)
+    rt_memory_release(&scratch->slots[i].slab);
+}
