@@ -108,7 +108,8 @@ FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
     return collapsed(collapse);
   if (auto cast = dyn_cast<tensor::CastOp>(op))
     return extents_of(cast.getSource());
-  op->emitError() << "a value between kernels is made by " << op->getName() << "; kernels, views and weights are expected";
+  op->emitError() << "a value between kernels is made by " << op->getName()
+                  << "; kernels, views and weights are expected";
   return failure();
 }
 

@@ -64,14 +64,17 @@ public:
   }
 
 private:
-  llvm::Constant *i32(int64_t value) { return llvm::ConstantInt::getSigned(llvm::Type::getInt32Ty(context), value, true); }
+  llvm::Constant *i32(int64_t value) {
+    return llvm::ConstantInt::getSigned(llvm::Type::getInt32Ty(context), value, true);
+  }
   llvm::Constant *i64(int64_t value) { return llvm::ConstantInt::getSigned(llvm::Type::getInt64Ty(context), value); }
   llvm::Constant *f64(double value) { return llvm::ConstantFP::get(llvm::Type::getDoubleTy(context), value); }
   llvm::Constant *null() { return llvm::ConstantPointerNull::get(llvm::PointerType::get(context, 0)); }
   llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) { return llvm::ConstantStruct::getAnon(fields); }
 
   llvm::Constant *constant(llvm::Constant *value) {
-    auto *global = new llvm::GlobalVariable(module, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value, "desc");
+    auto *global =
+        new llvm::GlobalVariable(module, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value, "desc");
     global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
     return global;
   }

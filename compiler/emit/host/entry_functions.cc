@@ -45,7 +45,9 @@ private:
   Value element(Value base, Type type, int64_t at) {
     return LLVM::GEPOp::create(b, loc, pointer, type, base, ArrayRef<LLVM::GEPArg>{int32_t(at)});
   }
-  Value load_pointer(Value array, int64_t at) { return LLVM::LoadOp::create(b, loc, pointer, element(array, pointer, at)); }
+  Value load_pointer(Value array, int64_t at) {
+    return LLVM::LoadOp::create(b, loc, pointer, element(array, pointer, at));
+  }
 
   LLVM::LLVMFuncOp function(const char *what, Type result, ArrayRef<Type> arguments) {
     auto out = LLVM::LLVMFuncOp::create(b, loc, entry_symbol(number, what),
@@ -110,7 +112,8 @@ private:
     for (auto call : entry.front().getOps<func::CallOp>()) {
       for (Value operand : call.getOperands())
         if (isa<IndexType>(operand.getType())) {
-          Value over = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, sizes.as_i64(sizes.index(operand)), most);
+          Value over =
+              arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, sizes.as_i64(sizes.index(operand)), most);
           too_large = arith::OrIOp::create(b, loc, too_large, over);
         }
       for (Value result : call.getResults())
@@ -197,7 +200,8 @@ private:
       else if (isa<RankedTensorType>(operand.getType()))
         operands.push_back(address(operand));
       else
-        return call.emitOpError() << "passes a scalar of type " << operand.getType() << "; only sizes and tensors are lowered";
+        return call.emitOpError() << "passes a scalar of type " << operand.getType()
+                                  << "; only sizes and tensors are lowered";
     }
     for (Value result : call.getResults())
       operands.push_back(address(result));
@@ -220,9 +224,12 @@ private:
       return LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), base, ArrayRef<LLVM::GEPArg>{bytes});
     };
     switch (place.kind) {
-    case passes::Place::input: return load_pointer(inputs, place.number);
-    case passes::Place::result: return load_pointer(results, place.number);
-    case passes::Place::weight: return plus(weights, number64((*program.weights)[place.weight_name].offset));
+    case passes::Place::input:
+      return load_pointer(inputs, place.number);
+    case passes::Place::result:
+      return load_pointer(results, place.number);
+    case passes::Place::weight:
+      return plus(weights, number64((*program.weights)[place.weight_name].offset));
     case passes::Place::slot:
       return plus(arena, LLVM::LoadOp::create(b, loc, i64(), element(offsets, i64(), place.number)));
     }

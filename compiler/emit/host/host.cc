@@ -2,6 +2,7 @@
 // object is generic x86-64 code: the host program only moves pointers, the kernels have the machine's vectors.
 #include "compiler/emit/host/host.h"
 
+#include "compiler/emit/host/c_functions.h"
 #include "compiler/emit/host/descriptor.h"
 #include "compiler/emit/host/entry_functions.h"
 #include "compiler/emit/host/kernel_calls.h"
@@ -44,6 +45,7 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
     if (failed(build_entry(builder, program, entry, number)))
       return {};
+  build_c_functions(builder, module.getLoc(), model_interface(module, program.name));
 
   PassManager passes(context);
   passes.addPass(createLowerAffinePass());
@@ -86,7 +88,8 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
 }
 
-Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, ModuleOp host, llvm::LLVMContext &context) {
+Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, ModuleOp host,
+                                                   llvm::LLVMContext &context) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);

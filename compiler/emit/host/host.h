@@ -20,10 +20,10 @@ class Module;
 namespace heddle {
 
 struct HostProgram {
-  mlir::ModuleOp module;    // after plan_memory
-  std::string name;         // of the library: prefix of its C functions
-  std::string target;       // as in --target, `native` resolved
-  uint32_t cpu_features;    // HEDDLE_CPU_* that the kernels use
+  mlir::ModuleOp module; // after plan_memory
+  std::string name;      // of the library: prefix of its C functions
+  std::string target;    // as in --target, `native` resolved
+  uint32_t cpu_features; // HEDDLE_CPU_* that the kernels use
   const WeightsLayout *weights;
 };
 

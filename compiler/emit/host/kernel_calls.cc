@@ -201,6 +201,8 @@ private:
 
 } // namespace
 
-LLVM::LLVMFuncOp build_kernel_call(OpBuilder &builder, func::FuncOp kernel) { return KernelCall(builder, kernel).build(); }
+LLVM::LLVMFuncOp build_kernel_call(OpBuilder &builder, func::FuncOp kernel) {
+  return KernelCall(builder, kernel).build();
+}
 
 } // namespace heddle

@@ -1,0 +1,164 @@
+// Kernels are the long part; they compile on all threads, those with most operations first so that no thread ends
+// alone with a long one.
+#include "compiler/emit/artifact/artifact.h"
+
+#include "compiler/emit/artifact/header.h"
+#include "compiler/emit/artifact/link.h"
+#include "compiler/emit/artifact/pack_weights.h"
+#include "compiler/emit/artifact/parallel.h"
+#include "compiler/emit/artifact/temporary_folder.h"
+#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/host/host.h"
+#include "compiler/io/output.h"
+#include "compiler/ir/dialect.h"
+#include "embedded/runtime_archive.h"
+#include "embedded/runtime_header.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+namespace heddle {
+
+using namespace mlir;
+
+namespace {
+
+struct KernelJob {
+  func::FuncOp function;
+  int row;
+  size_t operations;
+};
+
+} // namespace
+
+static std::vector<KernelJob> kernel_jobs(ModuleOp module) {
+  std::vector<KernelJob> out;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(ir::names::kernel))
+      continue;
+    size_t operations = 0;
+    function.walk([&](Operation *) { ++operations; });
+    int rows = function->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
+    for (int row = 0; row < rows; ++row)
+      out.push_back({function, row, operations});
+  }
+  std::sort(out.begin(), out.end(), [](const KernelJob &a, const KernelJob &b) { return a.operations > b.operations; });
+  return out;
+}
+
+/// A file of the scratch folder: unlike what the user keeps, it needs no sync and no rename.
+static Status write_scratch(const std::string &path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), bytes.size());
+  out.close();
+  return out ? Status(Done{}) : Status(Error{path + ": cannot be written"});
+}
+
+/// Objects of all rows of all kernels, as files in `scratch`.
+static Result<std::vector<std::string>> compile_kernels(const ArtifactJob &job, const std::string &scratch,
+                                                        Progress &progress) {
+  std::vector<KernelJob> jobs = kernel_jobs(job.module);
+  std::vector<std::string> objects(jobs.size());
+  std::mutex mutex;
+  std::string first_error;
+  progress.stage("compiling kernels", jobs.size());
+  for_each_parallel(jobs.size(), [&](int64_t i) {
+    Result<KernelObject> object = emit_kernel(jobs[i].function, jobs[i].row, job.target);
+    Status written = object ? Status(Done{}) : Status(object.error());
+    if (object) {
+      objects[i] = scratch + "/" + object->symbol + ".o";
+      written = write_scratch(objects[i], object->bytes);
+    }
+    progress.step();
+    if (written)
+      return true;
+    std::lock_guard lock(mutex);
+    if (first_error.empty())
+      first_error = written.error().message;
+    return false;
+  });
+  if (!first_error.empty())
+    return Error{first_error};
+  return objects;
+}
+
+static Result<std::string> compile_host_object(const ArtifactJob &job, const WeightsLayout &layout) {
+  HostProgram program{job.module, job.name, job.target.name, job.target.cpu_features, &layout};
+  OwningOpRef<ModuleOp> host = build_host(program);
+  if (!host)
+    return Error{"the host program could not be built; this is a bug of Heddle"};
+  llvm::LLVMContext context;
+  auto module = host_to_llvm(program, *host, context);
+  if (!module)
+    return module.error();
+  return compile_host(**module);
+}
+
+Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress) {
+  auto folder = OutputFolder::create(job.output);
+  if (!folder)
+    return folder.error();
+  RemoveAtExit unfinished(std::filesystem::path(folder->file("x")).parent_path());
+  auto scratch = temporary_folder();
+  if (!scratch)
+    return scratch.error();
+  WeightsLayout layout = lay_out_weights(job.module, job.name);
+
+  auto objects = compile_kernels(job, scratch->path(), progress);
+  if (!objects)
+    return objects.error();
+
+  progress.stage("compiling the host program");
+  auto host = compile_host_object(job, layout);
+  if (!host)
+    return host.error();
+  std::string host_path = scratch->path() + "/host.o", runtime_path = scratch->path() + "/runtime.a";
+  for (const auto &[path, bytes] :
+       {std::pair(host_path, std::string_view(*host)), std::pair(runtime_path, embedded::runtime_archive()[0].bytes)})
+    if (Status written = write_scratch(path, bytes); !written)
+      return written.error();
+
+  progress.stage("linking");
+  ModelInterface model = model_interface(job.module, job.name);
+  LinkJob link;
+  link.objects = {host_path};
+  link.objects.insert(link.objects.end(), objects->begin(), objects->end());
+  // Nothing refers to the table from outside: the archive member that defines it must come in by name.
+  link.objects.insert(link.objects.end(), {"--undefined=heddle_api_1", runtime_path});
+  link.exports = exported_symbols(model);
+  link.exports.push_back("heddle_api_1");
+  link.soname = "lib" + job.name + ".so";
+  link.output = folder->file(link.soname);
+  link.scratch = scratch->path();
+  if (Status linked = link_library(link); !linked)
+    return linked.error();
+
+  if (Status packed = pack_weights(job.module, layout, job.weights, folder->file(job.name + ".weights"), progress);
+      !packed)
+    return packed.error();
+
+  progress.stage("writing");
+  for (const auto &[name, text] :
+       {std::pair(job.name + ".h", c_header(model)),
+        std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
+        std::pair(job.name + ".json", manifest(model, job.target, job.module, layout.payload_bytes))})
+    if (Status written = write_file(folder->file(name), text); !written)
+      return written.error();
+  ArtifactReport report;
+  report.library_bytes = std::filesystem::file_size(link.output);
+  report.weights_bytes = layout.payload_bytes;
+  report.kernels = objects->size();
+  if (Status committed = folder->commit(); !committed)
+    return committed.error();
+  progress.clear();
+  return report;
+}
+
+} // namespace heddle

@@ -1,0 +1,126 @@
+// The functions are inline, so one header serves a program that links the library and one that opens it with
+// heddle_open, and heddle_last_error() works in both.
+#include "compiler/emit/artifact/header.h"
+
+#include "compiler/version.h"
+
+#include <cctype>
+#include <sstream>
+
+namespace heddle {
+
+static std::string join(const std::vector<std::string> &items, const char *separator) {
+  std::string out;
+  for (const std::string &item : items)
+    out += (out.empty() ? "" : separator) + item;
+  return out;
+}
+
+static std::string number_text(double value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+/// "input_ids [B, S], each in 0 .. 30521; NULL: every element 1"
+static std::string describe(const InterfaceValue &value, bool input) {
+  std::string out = value.name + " [" + join(value.extents, ", ") + "]";
+  if (value.below)
+    out += ", each from 0 to below " + *value.below;
+  if (value.optional)
+    out += "; NULL: every element is " + number_text(value.initial);
+  else if (!input)
+    out += "; NULL: not wanted";
+  return out;
+}
+
+/// A parameter name that is not a word of C; model names may be any identifier.
+static std::string parameter(const std::string &name) {
+  static const char *const words[] = {
+      "auto",  "break",  "case",   "char",   "const",    "continue", "default", "do",       "double",   "else",
+      "enum",  "extern", "float",  "for",    "goto",     "if",       "inline",  "int",      "long",     "return",
+      "short", "signed", "sizeof", "static", "struct",   "switch",   "typedef", "union",    "unsigned", "void",
+      "while", "class",  "new",    "delete", "template", "this",     "session", "register", "volatile", "bool"};
+  for (const char *word : words)
+    if (name == word)
+      return name + "_";
+  return name;
+}
+
+static void write_entry(std::ostream &out, const ModelInterface &model, const InterfaceEntry &entry, int number) {
+  out << "// Entry `" << entry.name << "`. Tensors are dense and row-major.\n";
+  for (int dim : entry.dims) {
+    out << "//   " << model.dims[dim];
+    if (model.most[dim] >= 0)
+      out << ": at most " << model.most[dim];
+    else
+      out << ": any size";
+    out << "\n";
+  }
+  out << "// in:\n";
+  for (const InterfaceValue &value : entry.inputs)
+    out << "//   " << describe(value, true) << "\n";
+  out << "// out:\n";
+  for (const InterfaceValue &value : entry.results)
+    out << "//   " << describe(value, false) << "\n";
+
+  out << "static inline heddle_status " << model.name << "_" << entry.name << "(heddle_session *session";
+  for (int dim : entry.dims)
+    out << ", int64_t " << parameter(model.dims[dim]);
+  for (const InterfaceValue &value : entry.inputs)
+    out << ",\n    const " << c_type_name(value.abi_type) << " *" << parameter(value.name);
+  for (const InterfaceValue &value : entry.results)
+    out << ",\n    " << c_type_name(value.abi_type) << " *" << parameter(value.name);
+  out << ") {\n";
+  std::vector<std::string> dims(model.dims.size(), "0"), inputs, results;
+  for (int dim : entry.dims)
+    dims[dim] = parameter(model.dims[dim]);
+  for (const InterfaceValue &value : entry.inputs)
+    inputs.push_back(parameter(value.name));
+  for (const InterfaceValue &value : entry.results)
+    results.push_back(parameter(value.name));
+  if (dims.empty())
+    dims.push_back("0");
+  if (inputs.empty())
+    inputs.push_back("NULL");
+  if (results.empty())
+    results.push_back("NULL");
+  out << "  const int64_t heddle_dims[] = {" << join(dims, ", ") << "};\n"
+      << "  const void *const heddle_inputs[] = {" << join(inputs, ", ") << "};\n"
+      << "  void *const heddle_results[] = {" << join(results, ", ") << "};\n"
+      << "  return heddle_run_dense(session, " << number << ", heddle_dims, heddle_inputs, heddle_results);\n}\n\n";
+}
+
+std::string c_header(const ModelInterface &model) {
+  std::string guard = model.name + "_H";
+  for (char &c : guard)
+    c = std::toupper(c);
+  std::ostringstream out;
+  out << "// Made by Heddle " << version << ": the entries of `" << model.name << "` as C functions.\n"
+      << "//\n"
+      << "//     heddle_model *model;\n"
+      << "//     heddle_session *session;\n"
+      << "//     heddle_open(\"path/of/this/folder\", NULL, &model);      // or, linked with -l" << model.name << ":\n"
+      << "//     " << model.name << "_load(\"" << model.name << ".weights\", &model);\n"
+      << "//     heddle_session_create(model, NULL, &session);\n"
+      << "//     if (" << model.name << "_" << (model.entries.empty() ? "entry" : model.entries[0].name)
+      << "(session, …)) puts(heddle_last_error());\n"
+      << "//\n"
+      << "// heddle.h says what holds for every function. The library exports functions of the same names and "
+         "parameters\n"
+      << "// for languages that call C without a compiler; their messages are in its own table.\n"
+      << "#ifndef " << guard << "\n#define " << guard << "\n\n#include \"heddle.h\"\n\n"
+      << "#ifdef __cplusplus\nextern \"C\"\n#endif\n"
+      << "const heddle_api *" << model.name << "_heddle_api(void); // in lib" << model.name << ".so\n\n"
+      << "// For a program that is linked with the library: maps the weights file and makes a model.\n"
+      << "static inline heddle_status " << model.name << "_load(const char *weights, heddle_model **model) {\n"
+      << "  heddle_model_options options = {sizeof(heddle_model_options), weights, 0, 0};\n"
+      << "  const heddle_api *api = " << model.name << "_heddle_api();\n"
+      << "  return heddle_pass_on(api, api->model_load(&options, model));\n}\n\n";
+  for (size_t i = 0; i < model.entries.size(); ++i)
+    write_entry(out, model, model.entries[i], i);
+  out << "#endif\n";
+  return out.str();
+}
+
+} // namespace heddle

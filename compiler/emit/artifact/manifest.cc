@@ -1,0 +1,88 @@
+// JSON with stable key order, so that two compilations of one model differ only where they must.
+#include "compiler/emit/artifact/header.h"
+
+#include "compiler/emit/halide/emit.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/version.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <nlohmann/json.hpp>
+
+namespace heddle {
+
+using namespace mlir;
+using Json = nlohmann::ordered_json;
+
+static Json value_json(const InterfaceValue &value) {
+  Json out = {{"name", value.name}, {"dtype", abi_type_name(value.abi_type)}, {"shape", Json::array()}};
+  for (const std::string &extent : value.extents) {
+    bool constant = extent.find_first_not_of("0123456789") == std::string::npos;
+    out["shape"].push_back(constant ? Json(std::stoll(extent)) : Json(extent));
+  }
+  if (value.below)
+    out["below"] = *value.below;
+  if (value.optional)
+    out["default"] = value.initial;
+  return out;
+}
+
+static std::string print(Attribute attribute) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  attribute.print(stream);
+  return text;
+}
+
+static Json kernel_json(func::FuncOp kernel, int64_t calls) {
+  Json rows = Json::array();
+  auto schedule = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule);
+  for (auto [i, row] : llvm::enumerate(schedule.getAsRange<DictionaryAttr>())) {
+    Json item = {{"symbol", kernel_symbol(kernel, i)},
+                 {"variant", row.getAs<StringAttr>("variant").str()},
+                 {"params", Json::object()}};
+    if (auto params = row.getAs<DictionaryAttr>("params"))
+      for (NamedAttribute param : params)
+        if (auto number = dyn_cast<IntegerAttr>(param.getValue()))
+          item["params"][param.getName().str()] = number.getInt();
+    if (auto when = row.get("when"))
+      item["when"] = print(when);
+    rows.push_back(item);
+  }
+  return {{"name", kernel.getName().str()},
+          {"kind", kernel->getAttrOfType<StringAttr>(ir::names::kernel).str()},
+          {"calls", calls},
+          {"schedule", rows}};
+}
+
+std::string manifest(const ModelInterface &model, const Target &target, ModuleOp module, int64_t weights_bytes) {
+  Json out = {{"name", model.name},
+              {"compiler", std::string("heddle ") + version},
+              {"target", target.name},
+              {"precision", "f32"}};
+  out["dims"] = Json::array();
+  for (size_t i = 0; i < model.dims.size(); ++i) {
+    out["dims"].push_back({{"name", model.dims[i]}});
+    if (model.most[i] >= 0)
+      out["dims"].back()["most"] = model.most[i];
+  }
+  out["entries"] = Json::array();
+  for (const InterfaceEntry &entry : model.entries) {
+    Json item = {{"name", entry.name}, {"inputs", Json::array()}, {"results", Json::array()}};
+    for (const InterfaceValue &value : entry.inputs)
+      item["inputs"].push_back(value_json(value));
+    for (const InterfaceValue &value : entry.results)
+      item["results"].push_back(value_json(value));
+    out["entries"].push_back(item);
+  }
+  std::map<std::string, int64_t> calls;
+  module.walk([&](func::CallOp call) { ++calls[call.getCallee().str()]; });
+  out["kernels"] = Json::array();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(ir::names::kernel))
+      out["kernels"].push_back(kernel_json(function, calls[function.getName().str()]));
+  out["weights_bytes"] = weights_bytes;
+  return out.dump(2) + "\n";
+}
+
+} // namespace heddle

@@ -1,0 +1,213 @@
+// Each weight is cut into pieces of a few megabytes; threads take pieces and write them straight into the mapped
+// file. A panel is a transposition: `width` rows along the axis become the innermost elements, which is done in
+// blocks that stay in the first cache.
+#include "compiler/emit/artifact/pack_weights.h"
+
+#include "compiler/emit/artifact/parallel.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+#include "runtime/abi.h"
+
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/xxhash.h"
+
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace heddle {
+
+using namespace mlir;
+
+static constexpr int64_t payload_offset = 4096; // a page, so that the payload is aligned as the mapping is
+static constexpr int64_t piece_elements = 1 << 20;
+
+static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &files) {
+  for (auto name : weight.getNames().getAsRange<StringAttr>())
+    if (const TensorView *tensor = files.find(name.str()))
+      return tensor;
+  return nullptr;
+}
+
+static std::string nearest_name(StringRef name, const WeightFiles &files) {
+  std::string best;
+  unsigned distance = ~0u;
+  for (const auto &[candidate, tensor] : files.tensors())
+    if (unsigned d = name.edit_distance(candidate, true, distance); d < distance)
+      distance = d, best = candidate;
+  return best;
+}
+
+Status check_weights(ModuleOp module, const WeightFiles &files) {
+  for (auto weight : module.getOps<ir::WeightOp>()) {
+    auto first = cast<StringAttr>(weight.getNames()[0]).str();
+    const TensorView *tensor = find_tensor(weight, files);
+    if (!tensor) {
+      std::string message = files.path() + ": there is no tensor `" + first + "`";
+      for (Attribute other : weight.getNames().getValue().drop_front())
+        message += " (nor `" + cast<StringAttr>(other).str() + "`)";
+      if (std::string near = nearest_name(first, files); !near.empty())
+        message += "; the nearest name in it is `" + near + "`";
+      return Error{message};
+    }
+    std::vector<int64_t> wanted(weight.getStored().begin(), weight.getStored().end());
+    if (tensor->shape != wanted)
+      return Error{files.path() + ": tensor `" + first + "` has shape " + shape_text(tensor->shape) +
+                   ", the model wants " + shape_text(wanted) +
+                   "; do the settings (config.json, --set) belong to these weights?"};
+    auto element = cast<RankedTensorType>(weight.getType()).getElementType();
+    bool from_float = tensor->dtype == DType::f32 || tensor->dtype == DType::f16 || tensor->dtype == DType::bf16 ||
+                      tensor->dtype == DType::f64;
+    if (element.isF32() != from_float)
+      return Error{files.path() + ": tensor `" + first + "` is " + std::string(dtype_name(tensor->dtype)) +
+                   ", the model wants " + (element.isF32() ? "a floating-point type" : "integers")};
+  }
+  return Done{};
+}
+
+namespace {
+
+/// A weight (of f32: only those are laid out) seen as [outer, extent, inner], where `extent` is the axis that is cut
+/// into panels.
+struct Panelled {
+  int64_t outer = 1, extent = 1, inner = 1, width = 1;
+};
+
+/// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or panels.
+struct Piece {
+  const TensorView *tensor;
+  std::byte *to; // of the whole weight
+  int64_t begin, end;
+  bool real; // f32 in the packed file; else integers of `each` bytes
+  int64_t each;
+  bool panels;
+  Panelled shape;
+};
+
+} // namespace
+
+/// Panels `begin` .. `end` of a weight: out[panel][outer][inner][width].
+static void write_panels(const Piece &piece) {
+  const Panelled &s = piece.shape;
+  std::vector<float> rows(s.width * s.inner);
+  float *out = reinterpret_cast<float *>(piece.to) + piece.begin * s.outer * s.inner * s.width;
+  for (int64_t panel = piece.begin; panel < piece.end; ++panel)
+    for (int64_t o = 0; o < s.outer; ++o) {
+      int64_t first = panel * s.width, count = std::min(s.width, s.extent - first);
+      read_f32(*piece.tensor, (o * s.extent + first) * s.inner, {rows.data(), size_t(count * s.inner)});
+      std::fill(rows.begin() + count * s.inner, rows.end(), 0.f);
+      constexpr int64_t block = 16; // columns: one cache line of each row
+      for (int64_t i = 0; i < s.inner; i += block)
+        for (int64_t j = 0; j < s.width; ++j)
+          for (int64_t k = i; k < std::min(i + block, s.inner); ++k)
+            out[k * s.width + j] = rows[j * s.inner + k];
+      out += s.inner * s.width;
+    }
+}
+
+/// Elements `begin` .. `end` of a row-major weight.
+static void write_row_major(const Piece &piece) {
+  std::byte *to = piece.to + piece.begin * piece.each;
+  if (piece.real)
+    return read_f32(*piece.tensor, piece.begin, {reinterpret_cast<float *>(to), size_t(piece.end - piece.begin)});
+  for (int64_t i = piece.begin; i < piece.end; ++i, to += piece.each) {
+    int64_t value = read_element(*piece.tensor, i);
+    std::memcpy(to, &value, piece.each); // little-endian: the low bytes
+  }
+}
+
+static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
+                              std::byte *payload) {
+  std::vector<Piece> out;
+  for (auto weight : module.getOps<ir::WeightOp>()) {
+    auto type = cast<RankedTensorType>(weight.getType());
+    Piece piece{.tensor = find_tensor(weight, *files),
+                .to = payload + layout[weight.getSymName()].offset,
+                .begin = 0,
+                .end = type.getNumElements(),
+                .real = type.getElementType().isF32(),
+                .each = passes::element_bytes(type.getElementType()),
+                .panels = false,
+                .shape = {}};
+    int64_t step = piece_elements;
+    if (auto panels = weight.getLayout()) {
+      Panelled &s = piece.shape;
+      s.width = panels->getWidth();
+      for (auto [axis, extent] : llvm::enumerate(type.getShape()))
+        (int64_t(axis) < panels->getAxis()    ? s.outer
+         : int64_t(axis) == panels->getAxis() ? s.extent
+                                              : s.inner) *= extent;
+      piece.panels = true;
+      piece.end = llvm::divideCeil(s.extent, s.width);
+      step = std::max<int64_t>(1, piece_elements / (s.outer * s.inner * s.width));
+    }
+    for (int64_t begin = 0, end = piece.end; begin < end; begin += step) {
+      piece.begin = begin;
+      piece.end = std::min(begin + step, end);
+      out.push_back(piece);
+    }
+  }
+  return out;
+}
+
+namespace {
+
+/// A file of known size, mapped for writing.
+class MappedOutput {
+public:
+  MappedOutput(const std::string &path, size_t bytes) : size_(bytes) {
+    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor_ < 0)
+      error_ = errno;
+    else if ((error_ = posix_fallocate(descriptor_, 0, bytes)) == 0) { // a full disk shows here, not as SIGBUS
+      void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+      at == MAP_FAILED ? void(error_ = errno) : void(data_ = static_cast<std::byte *>(at));
+    }
+  }
+  MappedOutput(const MappedOutput &) = delete;
+  ~MappedOutput() {
+    if (data_)
+      munmap(data_, size_);
+    if (descriptor_ >= 0)
+      ::close(descriptor_);
+  }
+  std::byte *data() const { return data_; }
+  int error() const { return error_; }
+
+private:
+  size_t size_;
+  int descriptor_ = -1, error_ = 0;
+  std::byte *data_ = nullptr;
+};
+
+} // namespace
+
+Status pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, const std::string &path,
+                    Progress &progress) {
+  MappedOutput out(path, payload_offset + layout.payload_bytes);
+  if (!out.data())
+    return Error{path + ": cannot be written: " + std::strerror(out.error())};
+  std::byte *payload = out.data() + payload_offset;
+
+  std::vector<Piece> pieces = cut(module, layout, files, payload);
+  progress.stage("packing weights", pieces.size());
+  for_each_parallel(pieces.size(), [&](int64_t i) {
+    pieces[i].panels ? write_panels(pieces[i]) : write_row_major(pieces[i]);
+    progress.step();
+    return true;
+  });
+
+  heddle_weights_header header{};
+  std::memcpy(header.magic, HEDDLE_WEIGHTS_MAGIC, sizeof header.magic);
+  header.version = 1;
+  header.header_bytes = sizeof header;
+  header.payload_offset = payload_offset;
+  header.payload_bytes = layout.payload_bytes;
+  std::memcpy(header.id, layout.id.data(), sizeof header.id);
+  header.checksum = llvm::xxHash64(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(payload), layout.payload_bytes));
+  std::memcpy(out.data(), &header, sizeof header);
+  return Done{};
+}
+
+} // namespace heddle

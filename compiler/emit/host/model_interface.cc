@@ -1,0 +1,123 @@
+// Extents become text in the names of the model's dims.
+#include "compiler/emit/host/model_interface.h"
+
+#include "compiler/emit/host/descriptor.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+#include "runtime/abi.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace heddle {
+
+using namespace mlir;
+
+namespace {
+
+struct TypeNames {
+  const char *ours, *c;
+};
+
+} // namespace
+
+static const TypeNames &type_names(int abi_type) {
+  static const TypeNames names[] = {{"f32", "float"},   {"bf16", "uint16_t"}, {"f16", "uint16_t"}, {"i8", "int8_t"},
+                                    {"i32", "int32_t"}, {"bool", "uint8_t"},  {"i64", "int64_t"},  {"u8", "uint8_t"}};
+  return names[abi_type];
+}
+const char *abi_type_name(int abi_type) { return type_names(abi_type).ours; }
+const char *c_type_name(int abi_type) { return type_names(abi_type).c; }
+
+static std::string expression_text(AffineExpr expr, ArrayRef<std::string> operands) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return operands[dim.getPosition()];
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return std::to_string(constant.getValue());
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  const char *word = expr.getKind() == AffineExprKind::Add        ? " + "
+                     : expr.getKind() == AffineExprKind::Mul      ? " * "
+                     : expr.getKind() == AffineExprKind::Mod      ? " % "
+                     : expr.getKind() == AffineExprKind::FloorDiv ? " / "
+                                                                  : " ceildiv ";
+  return "(" + expression_text(binary.getLHS(), operands) + word + expression_text(binary.getRHS(), operands) + ")";
+}
+
+static std::string extent_text(const passes::Extent &extent, ArrayRef<std::string> dims) {
+  std::string out = extent.constant != 1 || extent.factors.empty() ? std::to_string(extent.constant) : "";
+  for (const passes::Extent::Factor &factor : extent.factors) {
+    SmallVector<std::string> operands(dims);
+    if (!factor.of_dims) {
+      operands.clear();
+      for (Value operand : factor.operands) {
+        auto dim = operand.getDefiningOp<ir::DimOp>();
+        operands.push_back(dim ? dim.getName().str() : "?");
+      }
+    }
+    std::string text = expression_text(factor.map.getResult(0), operands);
+    if (text.find('?') != std::string::npos)
+      return "?";
+    if (text.front() == '(' && extent.factors.size() == 1 && extent.constant == 1)
+      text = text.substr(1, text.size() - 2);
+    out += (out.empty() ? "" : " * ") + text;
+  }
+  return out;
+}
+
+static InterfaceValue describe(Value value, DictionaryAttr attributes, ArrayRef<std::string> dims) {
+  auto type = cast<RankedTensorType>(value.getType());
+  InterfaceValue out{.abi_type = abi_type(type.getElementType())};
+  auto get = [&](StringRef name) { return attributes ? attributes.get(name) : Attribute(); };
+  if (auto name = dyn_cast_or_null<StringAttr>(get(ir::names::name)))
+    out.name = name.str();
+  if (auto initial = dyn_cast_or_null<FloatAttr>(get(ir::names::initial))) {
+    out.optional = true;
+    out.initial = initial.getValueAsDouble();
+  }
+  if (auto below = dyn_cast_or_null<IntegerAttr>(get(ir::names::below)))
+    out.below = std::to_string(below.getInt());
+  else if (auto map = dyn_cast_or_null<AffineMapAttr>(get(ir::names::below)))
+    out.below = expression_text(map.getValue().getResult(0), dims);
+  for (const passes::Extent &extent : *passes::extents_of(value))
+    out.extents.push_back(extent_text(extent, dims));
+  return out;
+}
+
+/// The dims that the shapes and kernels of an entry depend on.
+static std::vector<int> used_dims(func::FuncOp entry, ArrayRef<std::string> dims) {
+  std::vector<int> out;
+  for (auto [number, name] : llvm::enumerate(dims)) {
+    bool used = llvm::any_of(entry.front().getOps<ir::DimOp>(), [&](ir::DimOp dim) { return dim.getName() == name; });
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      if (auto map = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents))
+        used |= map.getValue().isFunctionOfDim(number);
+    if (used)
+      out.push_back(number);
+  }
+  return out;
+}
+
+ModelInterface model_interface(ModuleOp module, const std::string &name) {
+  ModelInterface out{.name = name};
+  for (const passes::ModuleDim &dim : passes::module_dims(module)) {
+    out.dims.push_back(dim.name);
+    out.most.push_back(dim.most);
+  }
+  for (func::FuncOp entry : passes::entries(module)) {
+    InterfaceEntry item{.name = entry.getName().str(), .dims = used_dims(entry, out.dims)};
+    for (BlockArgument argument : entry.getArguments())
+      item.inputs.push_back(describe(argument, entry.getArgAttrDict(argument.getArgNumber()), out.dims));
+    for (auto [i, value] : llvm::enumerate(entry.front().getTerminator()->getOperands()))
+      item.results.push_back(describe(value, entry.getResultAttrDict(i), out.dims));
+    out.entries.push_back(std::move(item));
+  }
+  return out;
+}
+
+std::vector<std::string> exported_symbols(const ModelInterface &model) {
+  std::vector<std::string> out = {model.name + "_heddle_api"};
+  for (const InterfaceEntry &entry : model.entries)
+    out.push_back(model.name + "_" + entry.name);
+  return out;
+}
+
+} // namespace heddle

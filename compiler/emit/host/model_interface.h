@@ -1,0 +1,44 @@
+// What a library offers to its callers, read from a planned module: the header, the manifest and the C functions
+// are generated from this.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+struct InterfaceValue {
+  std::string name = {};
+  int abi_type = 0;                      // HEDDLE_T_*
+  std::vector<std::string> extents = {}; // "B", "768", "B * S"; "?" for one computed in more than a product
+  bool optional = false;
+  double initial = 0;
+  std::optional<std::string> below = {}; // index inputs
+};
+
+struct InterfaceEntry {
+  std::string name;
+  std::vector<int> dims = {}; // that it uses, by number: the size parameters of its C function
+  std::vector<InterfaceValue> inputs = {}, results = {};
+};
+
+struct ModelInterface {
+  std::string name;                   // of the library
+  std::vector<std::string> dims = {}; // in the order of heddle_run_dense
+  std::vector<int64_t> most = {};     // their bounds, or -1
+  std::vector<InterfaceEntry> entries = {};
+};
+
+ModelInterface model_interface(mlir::ModuleOp module, const std::string &name);
+
+/// "f32", as the manifest and messages name it; "float", as C does.
+const char *abi_type_name(int abi_type);
+const char *c_type_name(int abi_type);
+
+/// The exported symbols: <name>_<entry> for each entry, <name>_heddle_api.
+std::vector<std::string> exported_symbols(const ModelInterface &model);
+
+} // namespace heddle
