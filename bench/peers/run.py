@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Heddle beside PyTorch, ONNX Runtime and OpenVINO: same weights, same inputs, same CPUs, float32, in turn.
+
+    ./dev bench peers                                 everything, about 15 minutes the first time
+    ./dev bench peers --models vit-b16 --threads 1    one row of the table
+
+Each runtime lives in a process of its own, pinned to the same CPUs; all but the one being timed are stopped. A round
+times every runtime a few times, beginning with another one each round, and measures the machine's roofs, so that a
+slow phase of the machine meets all of them. A runtime whose results differ from PyTorch's is not timed.
+Writes bench/results/DATE-CPU.md and .csv."""
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+from models import MODELS  # noqa: E402
+
+PEERS = ["heddle", "pytorch", "onnxruntime", "openvino"]
+PACKAGES = {"pytorch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
+TOLERANCE = 2e-4  # of the largest value
+
+
+def say(text):
+    print(f"==> {text}", flush=True)
+
+
+def environment_python(venv):
+    """The Python of the peers' environment, which is made and filled when it isn't there."""
+    python = venv / "bin" / "python"
+    requirements = (HERE / "requirements.txt").read_text()
+    stamp = venv / "installed-requirements.txt"
+    if not python.exists():
+        say(f"making the peers' Python environment {venv}")
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    elif not stamp.exists() and subprocess.run([python, "-c", "import torch, transformers, onnxruntime, openvino"],
+                                               stderr=subprocess.DEVNULL).returncode == 0:
+        return python  # somebody else's environment that has all of it
+    if not stamp.exists() or stamp.read_text() != requirements:
+        names = [line for line in requirements.splitlines() if line and not line.startswith("#")]
+        say(f"installing {', '.join(names)} (some gigabytes)")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
+                        HERE / "requirements.txt"], check=True)
+        stamp.write_text(requirements)
+    return python
+
+
+def make_models(python, names, cache):
+    for name in names:
+        folder = cache / name
+        if not (folder / "complete").exists():
+            say(f"making {MODELS[name][0]} with random weights in {folder}")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            done = subprocess.run([python, HERE / "models.py", name, folder], capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"making {name} failed:\n{done.stderr}")
+
+
+def compile_with_heddle(heddle, names, cache):
+    """Compiles each model afresh, so that the table speaks of this compiler; returns seconds and library bytes."""
+    facts = {}
+    for name in names:
+        out = cache / name / "heddle"
+        shutil.rmtree(out, ignore_errors=True)
+        start = time.monotonic()
+        done = subprocess.run([heddle, "compile", cache / name, "-o", out], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"heddle compile {cache / name} failed:\n{done.stderr}")
+        facts[name] = (time.monotonic() - start, sum(path.stat().st_size for path in out.glob("lib*.so")))
+        say(f"heddle compiled {name} in {facts[name][0]:.1f} s; the library has {facts[name][1] / 1e6:.2f} MB")
+    return facts
+
+
+def make_roofs(cache):
+    compiler = next((name for name in ("clang-22", "clang", "gcc", "cc") if shutil.which(name)), None)
+    if not compiler:
+        sys.exit("no C compiler: install clang-22 or gcc to measure the machine's roofs")
+    program = cache / "roofs"
+    subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-pthread", HERE / "roofs.c", "-o", program],
+                   check=True)
+    return program
+
+
+class Worker:
+    """A runtime in a process of its own, stopped except while it answers."""
+
+    def __init__(self, python, peer, folder, threads):
+        self.peer, self.times = peer, []
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
+               "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+        self.log = open(folder / f"{peer}.log", "w+")
+        self.process = subprocess.Popen([python, HERE / "peers.py", peer, folder, str(threads)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.log.seek(0)
+            raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "it ended without a word")
+        self.process.send_signal(signal.SIGSTOP)
+        return json.loads(line)
+
+    def ask(self, what, argument):
+        self.process.send_signal(signal.SIGCONT)
+        print(what, argument, file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+def difference(python, got, want):
+    """Largest difference of two safetensors files, as a share of the largest value."""
+    code = ("import sys, numpy as np; from safetensors.numpy import load_file\n"
+            "got, want = load_file(sys.argv[1]), load_file(sys.argv[2])\n"
+            "assert set(want) <= set(got), f'results {sorted(got)}'\n"
+            "assert all(got[k].shape == want[k].shape and np.isfinite(got[k]).all() for k in want), 'shape or NaN'\n"
+            "print(max(float(np.abs(got[k] - want[k]).max() / np.abs(want[k]).max()) for k in want))")
+    done = subprocess.run([python, "-c", code, got, want], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return float(done.stdout)
+
+
+def measure(python, name, threads, options, cache, roofs):
+    folder, workers, refused = cache / name, [], {}
+    for peer in options.peers:
+        worker = None
+        try:
+            worker = Worker(python, peer, folder, threads)
+            worker.ask("output", folder / f"{peer}.safetensors")
+            error = difference(python, folder / f"{peer}.safetensors", folder / "outputs.safetensors")
+            if not error <= TOLERANCE:
+                raise RuntimeError(f"its results differ from PyTorch's by {error:.1e} of the largest value")
+            worker.error = error
+            worker.ask("time", 2)  # warm
+            workers.append(worker)
+        except Exception as reason:
+            refused[peer] = str(reason)
+            say(f"{peer} is left out of {name}: {reason}")
+            if worker:
+                worker.close()
+    peaks, widths = [], []
+    for turn in range(options.rounds):
+        first = turn % max(1, len(workers))
+        for worker in workers[first:] + workers[:first]:
+            worker.times += worker.ask("time", options.calls)
+        flops, width = subprocess.run([roofs, str(threads)], capture_output=True, text=True, check=True).stdout.split()
+        peaks.append(float(flops))
+        widths.append(float(width))
+    rows = []
+    for worker in workers:
+        best, middle = min(worker.times), statistics.median(worker.times)
+        rows.append({"model": name, "threads": threads, "peer": worker.peer, "min_ms": best * 1e3, "median_ms": middle * 1e3,
+                     "gflops": MODELS[name][2] / best * 1e-9, "fma_peak_gflops": max(peaks),
+                     "fma_peak_median_gflops": statistics.median(peaks), "read_gbytes": max(widths), "difference": worker.error,
+                     "calls": len(worker.times)})
+        worker.close()
+    return rows, refused
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown CPU"
+
+
+def versions(python):
+    code = ("import importlib.metadata as m, sys, json\n"
+            "print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))")
+    done = subprocess.run([python, "-c", code, *PACKAGES.values()], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def table(rows, facts, options, python):
+    lines = [f"# Heddle and its peers, float32, {datetime.date.today().isoformat()}", "",
+             f"{cpu_name()}, {os.cpu_count()} CPUs; " +
+             ", ".join(f"{name} {version}" for name, version in versions(python).items()) +
+             f"; {options.rounds} interleaved rounds of {options.calls} calls. Peak: float32 multiply-adds on the same CPUs in the "
+             "same rounds, best. Written by `./dev bench peers`.", ""]
+    for name in options.models:
+        lines += [f"## {MODELS[name][0]} ({MODELS[name][2] * 1e-9:.1f} GFLOP)", ""]
+        if name in facts:
+            lines += [f"Heddle compiled it in {facts[name][0]:.1f} s; the library has {facts[name][1] / 1e6:.2f} MB without weights.", ""]
+        lines += ["| threads | runtime | min ms | median ms | GFLOP/s | of peak | min, Heddle = 1 | differs by |",
+                  "|--:|---|--:|--:|--:|--:|--:|--:|"]
+        for threads in options.threads:
+            group = [row for row in rows if row["model"] == name and row["threads"] == threads]
+            ours = next((row["min_ms"] for row in group if row["peer"] == "heddle"), None)
+            for row in sorted(group, key=lambda row: row["min_ms"]):
+                relative = f"{row['min_ms'] / ours:.2f}" if ours else ""
+                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['gflops']:.0f} | "
+                             f"{100 * row['gflops'] / row['fma_peak_gflops']:.0f} % | {relative} | {row['difference']:.0e} |")
+            if group:
+                lines.append(f"| {threads} | *peak* | | | {group[0]['fma_peak_gflops']:.0f} | | | |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heddle", type=Path, default=ROOT / "build" / "bin" / "heddle", help="the command to compile with")
+    parser.add_argument("--venv", type=Path, default=ROOT / ".cache" / "peers-venv",
+                        help="Python environment of the peers; made and filled when missing (default .cache/peers-venv)")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "peers", help="where models are kept (default .cache/peers)")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--calls", type=int, default=4, help="calls of a runtime in one round")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the table")
+    options = parser.parse_args()
+    usable = len(os.sched_getaffinity(0))
+    if max(options.threads) > usable:
+        sys.exit(f"--threads {max(options.threads)}: only {usable} CPUs may be used")
+    if "heddle" in options.peers and not options.heddle.exists():
+        sys.exit(f"there is no {options.heddle}: build it with ./dev build, or name another with --heddle")
+    options.cache.mkdir(parents=True, exist_ok=True)
+
+    python = environment_python(options.venv)
+    make_models(python, options.models, options.cache)
+    facts = compile_with_heddle(options.heddle, options.models, options.cache) if "heddle" in options.peers else {}
+    roofs = make_roofs(options.cache)
+    rows, refused = [], {}
+    for name in options.models:
+        for threads in options.threads:
+            say(f"{MODELS[name][0]}, {threads} thread{'s' if threads > 1 else ''}")
+            more, without = measure(python, name, threads, options, options.cache, roofs)
+            rows += more
+            refused |= {(name, threads, peer): reason for peer, reason in without.items()}
+    text = table(rows, facts, options, python)
+    text += "".join(f"\n{peer} was left out of {name} at {threads} threads: {reason}\n"
+                    for (name, threads, peer), reason in refused.items())
+    options.results.mkdir(parents=True, exist_ok=True)
+    word = cpu_name().replace("(R)", "").replace("@", "").split()
+    stem = f"{datetime.date.today().isoformat()}-{'-'.join(word[:4]).lower()}"
+    (options.results / f"{stem}.md").write_text(text)
+    if rows:
+        with open(options.results / f"{stem}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys())
+            writer.writeheader()
+            writer.writerows(rows)
+    print(text)
+    say(f"written to {options.results / stem}.md and .csv")
+    if refused:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
