@@ -173,8 +173,10 @@ Status write_npy(const std::string &path, const TensorView &tensor) {
     return Error{path + ": the .npy format has no " + std::string(dtype_name(tensor.dtype)) +
                  "; write a .safetensors file"};
   std::string shape;
-  for (int64_t extent : tensor.shape)
-    shape += std::to_string(extent) + (tensor.shape.size() == 1 ? "," : &extent == &tensor.shape.back() ? "" : ", ");
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    shape += (i ? ", " : "") + std::to_string(tensor.shape[i]);
+  if (tensor.shape.size() == 1)
+    shape += ",";
   std::string header =
       "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   // The elements begin at a multiple of 64.

@@ -45,7 +45,7 @@ TEST_F(Output, a_file_has_the_mode_of_any_new_file) {
 TEST_F(Output, a_place_that_cannot_be_written_says_so) {
   EXPECT_EQ(message(write_file(path("none/a.txt"), "x")), "none/a.txt: cannot write: No such file or directory");
   write("d/a.txt", "");
-  EXPECT_EQ(message(write_file(path("d"), "x")), path("d") + ": is a folder; name a file to write");
+  EXPECT_EQ(message(write_file(path("d"), "x")), "d: is a folder; name a file to write");
   EXPECT_EQ(message(OutputFolder::create(path("d/a.txt"))), "d/a.txt: is a file; name a folder to write into");
 }
 
