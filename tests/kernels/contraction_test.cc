@@ -1,0 +1,231 @@
+// Contractions against the slow evaluation of the same text: every register tile at sizes around its edges, odd
+// columns and depths, weights in panels and as they lie, batches, computed places, several products in one kernel.
+#include "harness.h"
+
+#include "compiler/targets/target.h"
+
+#include <regex>
+
+namespace heddle::test {
+
+static std::string with(std::string text, const std::string &what, const std::string &by) {
+  return std::regex_replace(text, std::regex(what), by);
+}
+
+/// y[m, o] = gelu-like(sum[i](x[m, i] * w[o, i]) + b[o]) + r[m, o], of N columns and K terms, in panels of WIDTH.
+static const char *const dense = R"(
+func.func private @k(%M: index, %x: tensor<?xKxf32> {heddle.extents = affine_map<(M) -> (M, K)>},
+    %w: tensor<NxKxf32> {LAYOUT},
+    %b: tensor<Nxf32>, %r: tensor<?xNxf32> {heddle.extents = affine_map<(M) -> (M, N)>})
+    -> (tensor<?xNxf32> {heddle.extents = affine_map<(M) -> (M, N)>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%M) : tensor<?xNxf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xNxf32>) -> tensor<?xNxf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, o, i) -> (m, i)>, affine_map<(m, o, i) -> (o, i)>, affine_map<(m, o, i) -> (m, o)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?xKxf32>, tensor<NxKxf32>) outs(%f : tensor<?xNxf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?xNxf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, o) -> (m, o)>, affine_map<(m, o) -> (o)>, affine_map<(m, o) -> (m, o)>, affine_map<(m, o) -> (m, o)>],
+                       iterator_types = ["parallel", "parallel"]}
+      ins(%p, %b, %r : tensor<?xNxf32>, tensor<Nxf32>, tensor<?xNxf32>) outs(%e : tensor<?xNxf32>) {
+  ^bb0(%pv: f32, %bv: f32, %rv: f32, %out: f32):
+    %0 = arith.addf %pv, %bv : f32
+    %1 = math.erf %0 : f32
+    %2 = arith.mulf %1, %0 : f32
+    %3 = arith.addf %2, %rv : f32
+    linalg.yield %3 : f32
+  } -> tensor<?xNxf32>
+  return %y : tensor<?xNxf32>
+})";
+
+static std::string dense_text(int64_t columns, int64_t depth, int64_t width) {
+  std::string layout = width ? "heddle.layout = #heddle.panels<axis = 0, width = " + std::to_string(width) + ">" : "";
+  std::string text = with(with(dense, "LAYOUT", layout), "(\\?x|<|, )N\\b", "$1" + std::to_string(columns));
+  text = with(text, "(<|\\?x)Nx", "$01" + std::to_string(columns) + "x");
+  text = with(text, "(<|\\?x|x)Kx", "$01" + std::to_string(depth) + "x");
+  return with(text, ", K\\)", ", " + std::to_string(depth) + ")");
+}
+
+static double tolerance(int64_t depth) { return 1e-6 * std::max(1.0, std::sqrt(double(depth))); }
+
+/// One row at all sizes, with and without asserts.
+static void check_row(const std::string &text, const ScheduleRow &row, const std::vector<std::vector<int64_t>> &sizes,
+                      double relative) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  KernelText kernel(text);
+  ASSERT_EQ(kind_of(kernel.function()).name, "contraction");
+  kernel.set_row(row);
+  std::string name = row.variant;
+  for (const auto &[parameter, value] : row.params)
+    name += " " + parameter + "=" + std::to_string(value);
+  SCOPED_TRACE(name);
+  for (bool with_asserts : {true, false}) {
+    CompiledKernel compiled(kernel.function(), 0, *target, with_asserts);
+    for (const std::vector<int64_t> &size : sizes) {
+      std::vector<Values> inputs = random_inputs(kernel.function(), size, 7);
+      EXPECT_TRUE(close(compiled.run(size, inputs), evaluate(kernel.function(), size, inputs), relative))
+          << "at size " << (size.empty() ? 0 : size[0]) << (with_asserts ? " with asserts" : "");
+    }
+  }
+}
+
+/// The rows that the kind itself chooses, each at all sizes.
+static void check_chosen(const std::string &text, const std::vector<std::vector<int64_t>> &sizes, double relative) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  KernelText kernel(text);
+  ASSERT_EQ(kind_of(kernel.function()).name, "contraction");
+  for (ScheduleRow row : kind_of(kernel.function()).choose(kernel.function(), *target)) {
+    row.when.reset(); // every row is correct at every size
+    check_row(text, row, sizes, relative);
+  }
+}
+
+TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
+  for (const ScheduleRow &row : all_rows(*find_kind("contraction"))) {
+    int64_t rows = row.params.at("rows"), width = row.params.at("width");
+    check_row(dense_text(width + 5, 13, width), row, {{1}, {rows - 1 ? rows - 1 : 2}, {rows}, {rows + 1}, {37}}, 1e-5);
+  }
+}
+
+TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
+  for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 60, 97, 211})
+    check_chosen(dense_text(columns, 19, columns <= 16 ? 16 : 48), {{1}, {3}, {8}, {23}}, 1e-5);
+}
+
+TEST(Contraction, WeightsThatLieRowMajorArePackedOnTheFly) {
+  for (int64_t columns : {1, 31, 48, 100})
+    check_chosen(dense_text(columns, 29, 0), {{1}, {7}, {8}, {9}, {40}}, 1e-5);
+}
+
+TEST(Contraction, ManyRowsInSeveralBlocksAndDeepSumsStayExact) {
+  check_chosen(dense_text(96, 768, 48), {{197}, {431}}, tolerance(768));
+  check_chosen(dense_text(48, 3071, 48), {{5}, {65}}, tolerance(3071));
+}
+
+TEST(Contraction, ABatchOfProductsOfTwoTensorsThatNobodyPacked) {
+  // s[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e])
+  check_chosen(R"(
+func.func private @k(%B: index, %T: index, %S: index,
+    %q: tensor<?x?x3x11xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 3, 11)>},
+    %k: tensor<?x?x3x11xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 3, 11)>})
+    -> (tensor<?x3x?x?xf32> {heddle.extents = affine_map<(B, T, S) -> (B, 3, T, S)>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%B, %T, %S) : tensor<?x3x?x?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x3x?x?xf32>) -> tensor<?x3x?x?xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, h, i, j, e) -> (b, i, h, e)>, affine_map<(b, h, i, j, e) -> (b, j, h, e)>,
+                                        affine_map<(b, h, i, j, e) -> (b, h, i, j)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%q, %k : tensor<?x?x3x11xf32>, tensor<?x?x3x11xf32>) outs(%f : tensor<?x3x?x?xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x3x?x?xf32>
+  return %p : tensor<?x3x?x?xf32>
+})",
+               {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
+}
+
+TEST(Contraction, PatchesOfAnImageAreGatheredPerBlockOfRows) {
+  // e[b, n, d] = sum[c, i, j](img[b, c, n // 5 * 6 + i, n % 5 * 6 + j] * w[d, c, i, j]) + bias[d]
+  check_chosen(R"(
+func.func private @k(%B: index, %img: tensor<?x3x30x30xf32> {heddle.extents = affine_map<(B) -> (B, 3, 30, 30)>},
+    %w: tensor<60x3x6x6xf32> {heddle.layout = #heddle.panels<axis = 0, width = 64>}, %bias: tensor<60xf32>)
+    -> (tensor<?x25x60xf32> {heddle.extents = affine_map<(B) -> (B, 25, 60)>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%B) : tensor<?x25x60xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x25x60xf32>) -> tensor<?x25x60xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, n, d, c, i, j) -> (d, c, i, j)>, affine_map<(b, n, d, c, i, j) -> (b, n, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%w : tensor<60x3x6x6xf32>) outs(%f : tensor<?x25x60xf32>) {
+  ^bb0(%wv: f32, %acc: f32):
+    %b = linalg.index 0 : index
+    %n = linalg.index 1 : index
+    %c = linalg.index 3 : index
+    %i = linalg.index 4 : index
+    %j = linalg.index 5 : index
+    %y = affine.apply affine_map<(n, i) -> (n floordiv 5 * 6 + i)>(%n, %i)
+    %x = affine.apply affine_map<(n, j) -> (n mod 5 * 6 + j)>(%n, %j)
+    %0 = tensor.extract %img[%b, %c, %y, %x] : tensor<?x3x30x30xf32>
+    %1 = arith.mulf %0, %wv : f32
+    %2 = arith.addf %acc, %1 : f32
+    linalg.yield %2 : f32
+  } -> tensor<?x25x60xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, n, d) -> (b, n, d)>, affine_map<(b, n, d) -> (d)>, affine_map<(b, n, d) -> (b, n, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p, %bias : tensor<?x25x60xf32>, tensor<60xf32>) outs(%e : tensor<?x25x60xf32>) {
+  ^bb0(%pv: f32, %bv: f32, %out: f32):
+    %0 = arith.addf %pv, %bv : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x25x60xf32>
+  return %y : tensor<?x25x60xf32>
+})",
+               {{1}, {2}, {3}}, 1e-5);
+}
+
+TEST(Contraction, TwoProductsMeetInOneEpilogue) {
+  // y[m, o] = sum[i](x[m, i] * u[o, i]) * tanh(sum[i](x[m, i] * v[o, i])): a gated layer
+  check_chosen(R"(
+#x = affine_map<(m, o, i) -> (m, i)>
+#w = affine_map<(m, o, i) -> (o, i)>
+#y = affine_map<(m, o, i) -> (m, o)>
+#id = affine_map<(m, o) -> (m, o)>
+func.func private @k(%M: index, %x: tensor<?x17xf32> {heddle.extents = affine_map<(M) -> (M, 17)>},
+    %u: tensor<50x17xf32> {heddle.layout = #heddle.panels<axis = 0, width = 16>}, %v: tensor<50x17xf32>)
+    -> (tensor<?x50xf32> {heddle.extents = affine_map<(M) -> (M, 50)>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%M) : tensor<?x50xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x50xf32>) -> tensor<?x50xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %u : tensor<?x17xf32>, tensor<50x17xf32>) outs(%f : tensor<?x50xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x50xf32>
+  %q = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %v : tensor<?x17xf32>, tensor<50x17xf32>) outs(%f : tensor<?x50xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x50xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %q : tensor<?x50xf32>, tensor<?x50xf32>) outs(%e : tensor<?x50xf32>) {
+  ^bb0(%pv: f32, %qv: f32, %out: f32):
+    %0 = math.tanh %qv : f32
+    %1 = arith.mulf %pv, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x50xf32>
+  return %y : tensor<?x50xf32>
+})",
+               {{1}, {2}, {6}, {19}}, 1e-5);
+}
+
+TEST(Contraction, AVectorTimesAMatrixHasNoRows) {
+  // y[o] = sum[i](x[i] * w[i, o]), the weight as it lies
+  check_chosen(R"(
+func.func private @k(%x: tensor<33xf32>, %w: tensor<33x70xf32>) -> tensor<70xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<70xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<70xf32>) -> tensor<70xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(o, i) -> (i)>, affine_map<(o, i) -> (i, o)>, affine_map<(o, i) -> (o)>],
+                       iterator_types = ["parallel", "reduction"]}
+      ins(%x, %w : tensor<33xf32>, tensor<33x70xf32>) outs(%f : tensor<70xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<70xf32>
+  return %p : tensor<70xf32>
+})",
+               {{}}, 1e-5);
+}
+
+} // namespace heddle::test

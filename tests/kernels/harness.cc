@@ -1,0 +1,384 @@
+// The guarded buffers, the linking and the runtime functions that generated code calls. The tasks of a parallel loop
+// run last to first, so that a kernel that relies on their order fails.
+#include "harness.h"
+
+#include "compiler/ir/dialect.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// --- what generated code calls; the program exports these to the libraries it loads
+
+static int allocations = 0;
+
+extern "C" {
+__attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
+                                                             uint8_t *closure) {
+  for (int i = first + count; i-- > first;)
+    if (int status = task(context, i, closure))
+      return status;
+  return 0;
+}
+__attribute__((visibility("default"))) void *halide_malloc(void *, size_t bytes) {
+  ++allocations;
+  return aligned_alloc(64, (bytes + 127) & ~size_t(63));
+}
+__attribute__((visibility("default"))) void halide_free(void *, void *pointer) {
+  if (pointer)
+    --allocations;
+  free(pointer);
+}
+__attribute__((visibility("default"))) void halide_error(void *, const char *message) {
+  std::fprintf(stderr, "%s\n", message);
+}
+}
+
+namespace heddle::test {
+
+int live_allocations() { return allocations; }
+
+namespace {
+
+/// Memory whose last byte lies before an inaccessible page, with a red zone before its first.
+class Guarded {
+public:
+  Guarded(size_t bytes, size_t align) {
+    size_t page = size_t(sysconf(_SC_PAGESIZE));
+    size_t needed = (bytes + red_zone + page - 1) / page * page;
+    total_ = needed + page;
+    base_ = static_cast<uint8_t *>(mmap(nullptr, total_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base_ + needed, page, PROT_NONE);
+    std::fill(base_, base_ + needed, colour);
+    data_ = base_ + (needed - bytes) / align * align;
+  }
+  ~Guarded() { munmap(base_, total_); }
+  Guarded(const Guarded &) = delete;
+
+  uint8_t *data() const { return data_; }
+  bool intact() const {
+    for (const uint8_t *p = base_; p < data_; ++p)
+      if (*p != colour)
+        return false;
+    return true;
+  }
+
+private:
+  static constexpr size_t red_zone = 4096;
+  static constexpr uint8_t colour = 0xa5;
+  uint8_t *base_, *data_;
+  size_t total_;
+};
+
+size_t bytes_of(mlir::Type element) {
+  return element.isIndex() ? 4 : std::max<size_t>(element.getIntOrFloatBitWidth() / 8, 1);
+}
+
+void store(mlir::Type element, uint8_t *at, double value) {
+  auto put = [&](auto x) { std::memcpy(at, &x, sizeof x); };
+  if (element.isF32())
+    return put(float(value));
+  if (element.isF64())
+    return put(value);
+  if (element.isBF16() || element.isF16()) {
+    llvm::APFloat narrow(value);
+    bool inexact;
+    narrow.convert(llvm::cast<mlir::FloatType>(element).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                   &inexact);
+    return put(uint16_t(narrow.bitcastToAPInt().getZExtValue()));
+  }
+  int64_t integer = int64_t(value);
+  std::memcpy(at, &integer, bytes_of(element));
+}
+
+double fetch(mlir::Type element, const uint8_t *at) {
+  auto get = [&](auto x) {
+    std::memcpy(&x, at, sizeof x);
+    return x;
+  };
+  if (element.isF32())
+    return get(float());
+  if (element.isF64())
+    return get(double());
+  if (element.isBF16() || element.isF16())
+    return llvm::APFloat(llvm::cast<mlir::FloatType>(element).getFloatSemantics(), llvm::APInt(16, get(uint16_t())))
+        .convertToDouble();
+  switch (bytes_of(element)) {
+  case 1:
+    return element.isInteger(1) ? get(uint8_t()) : get(int8_t());
+  case 2:
+    return get(int16_t());
+  case 4:
+    return get(int32_t());
+  default:
+    return double(get(int64_t()));
+  }
+}
+
+/// The bytes of a tensor in panels: see docs/ir.md.
+Values in_panels(const Values &plain, int axis, int width) {
+  Values packed{plain.element, {}, {}};
+  int64_t extent = plain.shape[axis], panels = (extent + width - 1) / width;
+  packed.shape.push_back(panels);
+  int64_t others = 1;
+  for (size_t i = 0; i < plain.shape.size(); ++i)
+    if (int(i) != axis) {
+      packed.shape.push_back(plain.shape[i]);
+      others *= plain.shape[i];
+    }
+  packed.shape.push_back(width);
+  packed.data.assign(size_t(panels * others * width), 0.0);
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < plain.shape.size(); ++i)
+    inner *= plain.shape[i];
+  for (int64_t i = 0; i < plain.count(); ++i) {
+    int64_t before = i / (inner * extent), along = i / inner % extent, after = i % inner;
+    packed.data[size_t((along / width * others + before * inner + after) * width + along % width)] = plain.data[i];
+  }
+  return packed;
+}
+
+halide_type_t runtime_type(mlir::Type element) {
+  if (element.isBF16())
+    return {halide_type_bfloat, 16, 1};
+  if (llvm::isa<mlir::FloatType>(element))
+    return {halide_type_float, uint8_t(element.getIntOrFloatBitWidth()), 1};
+  if (element.isInteger(1))
+    return {halide_type_uint, 1, 1};
+  return {halide_type_int, uint8_t(element.isIndex() ? 32 : element.getIntOrFloatBitWidth()), 1};
+}
+
+/// A tensor in guarded memory with its Halide description.
+struct Buffer {
+  Buffer(const Values &values)
+      : memory(std::max<size_t>(values.count(), 1) * bytes_of(values.element), bytes_of(values.element)),
+        dims(values.shape.size()) {
+    size_t size = bytes_of(values.element);
+    for (size_t i = 0; i < values.data.size(); ++i)
+      store(values.element, memory.data() + i * size, values.data[i]);
+    int64_t stride = 1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      int64_t extent = values.shape[values.shape.size() - 1 - i];
+      dims[i] = {0, int(extent), int(stride), 0};
+      stride *= extent;
+    }
+    raw.host = memory.data();
+    raw.type = runtime_type(values.element);
+    raw.dimensions = int(dims.size());
+    raw.dim = dims.data();
+  }
+  Guarded memory;
+  std::vector<halide_dimension_t> dims;
+  halide_buffer_t raw = {};
+};
+
+} // namespace
+
+int64_t Values::count() const {
+  int64_t n = 1;
+  for (int64_t extent : shape)
+    n *= extent;
+  return n;
+}
+
+KernelText::KernelText(std::string_view text) {
+  mlir::DialectRegistry registry;
+  ir::register_dialects(registry);
+  context_.appendDialectRegistry(registry);
+  context_.disableMultithreading();
+  module_ = mlir::parseSourceString<mlir::ModuleOp>(llvm::StringRef(text.data(), text.size()), &context_);
+  if (module_)
+    for (mlir::func::FuncOp function : module_->getOps<mlir::func::FuncOp>())
+      function_ = function;
+  if (!function_) {
+    std::fprintf(stderr, "the test's kernel doesn't parse\n");
+    std::abort();
+  }
+}
+
+void KernelText::set_row(const ScheduleRow &row) {
+  mlir::Builder builder(&context_);
+  function_->setAttr(ir::names::kernel, builder.getStringAttr(kind_of(function_).name));
+  function_->setAttr(ir::names::schedule, schedule_attribute(&context_, {&row, 1}));
+}
+
+std::vector<int64_t> shape_of(mlir::Type type, mlir::Attribute extents, const std::vector<int64_t> &sizes) {
+  auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+  if (tensor.hasStaticShape())
+    return tensor.getShape().vec();
+  mlir::AffineMap map = llvm::cast<mlir::AffineMapAttr>(extents).getValue();
+  llvm::SmallVector<int64_t> shape = map.compose(llvm::ArrayRef(sizes).take_front(map.getNumDims()));
+  return {shape.begin(), shape.end()};
+}
+
+std::vector<Values> random_inputs(mlir::func::FuncOp kernel, const std::vector<int64_t> &sizes, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<Values> inputs;
+  for (mlir::BlockArgument argument : kernel.getArguments()) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
+    if (!tensor)
+      continue;
+    unsigned number = argument.getArgNumber();
+    auto below = kernel.getArgAttrOfType<mlir::IntegerAttr>(number, ir::names::below);
+    Values values{tensor.getElementType(), shape_of(tensor, kernel.getArgAttr(number, ir::names::extents), sizes), {}};
+    int64_t most = tensor.getElementType().isInteger(1) ? 2 : below ? below.getInt() : 4;
+    for (int64_t i = 0; i < values.count(); ++i)
+      values.data.push_back(llvm::isa<mlir::FloatType>(values.element) ? double(float(normal(random)))
+                                                                       : double(random() % uint64_t(most)));
+    inputs.push_back(std::move(values));
+  }
+  return inputs;
+}
+
+CompiledKernel::CompiledKernel(mlir::func::FuncOp kernel, int row, const Target &target, bool with_asserts)
+    : kernel_(kernel) {
+  EmitOptions options;
+  options.with_asserts = with_asserts;
+  Result<KernelObject> object = emit_kernel(kernel, row, target, options);
+  if (!object) {
+    ADD_FAILURE() << object.error().message;
+    return;
+  }
+  object_ = std::move(*object);
+  static int counter = 0;
+  std::string base = testing::TempDir() + "heddle_kernel_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+  std::ofstream(base + ".o", std::ios::binary) << object_.bytes;
+  std::string command = "ld.lld-22 -shared --unresolved-symbols=ignore-all -o " + base + ".so " + base + ".o";
+  int status = std::system(command.c_str());
+  if (status == 0)
+    library_ = dlopen((base + ".so").c_str(), RTLD_LAZY | RTLD_LOCAL);
+  const char *error = library_ ? nullptr : dlerror();
+  unlink((base + ".o").c_str());
+  unlink((base + ".so").c_str());
+  if (library_)
+    function_ = reinterpret_cast<Function>(dlsym(library_, (object_.symbol + "_argv").c_str()));
+  if (!function_)
+    ADD_FAILURE() << object_.symbol << " does not load: " << (error ? error : "linking failed");
+}
+
+CompiledKernel::CompiledKernel(CompiledKernel &&other) noexcept
+    : kernel_(other.kernel_), object_(std::move(other.object_)), library_(other.library_), function_(other.function_) {
+  other.library_ = nullptr;
+}
+
+CompiledKernel::~CompiledKernel() {
+  if (library_)
+    dlclose(library_);
+}
+
+std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const std::vector<Values> &inputs) const {
+  std::vector<Values> results;
+  if (!function_)
+    return results;
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<int32_t> narrow_sizes(sizes.begin(), sizes.end());
+  void *context = nullptr;
+  std::vector<void *> arguments = {&context};
+  for (int32_t &size : narrow_sizes)
+    arguments.push_back(&size);
+  size_t next = 0;
+  for (mlir::BlockArgument argument : kernel_.getArguments()) {
+    if (!llvm::isa<mlir::RankedTensorType>(argument.getType()))
+      continue;
+    auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
+    const Values &plain = inputs[next++];
+    buffers.push_back(std::make_unique<Buffer>(panels ? in_panels(plain, panels.getAxis(), panels.getWidth()) : plain));
+    arguments.push_back(&buffers.back()->raw);
+  }
+  for (unsigned i = 0; i < kernel_.getNumResults(); ++i) {
+    auto type = llvm::cast<mlir::RankedTensorType>(kernel_.getResultTypes()[i]);
+    results.push_back({type.getElementType(), shape_of(type, kernel_.getResultAttr(i, ir::names::extents), sizes), {}});
+    buffers.push_back(std::make_unique<Buffer>(results.back()));
+    arguments.push_back(&buffers.back()->raw);
+  }
+  EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
+  EXPECT_EQ(live_allocations(), 0) << object_.symbol;
+  for (const auto &buffer : buffers)
+    EXPECT_TRUE(buffer->memory.intact()) << object_.symbol << " wrote before the start of a buffer";
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Buffer &buffer = *buffers[buffers.size() - results.size() + i];
+    for (int64_t e = 0; e < results[i].count(); ++e)
+      results[i].data.push_back(fetch(results[i].element, buffer.memory.data() + e * bytes_of(results[i].element)));
+  }
+  return results;
+}
+
+std::vector<ScheduleRow> all_rows(const KernelKind &kind) {
+  std::vector<ScheduleRow> rows;
+  for (const Variant &variant : kind.variants) {
+    std::vector<ScheduleRow> of_variant = {{std::string(variant.name), {}, {}}};
+    for (const Domain &domain : variant.domains) {
+      std::vector<ScheduleRow> longer;
+      for (const ScheduleRow &row : of_variant)
+        for (int64_t value : domain.values) {
+          longer.push_back(row);
+          longer.back().params[std::string(domain.name)] = value;
+        }
+      of_variant = std::move(longer);
+    }
+    rows.insert(rows.end(), of_variant.begin(), of_variant.end());
+  }
+  return rows;
+}
+
+testing::AssertionResult close(const std::vector<Values> &actual, const std::vector<Values> &expected,
+                               double relative) {
+  if (actual.size() != expected.size())
+    return testing::AssertionFailure() << actual.size() << " results instead of " << expected.size();
+  for (size_t r = 0; r < actual.size(); ++r) {
+    if (actual[r].shape != expected[r].shape || actual[r].data.size() != expected[r].data.size())
+      return testing::AssertionFailure() << "result " << r << " has another shape";
+    double largest = 0;
+    for (double value : expected[r].data)
+      if (std::isfinite(value))
+        largest = std::max(largest, std::abs(value));
+    for (size_t i = 0; i < actual[r].data.size(); ++i) {
+      double a = actual[r].data[i], e = expected[r].data[i];
+      bool same =
+          std::isfinite(e) ? std::abs(a - e) <= relative * largest + 1e-30 : (std::isnan(e) ? std::isnan(a) : a == e);
+      if (!same)
+        return testing::AssertionFailure() << "result " << r << ", element " << i << " is " << a << ", expected " << e
+                                           << " (largest " << largest << ")";
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+void check_all_rows(std::string_view text, std::string_view expected_kind,
+                    const std::vector<std::vector<int64_t>> &sizes, double relative) {
+  KernelText kernel(text);
+  const KernelKind &kind = kind_of(kernel.function());
+  ASSERT_EQ(kind.name, expected_kind);
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  for (const ScheduleRow &row : all_rows(kind)) {
+    kernel.set_row(row);
+    std::string described = row.variant;
+    for (const auto &[name, value] : row.params)
+      described += " " + name + "=" + std::to_string(value);
+    CompiledKernel checked(kernel.function(), 0, *target, true), fast(kernel.function(), 0, *target, false);
+    unsigned seed = 1;
+    for (const std::vector<int64_t> &size : sizes) {
+      std::string at = described + " at";
+      for (int64_t extent : size)
+        at += " " + std::to_string(extent);
+      SCOPED_TRACE(at);
+      std::vector<Values> inputs = random_inputs(kernel.function(), size, seed++);
+      std::vector<Values> expected = evaluate(kernel.function(), size, inputs);
+      EXPECT_TRUE(close(checked.run(size, inputs), expected, relative)) << "with asserts";
+      EXPECT_TRUE(close(fast.run(size, inputs), expected, relative));
+    }
+  }
+}
+
+} // namespace heddle::test

@@ -1,0 +1,211 @@
+// Kernels that go by rows: element-wise chains, norms, softmax, lookups, at sizes around the vector width.
+#include "harness.h"
+
+#include <cmath>
+
+using namespace heddle::test;
+
+namespace {
+
+const std::vector<std::vector<int64_t>> rows_only = {{1}, {7}, {8}, {9}, {59}, {211}};
+
+TEST(PointwiseKernels, add_a_bias_and_apply_gelu_to_rows_of_any_length) {
+  for (int width : {1, 5, 15, 16, 17, 60, 128, 211}) {
+    std::string n = std::to_string(width);
+    check_all_rows(R"(
+      func.func private @k(%m: index, %x: tensor<?x)" +
+                       n + R"(xf32> {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>},
+                           %b: tensor<)" +
+                       n + R"(xf32>)
+          -> (tensor<?x)" +
+                       n + R"(xf32> {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>}) {
+        %e = tensor.empty(%m) : tensor<?x)" +
+                       n + R"(xf32>
+        %y = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (n)>, affine_map<(m, n) -> (m, n)>],
+                             iterator_types = ["parallel", "parallel"]}
+             ins(%x, %b : tensor<?x)" +
+                       n + R"(xf32>, tensor<)" + n + R"(xf32>) outs(%e : tensor<?x)" + n + R"(xf32>) {
+        ^bb0(%xv: f32, %bv: f32, %o: f32):
+          %half = arith.constant 0.5 : f32
+          %one = arith.constant 1.0 : f32
+          %r = arith.constant 0.70710678 : f32
+          %s = arith.addf %xv, %bv : f32
+          %z = arith.mulf %s, %r : f32
+          %f = math.erf %z : f32
+          %g = arith.addf %f, %one : f32
+          %h = arith.mulf %s, %half : f32
+          %y = arith.mulf %h, %g : f32
+          linalg.yield %y : f32
+        } -> tensor<?x)" +
+                       n + R"(xf32>
+        return %y : tensor<?x)" +
+                       n + R"(xf32>
+      })",
+                   "pointwise", rows_only, 5e-6);
+  }
+}
+
+TEST(PointwiseKernels, compute_one_long_axis_in_tasks) {
+  check_all_rows(R"(
+    func.func private @k(%n: index, %x: tensor<?xf32> {heddle.extents = affine_map<(n) -> (n)>})
+        -> (tensor<?xf32> {heddle.extents = affine_map<(n) -> (n)>}) {
+      %e = tensor.empty(%n) : tensor<?xf32>
+      %y = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>], iterator_types = ["parallel"]}
+           ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) {
+      ^bb0(%xv: f32, %o: f32):
+        %t = math.tanh %xv : f32
+        linalg.yield %t : f32
+      } -> tensor<?xf32>
+      return %y : tensor<?xf32>
+    })",
+                 "pointwise", {{1}, {15}, {16}, {17}, {2047}, {2048}, {5003}, {70001}}, 1e-6);
+}
+
+std::string layer_norm(int width, bool residual) {
+  std::string n = std::to_string(width), t = "tensor<?x" + n + "xf32>", inverse = std::to_string(1.0 / width);
+  return R"(
+    #mn = affine_map<(m, n) -> (m, n)>
+    #m = affine_map<(m, n) -> (m)>
+    #n = affine_map<(m, n) -> (n)>
+    #id = affine_map<(m) -> (m)>
+    func.func private @k(%m: index, %x: )" +
+         t + R"( {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>},
+                         %r: )" +
+         t + R"( {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>},
+                         %g: tensor<)" +
+         n + R"(xf32>, %b: tensor<)" + n + R"(xf32>)
+        -> ()" +
+         (residual ? t + " {heddle.extents = affine_map<(m) -> (m, " + n + ")>}, " : "") + t +
+         R"( {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>}) {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty(%m) : )" +
+         t + R"(
+      %em = tensor.empty(%m) : tensor<?xf32>
+      %fm = linalg.fill ins(%zero : f32) outs(%em : tensor<?xf32>) -> tensor<?xf32>
+      %a = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]}
+           ins(%x, %r : )" +
+         t + ", " + t + ") outs(%e : " + t + R"() {
+      ^bb0(%p: f32, %q: f32, %o: f32):
+        %s = arith.addf %p, %q : f32
+        linalg.yield %s : f32
+      } -> )" +
+         t + R"(
+      %sum = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]}
+           ins(%a : )" +
+         t + R"() outs(%fm : tensor<?xf32>) {
+      ^bb0(%p: f32, %o: f32):
+        %s = arith.addf %o, %p : f32
+        linalg.yield %s : f32
+      } -> tensor<?xf32>
+      %mean = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+           ins(%sum : tensor<?xf32>) outs(%em : tensor<?xf32>) {
+      ^bb0(%p: f32, %o: f32):
+        %c = arith.constant )" +
+         inverse + R"( : f32
+        %s = arith.mulf %p, %c : f32
+        linalg.yield %s : f32
+      } -> tensor<?xf32>
+      %squares = linalg.generic {indexing_maps = [#mn, #m, #m], iterator_types = ["parallel", "reduction"]}
+           ins(%a, %mean : )" +
+         t + R"(, tensor<?xf32>) outs(%fm : tensor<?xf32>) {
+      ^bb0(%p: f32, %q: f32, %o: f32):
+        %d = arith.subf %p, %q : f32
+        %dd = arith.mulf %d, %d : f32
+        %s = arith.addf %o, %dd : f32
+        linalg.yield %s : f32
+      } -> tensor<?xf32>
+      %y = linalg.generic {indexing_maps = [#mn, #m, #m, #n, #n, #mn], iterator_types = ["parallel", "parallel"]}
+           ins(%a, %mean, %squares, %g, %b : )" +
+         t + ", tensor<?xf32>, tensor<?xf32>, tensor<" + n + "xf32>, tensor<" + n + "xf32>) outs(%e : " + t + R"() {
+      ^bb0(%p: f32, %mu: f32, %v: f32, %gv: f32, %bv: f32, %o: f32):
+        %c = arith.constant )" +
+         inverse + R"( : f32
+        %eps = arith.constant 1.0e-5 : f32
+        %var = arith.mulf %v, %c : f32
+        %ve = arith.addf %var, %eps : f32
+        %rs = math.rsqrt %ve : f32
+        %d = arith.subf %p, %mu : f32
+        %dr = arith.mulf %d, %rs : f32
+        %dg = arith.mulf %dr, %gv : f32
+        %z = arith.addf %dg, %bv : f32
+        linalg.yield %z : f32
+      } -> )" +
+         t + R"(
+      return )" +
+         (residual ? "%a, %y : " + t + ", " + t : "%y : " + t) + R"(
+    })";
+}
+
+TEST(RowReductionKernels, normalise_rows_of_any_length) {
+  for (int width : {1, 3, 15, 16, 17, 60, 64, 211, 768})
+    check_all_rows(layer_norm(width, false), "row_reduction", {{1}, {9}, {211}});
+}
+
+TEST(RowReductionKernels, return_the_sum_that_they_normalise_as_a_second_result) {
+  for (int width : {16, 60, 768})
+    check_all_rows(layer_norm(width, true), "row_reduction", {{1}, {9}, {211}});
+}
+
+const char *softmax = R"(
+  #ab = affine_map<(a, b) -> (a, b)>
+  #a = affine_map<(a, b) -> (a)>
+  func.func private @k(%m: index, %n: index,
+                       %x: tensor<?x?xf32> {heddle.extents = affine_map<(m, n) -> (m, n)>},
+                       %admitted: tensor<?x?xi1> {heddle.extents = affine_map<(m, n) -> (m, n)>})
+      -> (tensor<?x?xf32> {heddle.extents = affine_map<(m, n) -> (m, n)>}) {
+    %zero = arith.constant 0.0 : f32
+    %lowest = arith.constant 0xFF800000 : f32
+    %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+    %em = tensor.empty(%m) : tensor<?xf32>
+    %f0 = linalg.fill ins(%zero : f32) outs(%em : tensor<?xf32>) -> tensor<?xf32>
+    %fm = linalg.fill ins(%lowest : f32) outs(%em : tensor<?xf32>) -> tensor<?xf32>
+    %s = linalg.generic {indexing_maps = [#ab, #ab, #ab], iterator_types = ["parallel", "parallel"]}
+         ins(%x, %admitted : tensor<?x?xf32>, tensor<?x?xi1>) outs(%e : tensor<?x?xf32>) {
+    ^bb0(%p: f32, %q: i1, %o: f32):
+      %inf = arith.constant 0xFF800000 : f32
+      %v = arith.select %q, %p, %inf : f32
+      linalg.yield %v : f32
+    } -> tensor<?x?xf32>
+    %max = linalg.generic {indexing_maps = [#ab, #a], iterator_types = ["parallel", "reduction"]}
+         ins(%s : tensor<?x?xf32>) outs(%fm : tensor<?xf32>) {
+    ^bb0(%p: f32, %o: f32):
+      %v = arith.maximumf %o, %p : f32
+      linalg.yield %v : f32
+    } -> tensor<?xf32>
+    %exp = linalg.generic {indexing_maps = [#ab, #a, #ab], iterator_types = ["parallel", "parallel"]}
+         ins(%s, %max : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+    ^bb0(%p: f32, %q: f32, %o: f32):
+      %inf = arith.constant 0xFF800000 : f32
+      %nothing = arith.constant 0.0 : f32
+      %d = arith.subf %p, %q : f32
+      %v = math.exp %d : f32
+      %none = arith.cmpf oeq, %q, %inf : f32
+      %w = arith.select %none, %nothing, %v : f32
+      linalg.yield %w : f32
+    } -> tensor<?x?xf32>
+    %sum = linalg.generic {indexing_maps = [#ab, #a], iterator_types = ["parallel", "reduction"]}
+         ins(%exp : tensor<?x?xf32>) outs(%f0 : tensor<?xf32>) {
+    ^bb0(%p: f32, %o: f32):
+      %v = arith.addf %o, %p : f32
+      linalg.yield %v : f32
+    } -> tensor<?xf32>
+    %y = linalg.generic {indexing_maps = [#ab, #a, #ab], iterator_types = ["parallel", "parallel"]}
+         ins(%exp, %sum : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+    ^bb0(%p: f32, %q: f32, %o: f32):
+      %nothing = arith.constant 0.0 : f32
+      %none = arith.cmpf oeq, %q, %nothing : f32
+      %d = arith.divf %p, %q : f32
+      %v = arith.select %none, %nothing, %d : f32
+      linalg.yield %v : f32
+    } -> tensor<?x?xf32>
+    return %y : tensor<?x?xf32>
+  })";
+
+TEST(RowReductionKernels, softmax_over_run_time_lengths_is_zero_where_nothing_is_admitted) {
+  // Of rows of one element about half are fully masked.
+  check_all_rows(
+      softmax, "row_reduction",
+      {{1, 1}, {40, 1}, {40, 2}, {9, 15}, {9, 16}, {9, 17}, {9, 31}, {9, 32}, {9, 33}, {59, 211}, {3, 5003}});
+}
+
+} // namespace
