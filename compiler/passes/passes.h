@@ -7,6 +7,9 @@
 
 namespace heddle::passes {
 
+std::unique_ptr<mlir::Pass> form_kernels();
+std::unique_ptr<mlir::Pass> outline_kernels();
+
 /// Makes the passes and the pipelines known to heddle-opt.
 void register_passes();
 

@@ -3,6 +3,9 @@
 
 namespace heddle::passes {
 
-void register_passes() {}
+void register_passes() {
+  mlir::registerPass(form_kernels);
+  mlir::registerPass(outline_kernels);
+}
 
 } // namespace heddle::passes

@@ -1,0 +1,369 @@
+// The fusion rule: a producer joins its consumer while every member can be computed for one block of the consumer's
+// outer (row) loops without computing a contraction twice.
+//
+// Rows of a cluster are the loops that every member has as a parallel loop. From that follow:
+//   - element-wise chains and row reductions with their element-wise neighbours are one cluster (a norm, a softmax);
+//   - an element-wise op over exactly the elements of a contraction is its epilogue (bias, activation, residual);
+//   - two contractions share a cluster only where what lies between is not worth storing: passing it through memory
+//   moves
+//     more elements than reading the second contraction's other operand again for every block of rows. That operand
+//     must not be a weight: weights are large, and packed for kernels that read them once. So attention is one cluster,
+//     whatever its scores are made of, and two dense layers are two.
+// A reduction over a contraction's row (a norm after a product) stays a cluster of its own.
+#include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
+#include "compiler/passes/form_kernels.h"
+#include "compiler/passes/loop_classes.h"
+
+#include "llvm/ADT/SetOperations.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+using linalg::LinalgOp;
+
+namespace {
+
+/// Rows that a contraction computes at a time, and the value taken for a run-time size: only for the comparison of
+/// what is stored with what is read again.
+constexpr int64_t row_block = 48;
+constexpr int64_t typical_size = 512;
+
+class Clusters {
+public:
+  explicit Clusters(func::FuncOp entry);
+  void join_contractions();
+  void join_neighbours();
+  std::vector<SmallVector<LinalgOp>> in_order() const;
+
+private:
+  using Members = llvm::SmallVector<int>; // numbers of ops, ascending
+
+  int producer(Value value) const {
+    Operation *op = value.getDefiningOp();
+    auto found = op ? number_.find(op) : number_.end();
+    return found == number_.end() ? -1 : found->second;
+  }
+  LinalgOp op(int number) const { return ops_[number]; }
+  Members joined(int a, int b) const;
+  SmallVector<LinalgOp> ops_of(const Members &members) const;
+  /// The classes that are rows of these members; nullopt where some op would use one of them twice.
+  std::optional<DenseSet<unsigned>> rows_of(ArrayRef<LinalgOp> ops, const LoopClasses &classes) const;
+  LoopClasses classes_of(ArrayRef<LinalgOp> ops) const;
+  bool used_outside(int op, const Members &members) const;
+  bool reads_in_body(const Members &readers, const Members &read) const;
+  bool makes_cycle(const Members &members) const;
+  bool shares_rows(const Members &members) const;
+  bool is_epilogue(const Members &producer, const Members &consumer) const;
+  bool may_join(int producer, int consumer) const;
+  bool not_worth_storing(int last, const Members &members) const;
+  void join(const Members &members);
+  int64_t elements(Value tensor) const;
+  bool reads_weight(int op) const;
+  bool has(const Members &members, Work work) const {
+    return llvm::any_of(members, [&](int m) { return work_[m] == work; });
+  }
+
+  std::vector<LinalgOp> ops_; // in program order
+  DenseMap<Operation *, int> number_;
+  std::vector<Work> work_;
+  std::vector<SmallVector<Read>> reads_;
+  std::vector<SmallVector<int>> producers_, consumers_; // by number of op, ascending
+  std::vector<int> cluster_;                            // of each op: its lowest member
+  std::vector<Members> members_;                        // by lowest member
+};
+
+Clusters::Clusters(func::FuncOp entry) {
+  entry.walk([&](LinalgOp op) {
+    if (isa<linalg::FillOp>(op.getOperation()))
+      return; // goes with its reader
+    number_[op] = ops_.size();
+    ops_.push_back(op);
+  });
+  producers_.resize(ops_.size());
+  consumers_.resize(ops_.size());
+  for (auto [i, op] : llvm::enumerate(ops_)) {
+    work_.push_back(work_of(op));
+    reads_.push_back(reads_of(op));
+    cluster_.push_back(i);
+    members_.push_back({int(i)});
+    llvm::SmallSetVector<int, 4> from;
+    for (const Read &read : reads_.back())
+      if (int p = producer(read.tensor); p >= 0)
+        from.insert(p);
+    for (OpOperand *out : llvm::make_pointer_range(op.getDpsInitsMutable()))
+      if (int p = producer(out->get()); p >= 0)
+        from.insert(p);
+    producers_[i] = from.takeVector();
+    llvm::sort(producers_[i]);
+    for (int p : producers_[i])
+      consumers_[p].push_back(i);
+  }
+}
+
+Clusters::Members Clusters::joined(int a, int b) const {
+  Members out(members_[cluster_[a]]);
+  if (cluster_[a] != cluster_[b])
+    out.append(members_[cluster_[b]]);
+  llvm::sort(out);
+  return out;
+}
+
+void Clusters::join(const Members &members) {
+  Members all;
+  for (int m : members)
+    if (!llvm::is_contained(all, m))
+      for (int other : members_[cluster_[m]])
+        if (!llvm::is_contained(all, other))
+          all.push_back(other);
+  llvm::sort(all);
+  for (int m : all)
+    cluster_[m] = all.front();
+  members_[all.front()] = all;
+}
+
+SmallVector<LinalgOp> Clusters::ops_of(const Members &members) const {
+  return llvm::map_to_vector(members, [&](int m) { return ops_[m]; });
+}
+
+LoopClasses Clusters::classes_of(ArrayRef<LinalgOp> ops) const {
+  DenseSet<Operation *> inside;
+  for (LinalgOp op : ops)
+    inside.insert(op);
+  return LoopClasses(ops, [&](Value value) { return inside.contains(value.getDefiningOp()); });
+}
+
+std::optional<DenseSet<unsigned>> Clusters::rows_of(ArrayRef<LinalgOp> ops, const LoopClasses &classes) const {
+  DenseSet<unsigned> rows;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    LinalgOp op = ops[i];
+    DenseSet<unsigned> parallel, all;
+    for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray())) {
+      unsigned c = classes.of_loop(op, loop);
+      if (!all.insert(c).second)
+        return std::nullopt;
+      if (type == utils::IteratorType::parallel)
+        parallel.insert(c);
+    }
+    if (i == 0)
+      rows = parallel;
+    else
+      llvm::set_intersect(rows, parallel);
+  }
+  return rows;
+}
+
+bool Clusters::used_outside(int op, const Members &members) const {
+  for (Operation *user : ops_[op]->getUsers()) {
+    while (user && !number_.contains(user) && !isa<func::FuncOp>(user->getParentOp()))
+      user = user->getParentOp(); // a tensor.extract in a body
+    auto found = number_.find(user);
+    if (found == number_.end() || !llvm::is_contained(members, found->second))
+      return true;
+  }
+  return false;
+}
+
+bool Clusters::reads_in_body(const Members &readers, const Members &read) const {
+  for (int reader : readers)
+    for (const Read &r : reads_[reader])
+      if (!r.is_operand && llvm::is_contained(read, producer(r.tensor)))
+        return true;
+  return false;
+}
+
+/// Whether some path leaves the members and comes back.
+bool Clusters::makes_cycle(const Members &members) const {
+  llvm::SmallBitVector inside(ops_.size()), seen(ops_.size());
+  for (int m : members)
+    inside.set(m);
+  SmallVector<int> work;
+  auto enter = [&](int op) { // an op outside drags its whole cluster along
+    for (int m : members_[cluster_[op]])
+      if (!seen.test(m)) {
+        seen.set(m);
+        work.push_back(m);
+      }
+  };
+  for (int m : members)
+    for (int c : consumers_[m])
+      if (!inside.test(c))
+        enter(c);
+  while (!work.empty())
+    for (int c : consumers_[work.pop_back_val()]) {
+      if (inside.test(c))
+        return true;
+      if (!seen.test(c))
+        enter(c);
+    }
+  return false;
+}
+
+/// Every member has the rows, and each result's outermost loop is one of them.
+bool Clusters::shares_rows(const Members &members) const {
+  auto ops = ops_of(members);
+  LoopClasses classes = classes_of(ops);
+  auto rows = rows_of(ops, classes);
+  if (!rows)
+    return false;
+  for (int m : members) {
+    if (op(m).getNumParallelLoops() == 0 || !used_outside(m, members))
+      continue;
+    if (!rows->contains(classes.of_loop(ops_[m], 0)))
+      return false;
+  }
+  return true;
+}
+
+/// Whether element-wise consumers range over exactly the elements of the producers' contraction.
+bool Clusters::is_epilogue(const Members &producer, const Members &consumer) const {
+  Members all(producer);
+  all.append(consumer);
+  llvm::sort(all);
+  auto ops = ops_of(all);
+  LoopClasses classes = classes_of(ops);
+  auto rows = rows_of(ops, classes);
+  return rows && llvm::all_of(all, [&](int m) { return op(m).getNumParallelLoops() == rows->size(); });
+}
+
+bool Clusters::may_join(int producer, int consumer) const {
+  const Members &from = members_[cluster_[producer]], &to = members_[cluster_[consumer]];
+  if (reads_in_body(to, from))
+    return false;
+  bool from_contraction = has(from, Work::contraction), to_contraction = has(to, Work::contraction);
+  if (from_contraction && to_contraction)
+    return false;
+  Members all = joined(producer, consumer);
+  if (from_contraction || to_contraction) {
+    if (has(all, Work::reduction) || llvm::count_if(all, [&](int m) { return work_[m] == Work::contraction; }) > 1)
+      return false;
+    // What comes before a contraction would be computed again for every block of its columns.
+    if (work_[consumer] == Work::contraction)
+      return false;
+    if (!from_contraction && llvm::any_of(from, [&](int m) { return used_outside(m, all); }))
+      return false;
+    return is_epilogue(from, to) && !makes_cycle(all);
+  }
+  return shares_rows(all) && !makes_cycle(all);
+}
+
+int64_t Clusters::elements(Value tensor) const {
+  int64_t out = 1;
+  for (int64_t extent : cast<RankedTensorType>(tensor.getType()).getShape())
+    out *= ShapedType::isDynamic(extent) ? typical_size : extent;
+  return out;
+}
+
+bool Clusters::reads_weight(int op) const {
+  return llvm::any_of(reads_[op], [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>() != nullptr; });
+}
+
+/// Compares what passing the members' inner values through memory moves with what `last`, the second contraction,
+/// reads again when it runs once per block of rows.
+bool Clusters::not_worth_storing(int last, const Members &members) const {
+  int64_t stored = 0, again = 0, rows = 1;
+  for (int m : members) {
+    if (m != last)
+      stored += elements(ops_[m]->getResult(0)); // written
+    for (const Read &read : reads_[m]) {
+      int p = producer(read.tensor);
+      if (p >= 0 && llvm::is_contained(members, p))
+        stored += elements(read.tensor); // and read
+    }
+  }
+  auto shape = [&](unsigned loop) { // of `last`
+    for (OpOperand &operand : ops_[last]->getOpOperands()) {
+      AffineMap map = op(last).getMatchingIndexingMap(&operand);
+      for (auto [axis, expr] : llvm::enumerate(map.getResults()))
+        if (expr.isFunctionOfDim(loop))
+          return op(last).getShape(&operand)[axis];
+    }
+    return ShapedType::kDynamic;
+  };
+  for (const Read &read : reads_[last]) {
+    if (int p = producer(read.tensor); p >= 0 && llvm::is_contained(members, p))
+      continue;
+    rows = 1; // loops of the result that this operand does not have: it is read again along them
+    for (auto [loop, type] : llvm::enumerate(op(last).getIteratorTypesArray()))
+      if (type == utils::IteratorType::parallel && !read.loops.test(loop))
+        rows *= ShapedType::isDynamic(shape(loop)) ? typical_size : shape(loop);
+    again += elements(read.tensor) * ((rows + row_block - 1) / row_block - 1);
+  }
+  return stored > again;
+}
+
+/// Contractions that read what another one made, however many element-wise ops and row reductions lie between.
+void Clusters::join_contractions() {
+  for (int last = 0; last < int(ops_.size()); ++last) {
+    if (work_[last] != Work::contraction || reads_weight(last))
+      continue;
+    llvm::SmallBitVector before(ops_.size()), after(ops_.size());
+    SmallVector<int> work{last};
+    bool found = false;
+    while (!work.empty())
+      for (int p : producers_[work.pop_back_val()]) {
+        if (before.test(p))
+          continue;
+        before.set(p);
+        if (work_[p] != Work::contraction)
+          work.push_back(p);
+        else if (!reads_weight(p) && members_[cluster_[p]].size() == 1)
+          after.set(p), found = true;
+      }
+    if (!found)
+      continue;
+    Members members;
+    for (int m : before.set_bits()) { // ascending: producers first
+      if (work_[m] != Work::contraction && llvm::any_of(producers_[m], [&](int p) { return after.test(p); }))
+        after.set(m);
+      if (after.test(m))
+        members.push_back(m);
+    }
+    members.push_back(last);
+    bool inner_only = llvm::all_of(members, [&](int m) { return m == last || !used_outside(m, members); });
+    auto rows = rows_of(ops_of(members), classes_of(ops_of(members)));
+    if (inner_only && rows && !rows->empty() && shares_rows(members) && !reads_in_body(members, members) &&
+        not_worth_storing(last, members) && !makes_cycle(members))
+      join(members);
+  }
+}
+
+void Clusters::join_neighbours() {
+  for (int consumer = 0; consumer < int(ops_.size()); ++consumer)
+    for (int p : llvm::reverse(producers_[consumer])) // the latest first: an epilogue goes to the last product it needs
+      if (cluster_[p] != cluster_[consumer] && may_join(p, consumer))
+        join(joined(p, consumer));
+}
+
+std::vector<SmallVector<LinalgOp>> Clusters::in_order() const {
+  std::vector<SmallVector<LinalgOp>> out;
+  llvm::SmallBitVector done(ops_.size());
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int c = 0; c < int(ops_.size()); ++c) {
+      if (cluster_[c] != c || done.test(c))
+        continue;
+      bool ready = llvm::all_of(members_[c], [&](int m) {
+        return llvm::all_of(producers_[m], [&](int p) { return cluster_[p] == c || done.test(cluster_[p]); });
+      });
+      if (!ready)
+        continue;
+      done.set(c);
+      out.push_back(ops_of(members_[c]));
+      progress = true;
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<SmallVector<LinalgOp>> find_clusters(func::FuncOp entry) {
+  Clusters clusters(entry);
+  clusters.join_contractions();
+  clusters.join_neighbours();
+  return clusters.in_order();
+}
+
+} // namespace heddle::passes

@@ -1,0 +1,42 @@
+// Which loops of several linalg ops are the same loop: a result's axis and every use of that axis belong together.
+// Fusion asks which loops all members of a cluster share, collapsing asks which loops always stand side by side.
+#pragma once
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/IntEqClasses.h"
+
+namespace heddle::passes {
+
+/// What a loop nest reads: its operands, and tensor.extract in its body.
+struct Read {
+  mlir::Value tensor;
+  llvm::SmallBitVector loops; // the loops that the place depends on
+  bool is_operand;
+};
+/// Shape-only operands (which the body ignores) are left out.
+llvm::SmallVector<Read> reads_of(mlir::linalg::LinalgOp op);
+
+/// No reduction loop; a reduction each term of which is read from one tensor; a reduction no operand of which
+/// covers all loops: it computes more than it reads, and must not be computed twice.
+enum class Work { pointwise, reduction, contraction };
+Work work_of(mlir::linalg::LinalgOp op);
+
+/// Numbers of the classes of loops, and of axes of values, of some linalg ops.
+class LoopClasses {
+public:
+  /// `links`: whether the axes of a value tie together the loops that define and use them.
+  LoopClasses(llvm::ArrayRef<mlir::linalg::LinalgOp> ops, llvm::function_ref<bool(mlir::Value)> links);
+
+  unsigned size() const { return classes_.getNumClasses(); }
+  unsigned of_loop(mlir::Operation *op, unsigned loop) const { return classes_[loop_base_.lookup(op) + loop]; }
+  /// Of a value that links.
+  unsigned of_axis(mlir::Value value, unsigned axis) const { return classes_[axis_base_.lookup(value) + axis]; }
+  bool has_axes(mlir::Value value) const { return axis_base_.contains(value); }
+
+private:
+  llvm::IntEqClasses classes_;
+  llvm::DenseMap<mlir::Operation *, unsigned> loop_base_;
+  llvm::DenseMap<mlir::Value, unsigned> axis_base_;
+};
+
+} // namespace heddle::passes
