@@ -1,5 +1,6 @@
-// Binds dims in two rounds: an input's extent that is just a dim gives its value (the first one counts), then
-// every extent, computed ones included, must agree. Each refusal is one sentence with the entry and the input.
+// Binds dims input by input: an extent that is just a dim gives its value the first time and must agree with it
+// from then on; computed extents are compared when all dims are known. Order and wording of the refusals are
+// those of the compiled library (runtime/bind.c, runtime/stage.c), so that both ways to run a model say the same.
 #include "dsl/interp/bind.h"
 
 #include "dsl/interp/round.h"
@@ -13,20 +14,17 @@ class Binding {
 public:
   Binding(const Program &program, const Entry &entry, const std::map<std::string, Array> &given, const States &states)
       : program_(program), entry_(entry), given_(given), states_(states), names_(program.dim_names()),
-        values_(program.dims.size(), -1), from_(program.dims.size()) {}
+        dims_(program.dims.size(), -1), from_(program.dims.size()) {}
 
   Result<Bound> run() {
-    for (auto step :
-         {&Binding::names, &Binding::types, &Binding::dims, &Binding::bounds, &Binding::extents, &Binding::values}) {
-      std::string message = (this->*step)();
-      if (!message.empty())
-        return Error{"entry `" + entry_.name + "`: " + message};
-    }
+    for (auto step : {&Binding::unknown_names, &Binding::inputs, &Binding::states, &Binding::unknown_dims,
+                      &Binding::computed_extents, &Binding::values})
+      if (std::string message = (this->*step)(); !message.empty())
+        return Error{message};
     Bound bound;
-    for (int64_t value : values_)
-      bound.dims.push_back(std::max<int64_t>(0, value));
+    bound.dims = dims_;
     for (const Input &input : entry_.inputs)
-      bound.inputs[input.tensor] = std::make_shared<Array>(array_of(input, bound.dims));
+      bound.inputs[input.tensor] = std::make_shared<Array>(array_of(input));
     return bound;
   }
 
@@ -35,99 +33,109 @@ private:
     auto found = given_.find(input.name);
     return found == given_.end() ? nullptr : &found->second;
   }
+  std::string at(const Input &input) const { return "entry '" + entry_.name + "', input '" + input.name + "': "; }
 
-  std::string names() {
-    for (const Input &input : entry_.inputs)
-      if (!given(input) && !input.initial)
-        return "input `" + input.name + "` is missing";
+  std::string unknown_names() {
     for (const auto &[name, array] : given_) {
-      auto same = [&name = name](const Input &input) { return input.name == name; };
-      if (std::any_of(entry_.inputs.begin(), entry_.inputs.end(), same))
-        continue;
       std::string known;
-      for (const Input &input : entry_.inputs)
-        known += (known.empty() ? "`" : ", `") + input.name + "`";
-      return "there is no input `" + name + "`; the inputs are " + (known.empty() ? "none" : known);
+      bool found = false;
+      for (const Input &input : entry_.inputs) {
+        found |= input.name == name;
+        known += (known.empty() ? "" : ", ") + input.name;
+      }
+      if (!found)
+        return "entry '" + entry_.name + "' has no input '" + name + "'; it has: " + (known.empty() ? "none" : known);
     }
     return {};
   }
 
-  std::string types() {
+  std::string inputs() {
     for (const Input &input : entry_.inputs) {
       const Array *array = given(input);
-      if (!array)
-        continue;
-      Type want = input.tensor->type;
-      bool fits = is_floating(want) ? array->type == want : !is_floating(array->type);
-      if (!fits)
-        return "input `" + input.name + "` is " + type_text(array->type) + "; it must be " + type_text(want);
-      if (array->shape.size() != input.tensor->shape.size())
-        return "input `" + input.name + "` has shape " + shape_text(array->shape) + "; it must have " +
-               std::to_string(input.tensor->shape.size()) + " dimensions, " + declared(input.tensor->shape);
+      std::string wrong;
+      if (array)
+        wrong = form(input, *array);
+      else if (!input.initial)
+        wrong = "is missing; give it as " + declared(input);
+      if (!wrong.empty())
+        return at(input) + wrong;
     }
     return {};
   }
 
-  std::string dims() {
-    for (const Input &input : entry_.inputs)
-      if (const Array *array = given(input))
-        take_dims(*input.tensor, array->shape, "input `" + input.name + "`");
-    Uses uses = uses_of(program_, entry_.steps);
-    for (const Tensor *tensor : uses.tensors)
-      if (auto state = states_.find(tensor); state != states_.end())
-        take_dims(*tensor, state->second->shape, "state `" + tensor->name + "`");
-    for (const Input &input : entry_.inputs) // an absent one has its declared shape
-      for (const Size &extent : input.tensor->shape)
-        if (int dim = extent.as_dim(); dim >= 0)
-          uses.dims[dim] = true;
-    for (size_t dim = 0; dim < values_.size(); ++dim)
-      if (uses.dims[dim] && values_[dim] < 0)
-        return "nothing given tells how large `" + names_[dim] +
-               "` is; give an input that has it, or first call the "
-               "entry that sets the state";
-    return {};
-  }
-
-  void take_dims(const Tensor &tensor, const std::vector<int64_t> &shape, const std::string &who) {
-    for (size_t d = 0; d < shape.size(); ++d) {
-      int dim = tensor.shape[d].as_dim();
-      if (dim >= 0 && values_[dim] < 0) {
-        values_[dim] = shape[d];
-        from_[dim] = who;
+  /// Type, rank and plain extents of one input; binds its dims.
+  std::string form(const Input &input, const Array &array) {
+    Type want = input.tensor->type;
+    if (is_floating(want) ? array.type != want : is_floating(array.type))
+      return "has dtype " + std::string(type_text(array.type)) + ", but must be " + declared(input) +
+             (is_floating(want) ? "" : " (any of i8, u8, i32, i64 and bool is accepted)");
+    if (array.shape.size() != input.tensor->shape.size())
+      return "has rank " + std::to_string(array.shape.size()) + ", but must be " + declared(input);
+    for (size_t d = 0; d < array.shape.size(); ++d) {
+      const Size &extent = input.tensor->shape[d];
+      std::string shape = "has shape " + shape_text(array.shape);
+      if (extent.is_constant() && array.shape[d] != extent.constant())
+        return shape + ", but must be " + declared(input);
+      int dim = extent.as_dim();
+      if (dim < 0)
+        continue;
+      std::string here = shape + ", so " + names_[dim] + " = " + std::to_string(array.shape[d]) + ", but ";
+      if (dims_[dim] < 0) {
+        dims_[dim] = array.shape[d];
+        from_[dim] = &input;
+        if (auto most = program_.dims[dim].most; most && dims_[dim] > *most)
+          return here + "the model allows at most " + std::to_string(*most);
+      } else if (dims_[dim] != array.shape[d]) {
+        return here + names_[dim] + " = " + std::to_string(dims_[dim]) + " in " +
+               (from_[dim] == &input ? "another dimension of it" : "input '" + from_[dim]->name + "'");
       }
     }
-  }
-
-  std::string bounds() {
-    for (size_t dim = 0; dim < values_.size(); ++dim)
-      if (auto most = program_.dims[dim].most; most && values_[dim] > *most)
-        return from_[dim] + ": `" + names_[dim] + "` is " + std::to_string(values_[dim]) + "; at most " +
-               std::to_string(*most) + " is allowed";
     return {};
   }
 
-  std::string extents() {
+  /// States that earlier calls set keep their sizes: they bind what no input binds, and must agree otherwise.
+  std::string states() {
+    uses_ = uses_of(program_, entry_.steps);
+    for (const Tensor *tensor : uses_.tensors) {
+      auto found = states_.find(tensor);
+      if (found == states_.end())
+        continue;
+      const std::vector<int64_t> &shape = found->second->shape;
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (int dim = tensor->shape[d].as_dim(); dim >= 0 && dims_[dim] < 0)
+          dims_[dim] = shape[d];
+      std::vector<int64_t> want = evaluated(tensor->shape);
+      if (want != shape)
+        return "entry '" + entry_.name + "': state '" + tensor->name + "' holds shape " + shape_text(shape) +
+               " from an earlier call, but this call needs " + shape_text(want) + "; reset the session first";
+    }
+    return {};
+  }
+
+  std::string unknown_dims() {
     for (const Input &input : entry_.inputs)
-      if (const Array *array = given(input))
-        if (std::string message = disagreement(*input.tensor, array->shape, "input `" + input.name + "`");
-            !message.empty())
-          return message;
-    for (const Tensor *tensor : uses_of(program_, entry_.steps).tensors)
-      if (auto state = states_.find(tensor); state != states_.end())
-        if (std::string message = disagreement(*tensor, state->second->shape, "state `" + tensor->name + "`");
-            !message.empty())
-          return message + "; reset the session to start anew";
+      for (const Size &extent : input.tensor->shape)
+        if (int dim = extent.as_dim(); dim >= 0 && dims_[dim] < 0)
+          return at(input) + "has dim " + names_[dim] +
+                 ", which no given input tells; give the optional inputs that have it";
+    for (size_t dim = 0; dim < dims_.size(); ++dim) {
+      if (dims_[dim] < 0 && uses_.dims[dim])
+        return "entry '" + entry_.name + "' needs dim " + names_[dim] +
+               ", which only a state tells; first call the entry that sets it";
+      dims_[dim] = std::max<int64_t>(0, dims_[dim]); // not used by this entry
+    }
     return {};
   }
 
-  std::string disagreement(const Tensor &tensor, const std::vector<int64_t> &shape, const std::string &who) const {
-    std::vector<int64_t> dims = values_;
-    std::vector<int64_t> want;
-    for (const Size &extent : tensor.shape)
-      want.push_back(extent.evaluate(dims));
-    if (want == shape)
-      return {};
-    return who + " has shape " + shape_text(shape) + "; it must be " + shape_text(want) + ", " + declared(tensor.shape);
+  std::string computed_extents() {
+    for (const Input &input : entry_.inputs)
+      if (const Array *array = given(input)) {
+        std::vector<int64_t> want = evaluated(input.tensor->shape);
+        if (want != array->shape)
+          return at(input) + "has shape " + shape_text(array->shape) + ", but must be " + shape_text(want) +
+                 known_dims();
+      }
+    return {};
   }
 
   std::string values() {
@@ -141,13 +149,14 @@ private:
       if (input.tensor->type == Type::i8)
         least = -128, most = 127;
       if (input.below)
-        least = 0, most = double(input.below->evaluate(values_)) - 1;
+        least = 0, most = double(input.below->evaluate(dims_)) - 1;
       for (size_t i = 0; i < array->data.size(); ++i) {
         double value = array->data[i];
         if (value >= least && value <= most)
           continue;
-        return "input `" + input.name + "` holds " + whole(value) + at(*array, i) + "; its values must lie in " +
-               whole(least) + " to " + whole(most);
+        return at(input) + "element " + place(*array, i) + " is " + whole(value) + ", but " +
+               (most < least ? "no value is allowed, because the range it counts in is empty"
+                             : "must be in " + whole(least) + " .. " + whole(most));
       }
     }
     return {};
@@ -155,39 +164,52 @@ private:
 
   static std::string whole(double value) { return std::to_string(int64_t(value)); }
 
-  static std::string at(const Array &array, size_t flat) {
-    if (array.shape.empty())
-      return {};
-    std::vector<int64_t> place(array.shape.size());
+  static std::string place(const Array &array, size_t flat) {
+    std::vector<int64_t> at(array.shape.size());
     for (size_t d = array.shape.size(); d-- > 0;) {
-      place[d] = int64_t(flat) % array.shape[d];
+      at[d] = int64_t(flat) % array.shape[d];
       flat /= array.shape[d];
     }
-    return " at " + shape_text(place);
+    return shape_text(at);
   }
 
-  std::string declared(const std::vector<Size> &shape) const {
-    std::string text = "[";
+  /// "i32 [B, S]"; computed extents are shown as "...".
+  std::string declared(const Input &input) const {
+    std::string text;
+    for (const Size &extent : input.tensor->shape)
+      text += (text.empty() ? "" : ", ") +
+              (extent.is_constant() || extent.as_dim() >= 0 ? extent.text(names_) : std::string("..."));
+    return std::string(type_text(input.tensor->type)) + " [" + text + "]";
+  }
+
+  std::string known_dims() const {
+    std::string text;
+    for (size_t dim = 0; dim < dims_.size(); ++dim)
+      if (from_[dim])
+        text += (text.empty() ? " where " : ", ") + names_[dim] + " = " + std::to_string(dims_[dim]);
+    return text;
+  }
+
+  std::vector<int64_t> evaluated(const std::vector<Size> &shape) const {
+    std::vector<int64_t> extents;
     for (const Size &extent : shape)
-      text += (text.size() > 1 ? ", " : "") + extent.text(names_);
-    return text + "]";
+      extents.push_back(extent.evaluate(dims_));
+    return extents;
   }
 
-  Array array_of(const Input &input, const std::vector<int64_t> &dims) const {
+  Array array_of(const Input &input) const {
+    Array made;
     if (const Array *array = given(input)) {
-      Array own = *array;
-      own.type = input.tensor->type;
-      return own;
+      made = *array;
+    } else {
+      made.shape = evaluated(input.tensor->shape);
+      int64_t count = 1;
+      for (int64_t extent : made.shape)
+        count *= extent;
+      made.data.assign(count, *input.initial);
     }
-    Array filled;
-    filled.type = input.tensor->type;
-    int64_t count = 1;
-    for (const Size &extent : input.tensor->shape) {
-      filled.shape.push_back(extent.evaluate(dims));
-      count *= filled.shape.back();
-    }
-    filled.data.assign(count, *input.initial);
-    return filled;
+    made.type = input.tensor->type;
+    return made;
   }
 
   const Program &program_;
@@ -195,8 +217,9 @@ private:
   const std::map<std::string, Array> &given_;
   const States &states_;
   std::vector<std::string> names_;
-  std::vector<int64_t> values_;   // of the dims; -1 while unknown
-  std::vector<std::string> from_; // what gave them
+  std::vector<int64_t> dims_;       // -1 while unknown
+  std::vector<const Input *> from_; // by dim: the input that gave it
+  Uses uses_;
 };
 
 } // namespace

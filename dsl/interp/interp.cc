@@ -61,9 +61,9 @@ Result<std::map<std::string, Array>> Interpreter::run(const std::string &name,
   for (const Entry &entry : impl_->program.entries) {
     if (entry.name == name)
       return impl_->call(entry, inputs);
-    known += (known.empty() ? "`" : ", `") + entry.name + "`";
+    known += (known.empty() ? "" : ", ") + entry.name;
   }
-  return Error{"model `" + impl_->program.name + "` has no entry `" + name + "`; its entries are " + known};
+  return Error{"model '" + impl_->program.name + "' has no entry '" + name + "'; it has: " + known};
 }
 
 Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
@@ -87,7 +87,7 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
   auto last = last_uses(entry);
   for (size_t i = 0; i < entry.steps.size(); ++i) {
     if (Status status = std::visit([this](const auto &what) { return take(what); }, entry.steps[i].what); !status)
-      return Error{"entry `" + entry.name + "`: " + status.error().message};
+      return Error{"entry '" + entry.name + "': " + status.error().message};
     for (const Tensor *tensor : last[i])
       scope.tensors.erase(tensor);
   }

@@ -52,7 +52,7 @@ def paragraphs(files):
         except OSError as error:
             stop(f"{file}: {error.strerror}")
         for piece in re.split(r"\n\s*\n", content):
-            text = " ".join(piece.split())
+            text = " ".join(re.sub(r"[*=_-]{2,}|^\s*[*#]|[*]\s*$", " ", piece, flags=re.M).split())  # without frames
             if len(text) >= 60 and text not in seen and re.search("[a-z]{3}", text):
                 seen.add(text)
                 found.append((file.name, text))
@@ -154,17 +154,30 @@ def check(model, tokens, embeddings):
 
 
 # ------------------------------------------------------------------------------ what is shown
+def best(embedding, embeddings, top):
+    """The closest passages, each with those that say nearly the same (the same paragraph of another edition)."""
+    chosen = []
+    for place in np.argsort(-(embeddings @ embedding), kind="stable")[: 20 * top]:
+        same = next((group for group in chosen if embeddings[group[0]] @ embeddings[place] > 0.93), None)
+        if same:
+            same.append(place)
+        elif len(chosen) < top:
+            chosen.append([place])
+    return chosen
+
+
 def show(style, query, embedding, found, embeddings, top):
     width = min(shutil.get_terminal_size((100, 24)).columns, 120)
     print(f"\n{style.bold('?')} {style.bold(query)}")
-    scores = embeddings @ embedding
-    for place in np.argsort(-scores, kind="stable")[:top]:
+    for place, *others in best(embedding, embeddings, top):
         source, text = found[place]
+        names = sorted({found[other][0] for other in others} - {source})
+        also = style.dim(f" (much the same in {', '.join(names)})") if names else ""
         lines = textwrap.wrap(text, width - 10)
         if len(lines) > 3:
             lines = lines[:3]
-            lines[2] = textwrap.shorten(lines[2], len(lines[2]) - 2, placeholder="") + " …"
-        print(f"  {style.green(f'{scores[place]:.3f}')}  {style.cyan(source)}")
+            lines[2] += " …"
+        print(f"  {style.green(f'{embeddings[place] @ embedding:.3f}')}  {style.cyan(source)}{also}")
         print("\n".join("         " + style.dim(line) for line in lines))
 
 

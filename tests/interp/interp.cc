@@ -37,22 +37,37 @@ TEST(Calls, an_absent_optional_input_takes_its_default) {
 
 TEST(Calls, wrong_inputs_are_refused_by_name) {
   Lookup b;
-  EXPECT_EQ(b.message({{"ids", b.ids}}), "entry `main`: input `x` is missing");
-  EXPECT_EQ(b.message({{"x", b.x}, {"id", b.ids}}), "entry `main`: there is no input `id`; the inputs are `x`, `ids`");
-  EXPECT_EQ(b.message({{"x", array({2, 3}, b.x.data, Type::i32)}}), "entry `main`: input `x` is i32; it must be f32");
-  EXPECT_EQ(b.message({{"x", array({2, 3}, b.x.data, Type::bf16)}}), "entry `main`: input `x` is bf16; it must be f32");
-  EXPECT_EQ(b.message({{"x", b.x}, {"ids", array({3}, {1, 2, 3})}}),
-            "entry `main`: input `ids` is f32; it must be i32");
-  EXPECT_EQ(b.message({{"x", array({6}, b.x.data)}}),
-            "entry `main`: input `x` has shape [6]; it must have 2 dimensions, [B, S]");
-  EXPECT_EQ(b.message({{"x", b.x}, {"ids", array({2}, {0, 1}, Type::i32)}}),
-            "entry `main`: input `ids` has shape [2]; it must be [3], [S]");
+  Array x = b.x;
+  EXPECT_EQ(b.message({{"ids", b.ids}}), "entry 'main', input 'x': is missing; give it as f32 [B, S]");
+  EXPECT_EQ(b.message({{"x", x}, {"id", b.ids}}), "entry 'main' has no input 'id'; it has: x, ids");
+  EXPECT_EQ(b.message({{"x", array({2, 3}, x.data, Type::i32)}}),
+            "entry 'main', input 'x': has dtype i32, but must be f32 [B, S]");
+  EXPECT_EQ(b.message({{"x", array({2, 3}, x.data, Type::bf16)}}),
+            "entry 'main', input 'x': has dtype bf16, but must be f32 [B, S]");
+  EXPECT_EQ(
+      b.message({{"x", x}, {"ids", array({3}, {1, 2, 3})}}),
+      "entry 'main', input 'ids': has dtype f32, but must be i32 [S] (any of i8, u8, i32, i64 and bool is accepted)");
+  EXPECT_EQ(b.message({{"x", array({6}, x.data)}}), "entry 'main', input 'x': has rank 1, but must be f32 [B, S]");
+  EXPECT_EQ(b.message({{"x", x}, {"ids", array({2}, {0, 1}, Type::i32)}}),
+            "entry 'main', input 'ids': has shape [2], so S = 2, but S = 3 in input 'x'");
   EXPECT_EQ(b.message({{"x", array({5, 1}, {1, 2, 3, 4, 5})}}),
-            "entry `main`: input `x`: `B` is 5; at most 4 is allowed");
-  EXPECT_EQ(b.message({{"x", b.x}, {"ids", array({3}, {0, 5, 1}, Type::i32)}}),
-            "entry `main`: input `ids` holds 5 at [1]; its values must lie in 0 to 4");
-  EXPECT_EQ(b.message({{"x", b.x}, {"ids", array({3}, {0, 1, -1}, Type::i32)}}),
-            "entry `main`: input `ids` holds -1 at [2]; its values must lie in 0 to 4");
+            "entry 'main', input 'x': has shape [5, 1], so B = 5, but the model allows at most 4");
+  EXPECT_EQ(b.message({{"x", x}, {"ids", array({3}, {0, 5, 1}, Type::i32)}}),
+            "entry 'main', input 'ids': element [1] is 5, but must be in 0 .. 4");
+  EXPECT_EQ(b.message({{"x", x}, {"ids", array({3}, {0, 1, -1}, Type::i32)}}),
+            "entry 'main', input 'ids': element [2] is -1, but must be in 0 .. 4");
+}
+
+TEST(Calls, a_fixed_extent_and_two_equal_dims_of_one_input_are_checked) {
+  Builder b;
+  Size n = b.dim("N");
+  const Tensor *x = b.input("x", Type::f32, {n, n, 2});
+  b.output(b.stage("y", Type::f32, {n}, b.read(x, {b.index(0), b.index(0), b.whole(1)})));
+  EXPECT_EQ(b.run({{"x", array({1, 1, 2}, {1, 2})}}).data, (Values{2}));
+  EXPECT_EQ(b.message({{"x", array({1, 1, 3}, {1, 2, 3})}}),
+            "entry 'main', input 'x': has shape [1, 1, 3], but must be f32 [N, N, 2]");
+  EXPECT_EQ(b.message({{"x", array({1, 2, 2}, {1, 2, 3, 4})}}),
+            "entry 'main', input 'x': has shape [1, 2, 2], so N = 2, but N = 1 in another dimension of it");
 }
 
 TEST(Calls, an_integer_must_fit_the_declared_type) {
@@ -61,16 +76,15 @@ TEST(Calls, an_integer_must_fit_the_declared_type) {
   b.output(b.stage("y", Type::i32, {}, b.op(Expr::select, {b.read(flag, {}), b.read(x, {}), b.whole(-1)}, Type::i32)));
   EXPECT_EQ(b.run({{"x", array({}, {2147483647}, Type::i32)}}).data, (Values{2147483647}));
   EXPECT_EQ(b.message({{"x", array({}, {2147483648.0}, Type::i32)}}),
-            "entry `main`: input `x` holds 2147483648; its values must lie in -2147483648 to 2147483647");
+            "entry 'main', input 'x': element [] is 2147483648, but must be in -2147483648 .. 2147483647");
   EXPECT_EQ(b.message({{"x", array({}, {1}, Type::i32)}, {"flag", array({}, {2}, Type::i32)}}),
-            "entry `main`: input `flag` holds 2; its values must lie in 0 to 1");
+            "entry 'main', input 'flag': element [] is 2, but must be in 0 .. 1");
 }
 
 TEST(Calls, an_unknown_entry_is_refused) {
   Lookup b;
   Interpreter interpreter(b.program, b.weights);
-  EXPECT_EQ(interpreter.run("encode", {}).error().message,
-            "model `test` has no entry `encode`; its entries are `main`");
+  EXPECT_EQ(interpreter.run("encode", {}).error().message, "model 'test' has no entry 'encode'; it has: main");
 }
 
 TEST(Calls, weights_that_are_missing_or_shaped_otherwise_are_refused) {
@@ -87,8 +101,7 @@ TEST(Calls, a_size_that_nothing_gives_is_refused) {
   const Tensor *x = b.input("x", Type::f32, {n}, {}, 0.0);
   b.output(b.stage("y", Type::f32, {}, b.read(x, {b.index(0)}), Reducer::sum, {n}));
   EXPECT_EQ(b.message({}),
-            "entry `main`: nothing given tells how large `N` is; give an input that has it, or first call "
-            "the entry that sets the state");
+            "entry 'main', input 'x': has dim N, which no given input tells; give the optional inputs that have it");
 }
 
 TEST(Calls, computed_extents_are_checked) {
@@ -98,7 +111,7 @@ TEST(Calls, computed_extents_are_checked) {
   b.output(b.stage("y", Type::f32, {n * 2 + 1}, b.plus(b.read(z, {b.index(0)}), b.read(x, {b.whole(0)}))));
   EXPECT_EQ(b.run({{"x", array({1}, {1})}, {"z", array({3}, {1, 2, 3})}}).data, (Values{2, 3, 4}));
   EXPECT_EQ(b.message({{"x", array({1}, {1})}, {"z", array({2}, {1, 2})}}),
-            "entry `main`: input `z` has shape [2]; it must be [3], [2 * N + 1]");
+            "entry 'main', input 'z': has shape [2], but must be [3] where N = 1");
 }
 
 TEST(Calls, a_requirement_that_fails_says_its_message) {
@@ -108,7 +121,7 @@ TEST(Calls, a_requirement_that_fails_says_its_message) {
   b.entry().steps.push_back({Require{ok, "x must be small", {}}});
   b.output(x);
   EXPECT_EQ(b.run({{"x", array({}, {2}, Type::i32)}}).data, (Values{2}));
-  EXPECT_EQ(b.message({{"x", array({}, {3}, Type::i32)}}), "entry `main`: x must be small");
+  EXPECT_EQ(b.message({{"x", array({}, {3}, Type::i32)}}), "entry 'main': x must be small");
 }
 
 TEST(Calls, all_tensors_can_be_kept) {
@@ -187,8 +200,27 @@ TEST(States, keep_the_size_of_their_last_update) {
   Memory b;
   Interpreter interpreter(b.program, b.weights);
   ASSERT_TRUE(interpreter.run("main", {{"x", array({2}, {1, 2})}}));
-  EXPECT_EQ(interpreter.run("main", {{"x", array({3}, {1, 2, 3})}}).error().message,
-            "entry `main`: state `total` has shape [2]; it must be [3], [N]; reset the session to start anew");
+  EXPECT_EQ(
+      interpreter.run("main", {{"x", array({3}, {1, 2, 3})}}).error().message,
+      "entry 'main': state 'total' holds shape [2] from an earlier call, but this call needs [3]; reset the session "
+      "first");
+}
+
+TEST(States, tell_the_sizes_that_no_input_tells) {
+  Builder b;
+  Size n = b.dim("N");
+  const Tensor *x = b.input("x", Type::f32, {n}), *memory = b.state("memory", Type::f32, {n}, 0);
+  b.entry().steps.push_back({Update{memory, x, {}}});
+  b.output(x);
+  b.program.entries.push_back({"look", {}, {}, {}, {}});
+  std::vector<Step> *steps = &b.program.entries[1].steps;
+  b.program.entries[1].outputs.push_back(
+      {"y", b.stage("total", Type::f32, {}, b.read(memory, {b.index(0)}), Reducer::sum, {n}, steps)});
+  Interpreter interpreter(b.program, b.weights);
+  EXPECT_EQ(interpreter.run("look", {}).error().message,
+            "entry 'look' needs dim N, which only a state tells; first call the entry that sets it");
+  ASSERT_TRUE(interpreter.run("main", {{"x", array({3}, {1, 2, 3})}}));
+  EXPECT_EQ(interpreter.run("look", {})->at("y").data, (Values{6}));
 }
 
 TEST(States, are_not_changed_by_a_call_that_fails) {
@@ -197,7 +229,7 @@ TEST(States, are_not_changed_by_a_call_that_fails) {
       b.stage("ok", Type::boolean, {}, b.op(Expr::less, {b.read(b.x, {b.whole(0)}), b.number(5)}, Type::boolean));
   b.entry().steps.push_back({Require{ok, "too large", {}}});
   Interpreter interpreter(b.program, b.weights);
-  EXPECT_EQ(interpreter.run("main", {{"x", array({1}, {9})}}).error().message, "entry `main`: too large");
+  EXPECT_EQ(interpreter.run("main", {{"x", array({1}, {9})}}).error().message, "entry 'main': too large");
   EXPECT_EQ(interpreter.run("main", {{"x", array({1}, {1})}})->at("y").data, (Values{7}));
 }
 

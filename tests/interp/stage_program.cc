@@ -167,7 +167,7 @@ TEST(Reads, a_read_that_only_claims_to_be_inside_is_reported) {
   const Tensor *x = b.input("x", Type::f32, {3});
   b.output(b.stage("y", Type::f32, {4}, b.read(x, {b.index(0)})));
   EXPECT_EQ(b.message({{"x", array({3}, {1, 2, 3})}}),
-            "entry `main`: internal error, please report it: `y` reads `x` outside its shape, which the checker had "
+            "entry 'main': internal error, please report it: `y` reads `x` outside its shape, which the checker had "
             "excluded");
 }
 
