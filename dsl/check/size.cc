@@ -3,6 +3,8 @@
 // as x - c * (x // c), so that S // 2 * 2 + S % 2 is S.
 #include "dsl/check/size.h"
 
+#include <numeric>
+
 namespace heddle {
 namespace {
 
@@ -71,13 +73,18 @@ Size Size::floor_div(int64_t divisor) const {
     return *this;
   Size outside(floor_quotient(constant_, divisor)), rest;
   rest.constant_ = constant_ - outside.constant_ * divisor;
+  int64_t common = divisor;
   for (const Term &term : terms_) {
-    int64_t whole = floor_quotient(term.factor, divisor);
-    if (term.factor % divisor == 0)
-      outside.add_term(term.atom, whole);
-    else
-      rest.terms_.push_back(term);
+    int64_t whole = floor_quotient(term.factor, divisor), left = term.factor - whole * divisor;
+    outside.add_term(term.atom, whole);
+    if (left != 0)
+      rest.terms_.push_back({term.atom, left});
+    common = std::gcd(common, left);
   }
+  for (Term &term : rest.terms_)
+    term.factor /= common;
+  rest.constant_ /= common; // it is not negative; what it loses can't carry, as all else is a multiple of `common`
+  divisor /= common;
   if (rest.is_constant()) // 0 <= rest < divisor
     return outside;
   // (x // a) // b is x // (a * b), where nothing else stands beside it.

@@ -1,0 +1,349 @@
+// Subscripts and reductions. Each read is proven inside its tensor: with nothing but the ranges of the indices
+// (then it may be done anywhere), else under the conditions around it, else by its outside value; what is left is an
+// error.
+#include "dsl/check/elaborate.h"
+
+#include <limits>
+
+namespace heddle::checking {
+
+Prover::Outcome Elaborator::prove(const Expr *e) {
+  std::vector<Fact> facts = always_;
+  facts.insert(facts.end(), facts_.begin(), facts_.end());
+  return prover_.nonnegative(e, facts);
+}
+
+Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) {
+  if (e.places.size() != 1 || e.places[0].kind != syntax::Place::value || e.outside) {
+    report(Code::E061, e.span, {text(e.callee->span)});
+    return {};
+  }
+  const Expr *at = scalar(*e.places[0].expr, frame);
+  if (!at)
+    return {};
+  auto number = whole_constant(at);
+  if (!number) {
+    report(Code::E041, e.places[0].span, {text(e.places[0].span)});
+    return {};
+  }
+  bool array = base.kind == Entity::array;
+  int64_t count = array ? base.modules.size() : base.items.size();
+  if (*number < base.first || *number >= base.first + count) {
+    report(Code::E049, e.places[0].span,
+           {text(e.callee->span), std::to_string(base.first), std::to_string(base.first + count - 1),
+            std::to_string(*number)});
+    return {};
+  }
+  if (!array)
+    return base.items[*number];
+  Entity member;
+  member.kind = Entity::instance;
+  member.module = base.modules[*number - base.first];
+  return member;
+}
+
+Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
+  Entity base;
+  if (auto known = frame.evaluated.find(e.callee.get()); known != frame.evaluated.end()) {
+    base = known->second;
+  } else {
+    bool outer = frame.per_element;
+    frame.per_element = false;
+    base = eval(*e.callee, frame);
+    frame.per_element = outer;
+    if (base.kind == Entity::lazy) {
+      std::vector<Extent> shape = base.extents();
+      base = entity(materialise(base, "value", e.callee->span), shape);
+    }
+    if (e.callee->kind == Tree::call)
+      frame.evaluated[e.callee.get()] = base;
+  }
+  if (base.kind == Entity::error) {
+    for (const auto &place : e.places)
+      if (place.kind == syntax::Place::value)
+        eval(*place.expr, frame); // for its messages
+    return {};
+  }
+  if (base.kind == Entity::list || base.kind == Entity::array)
+    return access_list(base, e, frame);
+  if (base.kind != Entity::tensor) {
+    const char *what = base.kind == Entity::scalar     ? "one number"
+                       : base.kind == Entity::instance ? "a module"
+                       : base.kind == Entity::tuple    ? "several values"
+                       : base.kind == Entity::text     ? "a string"
+                                                       : "a function";
+    report(Code::E027, e.callee->span, {text(e.callee->span), what});
+    return {};
+  }
+
+  // One expression per dimension; null where the dimension stays (`:`).
+  std::vector<const Expr *> at;
+  bool failed = false, slice = false;
+  for (const auto &place : e.places) {
+    if (place.kind == syntax::Place::pack) {
+      auto pack = frame.index_packs.find(place.name.text);
+      if (pack == frame.index_packs.end()) {
+        report(
+            Code::E020, place.span,
+            {".." + place.name.text, "an index pack stands on the left side too: `y[.." + place.name.text + "] = …`"});
+        return {};
+      }
+      for (int variable : pack->second)
+        at.push_back(build_.index(variable));
+    } else if (place.kind == syntax::Place::all) {
+      at.push_back(nullptr);
+      slice = true;
+    } else {
+      const Expr *index = scalar(*place.expr, frame);
+      if (index && !is_integer(index->type)) {
+        report(Code::E031, place.span, {text(place.span), type_name(index->type), "a whole number"});
+        index = nullptr;
+      }
+      failed |= !index;
+      at.push_back(index);
+    }
+  }
+  if (failed)
+    return {};
+  size_t rank = base.read->shape.size();
+  if (at.size() < rank && !frame.per_element) {
+    slice = true;
+    at.resize(rank, nullptr);
+  }
+  if (at.size() != rank || (slice && frame.per_element)) {
+    report(Code::E025, e.span,
+           {text(e.callee->span), text(base.shape), std::to_string(rank), std::to_string(at.size())});
+    return {};
+  }
+  if (!slice)
+    return entity(read(base, at, e, frame));
+
+  auto result = std::make_shared<Lazy>();
+  for (size_t i = 0; i < rank; ++i)
+    if (!at[i]) {
+      result->shape.push_back(base.shape[i]);
+      result->variables.push_back(new_variable("i" + std::to_string(result->variables.size()), base.shape[i]));
+      at[i] = build_.index(result->variables.back());
+    }
+  result->value = read(base, at, e, frame);
+  if (!result->value)
+    return {};
+  Entity out;
+  out.kind = Entity::lazy;
+  out.formula = result;
+  return out;
+}
+
+const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
+  bool always = true;
+  const Expr *inside = nullptr; // what remains to be tested
+  auto test = [&](Expr::Op op, const Expr *a, const Expr *b) {
+    const Expr *c = build_.apply(op, Type::boolean, {a, b}, e.span);
+    inside = inside ? build_.apply(Expr::logical_and, Type::boolean, {inside, c}, e.span) : c;
+  };
+  for (size_t axis = 0; axis < at.size(); ++axis) {
+    const Size &extent = base.read->shape[axis];
+    if (at[axis]->op == Expr::index && variables_[at[axis]->position].extent == extent)
+      continue;
+    if (at[axis]->op == Expr::loop_index && loops_[at[axis]->position].extent == extent)
+      continue;
+    const Expr *size = build_.of_size(extent), *last = build_.of_size(extent - Size(1));
+    const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(at[axis], Type::i32)}, e.span);
+    for (const Expr *goal : {at[axis], room}) {
+      bool below = goal != room;
+      if (!goal)
+        continue;
+      if (prover_.nonnegative(goal, always_).kind == Prover::Outcome::proven)
+        continue;
+      always = false;
+      Prover::Outcome outcome = prove(goal);
+      if (outcome.kind == Prover::Outcome::proven)
+        continue;
+      if (!e.outside) {
+        report_outside(base, axis, at[axis], outcome, e, below);
+        return nullptr;
+      }
+      if (below)
+        test(Expr::less_equal, build_.integer(0), at[axis]);
+      else
+        test(Expr::less, at[axis], size);
+    }
+  }
+  const Expr *value = build_.read(base.read, at, always, e.span);
+  if (!e.outside)
+    return value;
+  const Expr *outside = scalar(*e.outside, frame);
+  if (!outside || !inside)
+    return outside ? value : nullptr;
+  if ((outside->type == Type::boolean) != (value->type == Type::boolean)) {
+    report(Code::E031, e.outside->span, {text(e.outside->span), type_name(outside->type), type_name(value->type)});
+    return nullptr;
+  }
+  Type type = is_real(value->type) ? value->type : common_type(value->type, outside->type);
+  return build_.select(inside, build_.convert(value, type), build_.convert(outside, type));
+}
+
+void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome,
+                                const Tree &e, bool below) {
+  // The place that stands for this axis: packs and missing subscripts are always inside, so counting from an end works.
+  const syntax::Place *place = nullptr;
+  size_t position = 0;
+  for (const auto &p : e.places) {
+    size_t width = p.kind == syntax::Place::pack ? base.read->shape.size() + 1 - e.places.size() : 1;
+    if (axis >= position && axis < position + width)
+      place = &p;
+    position += width;
+  }
+  std::string subscript = place ? text(place->span) : "", name = text(e.callee->span), whole = text(e.span);
+  std::string cure = whole.substr(0, whole.rfind(']')) + " | 0]";
+  Span span = place ? place->span : e.span;
+  const Extent &extent = base.shape[axis];
+  std::string end = extent.name.empty() ? text(extent.size) : extent.name;
+  if (outcome.kind == Prover::Outcome::unknown) {
+    report(Code::E022, span, {subscript, name, cure});
+    return;
+  }
+  std::string last = extent.size.is_constant() && extent.name.empty() ? text(extent.size - Size(1)) : end + " - 1";
+  std::string when;
+  for (const auto &[who, value] : outcome.example)
+    when += (when.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
+  when += when.empty() ? "" : ")";
+  int64_t row = outcome.value;
+  if (!below) { // the goal was last - row; the sizes of the example give last
+    std::vector<int64_t> dims(program_->dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (const auto &[who, value] : outcome.example)
+        if (who == program_->dims[d].name)
+          dims[d] = value;
+    row = extent.size.evaluate(dims) - 1 - outcome.value;
+  }
+  std::string guard = below ? "0 <= " + subscript : subscript + " < " + end;
+  std::string rows =
+      extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
+  if (!extent.name.empty() && extent.size.is_constant() && rows.back() != 's')
+    rows += " (" + extent.name + " = " + text(extent.size) + ")";
+  Diagnostic &d = report(Code::E021, span, {name, std::to_string(row), when, rows, guard, cure});
+  std::vector<Fact> facts = facts_;
+  if (auto range = prover_.range(at, facts))
+    d.label =
+        range->first == range->second ? "is " + range->first : "goes from " + range->first + " to " + range->second;
+}
+
+const Expr *Elaborator::neutral(Reducer reducer, Type type) {
+  double infinity = std::numeric_limits<double>::infinity();
+  switch (reducer) {
+  case Reducer::prod:
+    return build_.convert(build_.integer(1), type);
+  case Reducer::max:
+  case Reducer::argmax:
+    return is_real(type) ? build_.real(-infinity, type) : build_.integer(INT32_MIN);
+  case Reducer::min:
+  case Reducer::argmin:
+    return is_real(type) ? build_.real(infinity, type) : build_.integer(INT32_MAX);
+  case Reducer::any:
+    return build_.boolean(false);
+  case Reducer::all:
+    return build_.boolean(true);
+  default:
+    return build_.convert(build_.integer(0), type);
+  }
+}
+
+const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
+  static const std::map<std::string, Reducer> reducers = {
+      {"sum", Reducer::sum},       {"mean", Reducer::sum}, {"prod", Reducer::prod},
+      {"max", Reducer::max},       {"min", Reducer::min},  {"argmax", Reducer::argmax},
+      {"argmin", Reducer::argmin}, {"any", Reducer::any},  {"all", Reducer::all}};
+  Reducer reducer = reducers.at(e.text);
+  bool logic = reducer == Reducer::any || reducer == Reducer::all;
+  bool position = reducer == Reducer::argmax || reducer == Reducer::argmin;
+
+  std::vector<Binder> binders;
+  std::vector<int> over;
+  std::vector<const Tree *> uses{e.args[0].get()};
+  if (e.outside)
+    uses.push_back(e.outside.get());
+  bool per_element = frame.per_element, failed = false;
+  frame.per_element = true;
+  for (const auto &place : e.places) {
+    std::optional<std::vector<Extent>> extents;
+    bool pack = place.kind == syntax::Place::pack;
+    if (place.upper) {
+      report(Code::E080, place.span,
+             {"a range with an offset in a reduction", "start at 0 and add the offset in the subscripts"});
+    } else if (place.expr) {
+      if (auto given = extent(*place.expr, frame))
+        extents = {{*given}};
+    } else {
+      extents = inferred(place.name, pack, uses, frame);
+    }
+    auto binder = extents ? bind_index(place.name, pack, *extents, frame) : std::nullopt;
+    failed |= !binder;
+    if (binder) {
+      over.insert(over.end(), binder->variables.begin(), binder->variables.end());
+      binders.push_back(*binder);
+    }
+  }
+  const Expr *value = nullptr, *where = nullptr;
+  if (!failed) {
+    if (e.outside) {
+      where = condition(*e.outside, frame);
+      failed = !where;
+      if (where)
+        facts_.push_back({where, true});
+    }
+    value = scalar(*e.args[0], frame);
+    if (where)
+      facts_.pop_back();
+  }
+  for (const Binder &binder : binders)
+    release(binder, frame);
+  frame.per_element = per_element;
+  if (!value || failed)
+    return nullptr;
+
+  if (logic != (value->type == Type::boolean)) {
+    report(Code::E031, e.args[0]->span,
+           {text(e.args[0]->span), type_name(value->type), logic ? "a condition" : "a number"});
+    return nullptr;
+  }
+  if (position && over.size() != 1) {
+    report(Code::E080, e.span, {"`" + e.text + "` over several indices", "reduce over one index at a time"});
+    return nullptr;
+  }
+  if (e.text == "mean" && !is_real(value->type))
+    value = build_.convert(value, real_);
+  if (value->type == Type::i8)
+    value = build_.convert(value, Type::i32); // sums of i8 are i32
+  const Expr *count = nullptr;
+  if (e.text == "mean") {
+    count = build_.real(1, value->type);
+    for (int v : over) {
+      const Expr *extent = build_.convert(build_.of_size(variables_[v].extent), value->type);
+      count = build_.apply(Expr::mul, value->type, {count, extent}, e.span);
+    }
+  }
+  auto reduce = [&](const Expr *term) -> const Expr * {
+    std::set<int> free = variables_of(term);
+    for (int v : over)
+      free.erase(v);
+    std::vector<int> space(free.begin(), free.end());
+    const Tensor *result = reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text, space,
+                                     reducer, over, term, e.span);
+    if (position)
+      below_[result] = variables_[over[0]].extent;
+    std::vector<const Expr *> at;
+    for (int v : space)
+      at.push_back(build_.index(v));
+    return build_.read(result, at, true, e.span);
+  };
+  if (where) {
+    if (e.text == "mean")
+      count = reduce(build_.select(where, build_.real(1, value->type), build_.real(0, value->type)));
+    value = build_.select(where, value, neutral(reducer, value->type));
+  }
+  const Expr *result = reduce(value);
+  return count ? build_.apply(Expr::div, value->type, {result, count}, e.span) : result;
+}
+
+} // namespace heddle::checking

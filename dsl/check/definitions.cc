@@ -1,0 +1,448 @@
+// Definitions by index: `y[b, i] = …`. Finds what each index ranges over (rule 3), makes the stages, and puts
+// together what loops define slice by slice.
+#include "dsl/check/elaborate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heddle::checking {
+
+using syntax::Place;
+
+// --- ranges
+
+namespace {
+
+bool mentions(const syntax::Expr &e, const std::string &name) {
+  if (e.kind == syntax::Expr::name && e.text == name)
+    return true;
+  for (const auto &arg : e.args)
+    if (mentions(*arg, name))
+      return true;
+  for (const auto &place : e.places)
+    if ((place.kind == Place::pack && place.name.text == name) || (place.expr && mentions(*place.expr, name)) ||
+        (place.upper && mentions(*place.upper, name)))
+      return true;
+  return (e.callee && mentions(*e.callee, name)) || (e.outside && mentions(*e.outside, name));
+}
+
+} // namespace
+
+std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &frame) {
+  if (auto known = frame.evaluated.find(&e); known != frame.evaluated.end())
+    return known->second.tensor_like() ? std::optional(known->second.extents()) : std::nullopt;
+  switch (e.kind) {
+  case Tree::name: {
+    auto found = find(e.text, frame);
+    return found && found->tensor_like() ? std::optional(found->extents()) : std::nullopt;
+  }
+  case Tree::call:
+  case Tree::field:
+  case Tree::access: {
+    if (e.kind == Tree::access) {
+      auto base = shape_of(*e.callee, frame);
+      if (base) { // a slice: what its constants leave
+        std::vector<Extent> left;
+        for (size_t i = 0; i < base->size(); ++i)
+          if (i >= e.places.size() || e.places[i].kind == Place::all)
+            left.push_back((*base)[i]);
+        return left;
+      }
+    }
+    for (const auto &[index, variable] : frame.indices)
+      if (mentions(e, index))
+        return std::nullopt;
+    bool outer = frame.per_element;
+    frame.per_element = false;
+    Entity value = eval(e, frame);
+    frame.per_element = outer;
+    if (value.kind == Entity::lazy) {
+      std::vector<Extent> shape = value.extents();
+      value = entity(materialise(value, frame.path + "value", e.span), shape);
+    }
+    if (e.kind == Tree::call || value.kind == Entity::error)
+      frame.evaluated[&e] = value;
+    return value.tensor_like() ? std::optional(value.extents()) : std::nullopt;
+  }
+  default:
+    return std::nullopt;
+  }
+}
+
+void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out) {
+  if (e.kind == Tree::condition && mentions(*e.args[0], name))
+    return bare_uses(*e.args[0], name, pack, frame, out); // a guarded use says nothing about the range
+  if (e.kind == Tree::reduce)
+    for (const Place &place : e.places)
+      if (place.name.text == name)
+        return; // another index of that name
+  if (e.kind == Tree::access) {
+    bool bare = false;
+    for (const Place &place : e.places)
+      bare |= pack ? place.kind == Place::pack && place.name.text == name
+                   : place.kind == Place::value && place.expr->kind == Tree::name && place.expr->text == name;
+    if (bare) {
+      auto shape = shape_of(*e.callee, frame);
+      if (!shape) {
+        out.push_back({{}, {}}); // a base that failed: already reported
+      } else {
+        size_t axis = 0, packed = shape->size() + 1 - std::min(e.places.size(), shape->size() + 1);
+        for (const Place &place : e.places) {
+          size_t width = place.kind == Place::pack ? packed : 1;
+          bool here = pack ? place.kind == Place::pack && place.name.text == name
+                           : place.kind == Place::value && place.expr->kind == Tree::name && place.expr->text == name;
+          if (here && axis + width <= shape->size())
+            out.push_back({{shape->begin() + axis, shape->begin() + axis + width}, place.span});
+          axis += width;
+        }
+      }
+    }
+  }
+  for (const auto &arg : e.args)
+    bare_uses(*arg, name, pack, frame, out);
+  for (const Place &place : e.places)
+    if (place.expr)
+      bare_uses(*place.expr, name, pack, frame, out);
+  if (e.callee)
+    bare_uses(*e.callee, name, pack, frame, out);
+  if (e.outside)
+    bare_uses(*e.outside, name, pack, frame, out);
+}
+
+std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name, bool pack,
+                                                        const std::vector<const Tree *> &uses, Frame &frame) {
+  std::vector<Use> found;
+  for (const Tree *use : uses)
+    bare_uses(*use, name.text, pack, frame, found);
+  const Use *first = nullptr;
+  for (const Use &use : found) {
+    if (!use.span.valid())
+      return std::nullopt;
+    if (!first) {
+      first = &use;
+      continue;
+    }
+    bool equal = use.extents.size() == first->extents.size();
+    for (size_t i = 0; equal && i < use.extents.size(); ++i)
+      equal = use.extents[i].size == first->extents[i].size;
+    if (!equal) {
+      auto words = [&](const Use &u) { return pack ? text(u.extents) : text(u.extents[0]); };
+      auto at = sources_.position(first->span.file, first->span.begin);
+      Diagnostic &d = report(Code::E024, use.span, {name.text, words(*first), words(use)});
+      d.label = words(use) + " here, " + words(*first) + " in line " + std::to_string(at.line) + ", column " +
+                std::to_string(at.column);
+      return std::nullopt;
+    }
+  }
+  if (!first) {
+    report(Code::E023, name.span, {name.text});
+    return std::nullopt;
+  }
+  return first->extents;
+}
+
+// --- indices
+
+int Elaborator::new_variable(const std::string &name, const Extent &extent) {
+  variables_.push_back({name, extent.size, extent.name});
+  return variables_.size() - 1;
+}
+
+std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &name, bool pack,
+                                                         const std::vector<Extent> &extents, Frame &frame) {
+  if (frame.indices.count(name.text) || frame.index_packs.count(name.text)) {
+    report(Code::E054, name.span, {name.text});
+    return std::nullopt;
+  }
+  Binder binder{name.text, pack, {}};
+  for (size_t i = 0; i < extents.size(); ++i)
+    binder.variables.push_back(new_variable(pack ? name.text + std::to_string(i) : name.text, extents[i]));
+  if (pack)
+    frame.index_packs[name.text] = binder.variables;
+  else
+    frame.indices[name.text] = binder.variables[0];
+  return binder;
+}
+
+void Elaborator::release(const Binder &binder, Frame &frame) {
+  frame.indices.erase(binder.name);
+  frame.index_packs.erase(binder.name);
+}
+
+// --- stages
+
+std::string Elaborator::unique_name(const std::string &name) {
+  std::string unique = name;
+  for (int i = 2; !tensor_names_.insert(unique).second; ++i)
+    unique = name + "#" + std::to_string(i);
+  return unique;
+}
+
+const Tensor *Elaborator::new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape,
+                                     Span span) {
+  program_->tensors.push_back({kind, unique_name(name), type, std::move(shape), span});
+  return &program_->tensors.back();
+}
+
+std::set<int> Elaborator::variables_of(const Expr *e) {
+  std::set<int> found;
+  std::set<const Expr *> seen;
+  std::vector<const Expr *> todo{e};
+  while (!todo.empty()) {
+    const Expr *next = todo.back();
+    todo.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    if (next->op == Expr::index)
+      found.insert(next->position);
+    todo.insert(todo.end(), next->args.begin(), next->args.end());
+  }
+  return found;
+}
+
+const Expr *Elaborator::rewrite(const Expr *e, const std::map<int, const Expr *> &variables) {
+  std::map<const Expr *, const Expr *> done;
+  std::function<const Expr *(const Expr *)> go = [&](const Expr *node) -> const Expr * {
+    if (auto known = done.find(node); known != done.end())
+      return known->second;
+    const Expr *result = node;
+    if (node->op == Expr::index) {
+      if (auto to = variables.find(node->position); to != variables.end())
+        result = to->second;
+    } else {
+      std::vector<const Expr *> args;
+      for (const Expr *arg : node->args)
+        args.push_back(go(arg));
+      if (args != node->args)
+        result = build_.with_args(node, std::move(args));
+    }
+    return done[node] = result;
+  };
+  return go(e);
+}
+
+const Expr *Elaborator::finished(const Expr *e, const std::map<int, int> &positions,
+                                 std::map<const Expr *, const Expr *> &done) {
+  if (auto known = done.find(e); known != done.end())
+    return known->second;
+  Expr copy = *e;
+  if (e->op == Expr::index)
+    copy.position = positions.at(e->position);
+  for (const Expr *&arg : copy.args)
+    arg = finished(arg, positions, done);
+  program_->exprs.push_back(std::move(copy));
+  return done[e] = &program_->exprs.back();
+}
+
+const Tensor *Elaborator::reduction(const std::string &name, const std::vector<int> &variables, Reducer reducer,
+                                    const std::vector<int> &over, const Expr *value, Span span) {
+  Stage stage{};
+  std::vector<Size> shape;
+  std::map<int, int> positions;
+  for (int v : variables) {
+    positions[v] = stage.space.size();
+    stage.space.push_back({variables_[v].name, variables_[v].extent});
+    shape.push_back(variables_[v].extent);
+  }
+  for (int v : over) {
+    positions[v] = stage.space.size() + stage.over.size();
+    stage.over.push_back({variables_[v].name, variables_[v].extent});
+  }
+  std::map<const Expr *, const Expr *> done;
+  stage.value = finished(value, positions, done);
+  stage.reducer = reducer;
+  stage.span = span;
+  stage.calls = calls_;
+  bool position = reducer == Reducer::argmax || reducer == Reducer::argmin;
+  const Tensor *result = new_tensor(Tensor::stage, name, position ? Type::i32 : value->type, std::move(shape), span);
+  stage.result = result;
+  for (int v : variables)
+    extent_names_[result].push_back(variables_[v].extent_name);
+  steps_->push_back({stage});
+  last_reduction_ = reducer == Reducer::none ? nullptr : result;
+  return result;
+}
+
+const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> &variables, const Expr *value,
+                                Span span) {
+  for (int v : variables_of(value))
+    if (std::find(variables.begin(), variables.end(), v) == variables.end()) {
+      report(Code::E063, span, {variables_[v].name});
+      return nullptr;
+    }
+  // `y[b, o] = sum[i](…)` needs no second stage: the reduction takes the name and the order of the indices.
+  if (value->op == Expr::read && value->tensor == last_reduction_ && value->args.size() == variables.size() &&
+      !steps_->empty() && std::holds_alternative<Stage>(steps_->back().what)) {
+    Stage &last = std::get<Stage>(steps_->back().what);
+    std::vector<int> axis_of; // of the reduction, per variable
+    for (int v : variables)
+      for (size_t i = 0; i < value->args.size(); ++i)
+        if (value->args[i]->op == Expr::index && value->args[i]->position == v)
+          axis_of.push_back(i);
+    bool in_order = axis_of.size() == variables.size();
+    for (size_t i = 0; i < axis_of.size(); ++i)
+      in_order &= axis_of[i] == static_cast<int>(i);
+    if (last.result == last_reduction_ && in_order) {
+      Tensor &tensor = const_cast<Tensor &>(*last_reduction_); // the program's own, and not yet seen by anyone
+      tensor_names_.erase(tensor.name);
+      tensor.name = unique_name(name);
+      tensor.span = span;
+      last.span = span;
+      last_reduction_ = nullptr;
+      return &tensor;
+    }
+  }
+  const Tensor *result = reduction(name, variables, Reducer::none, {}, value, span);
+  if (value->op == Expr::read)
+    if (auto below = below_.find(value->tensor); below != below_.end())
+      below_[result] = Size(below->second);
+  return result;
+}
+
+std::vector<Extent> Elaborator::shape_of(const Tensor *tensor) const {
+  std::vector<Extent> shape;
+  auto names = extent_names_.find(tensor);
+  for (size_t i = 0; i < tensor->shape.size(); ++i)
+    shape.push_back(
+        {tensor->shape[i], names != extent_names_.end() && i < names->second.size() ? names->second[i] : ""});
+  return shape;
+}
+
+const Tensor *Elaborator::materialise(const Entity &e, const std::string &name, Span span) {
+  if (e.kind == Entity::tensor)
+    return e.read;
+  if (e.kind == Entity::lazy)
+    return stage(name, e.formula->variables, e.formula->value, span);
+  return e.kind == Entity::scalar ? stage(name, {}, e.value, span) : nullptr;
+}
+
+// --- y[…] = …
+
+void Elaborator::define(const syntax::Stmt &s, const syntax::Target &target, Frame &frame) {
+  const Tree &right = *s.exprs[0];
+  auto evaluated = std::move(frame.evaluated);
+  frame.evaluated.clear();
+  std::vector<Binder> binders;
+  std::vector<int> variables;
+  std::vector<std::optional<int64_t>> places; // of the whole tensor: the number of a fixed place
+  int loop_axis = -1, loop_depth = -1;
+  Scope *slices = nullptr;
+  bool failed = false;
+  // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
+  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>>> wanted;
+  for (size_t i = 0; i < target.places.size(); ++i) {
+    const Place &place = target.places[i];
+    if (place.upper) {
+      report(Code::E080, place.span, {"a range with an offset here", "start at 0 and shift the subscripts"});
+      failed = true;
+      continue;
+    }
+    bool bare = place.kind == Place::value && place.expr->kind == Tree::name;
+    std::optional<Entity> known;
+    if (bare)
+      for (size_t k = frame.scopes.size(); k-- > 0 && !known;)
+        if (auto found = frame.scopes[k].names.find(place.expr->text);
+            found != frame.scopes[k].names.end() && found->second.kind == Entity::scalar &&
+            found->second.value->type == Type::i32 && found->second.value->op != Expr::size) {
+          known = found->second;
+          if (frame.scopes[k].loop && frame.scopes[k].loop->names[0].text == place.expr->text &&
+              known->value->op == Expr::integer && !slices)
+            slices = &frame.scopes[k];
+        }
+    if (place.kind == Place::value && !bare)
+      known = eval(*place.expr, frame);
+    if (known) {
+      if (known->kind == Entity::scalar && known->value->op == Expr::integer) {
+        places.push_back(known->value->whole);
+      } else if (known->kind == Entity::scalar && known->value->op == Expr::loop_index && loop_axis < 0) {
+        loop_axis = places.size();
+        loop_depth = known->value->position;
+        places.push_back(std::nullopt);
+      } else {
+        if (known->kind != Entity::error)
+          report(Code::E080, place.span,
+                 {"a computed place on the left side", "define the tensor over all its places, with `if`"});
+        failed = true;
+      }
+      continue;
+    }
+    bool pack = place.kind == Place::pack;
+    const syntax::Name name = bare ? syntax::Name{place.expr->text, place.span} : place.name;
+    std::optional<std::vector<Extent>> extents;
+    if (place.kind == Place::range) {
+      if (auto given = extent(*place.expr, frame))
+        extents = {{*given}};
+    } else {
+      extents = inferred(name, pack, {&right}, frame);
+    }
+    failed |= !extents;
+    if (extents)
+      wanted.emplace_back(name, pack, *extents);
+    places.insert(places.end(), extents ? extents->size() : 1, std::nullopt);
+  }
+  for (auto &[name, pack, extents] : wanted) {
+    auto binder = bind_index(name, pack, extents, frame);
+    failed |= !binder;
+    if (binder) {
+      binders.push_back(*binder);
+      variables.insert(variables.end(), binder->variables.begin(), binder->variables.end());
+    }
+  }
+  const Expr *value = nullptr;
+  last_reduction_ = nullptr;
+  if (!failed) {
+    bool outer = frame.per_element;
+    std::string defining = std::exchange(frame.defining, target.name.text);
+    frame.per_element = true;
+    value = scalar(right, frame);
+    frame.per_element = outer;
+    frame.defining = defining;
+  }
+  for (const Binder &binder : binders)
+    release(binder, frame);
+  frame.evaluated = std::move(evaluated);
+
+  const Tensor *tensor = value ? stage(frame.path + target.name.text, variables, value, target.span) : nullptr;
+  bool part = loop_axis >= 0;
+  for (const auto &place : places)
+    part |= place.has_value();
+  if (!part || !tensor)
+    return put(target.name, tensor ? entity(tensor, shape_of(tensor)) : Entity{}, frame, false);
+
+  std::vector<Extent> shape = shape_of(tensor);
+  if (loop_axis >= 0) {
+    Scope *scope = nullptr;
+    for (Scope &candidate : frame.scopes)
+      if (candidate.depth == loop_depth)
+        scope = &candidate;
+    if (!scope || shape.size() + 1 != places.size()) {
+      report(Code::E080, target.span,
+             {"a slice at several fixed places of a loop that stays a loop", "build one dimension per loop"});
+      return;
+    }
+    std::vector<Size> whole = tensor->shape;
+    whole.insert(whole.begin() + loop_axis, loops_[loop_depth].extent);
+    shape.insert(shape.begin() + loop_axis, Extent{loops_[loop_depth].extent, ""});
+    const Tensor *all = new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
+    if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+    scope->run_time->collected.push_back({all, tensor, loop_axis});
+    return;
+  }
+  if (!slices) {
+    report(Code::E080, target.span,
+           {"defining one place of a tensor outside of a loop", "define the tensor over all its places, with `if`"});
+    return;
+  }
+  auto &list = slices->slices[target.name.text];
+  for (const auto &other : list)
+    if (other.places == places) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+  list.push_back({places, tensor, shape});
+}
+
+} // namespace heddle::checking

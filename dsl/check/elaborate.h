@@ -1,0 +1,183 @@
+// The checker's working state: elaborates one program by partial evaluation. What folds is folded, calls are
+// inlined, loops over constants unrolled; what is left becomes stages. One instance per check.
+//   files.cc        files, configs, dims, modules, weights
+//   entries.cc      entries, what they return, what is kept
+//   statements.cc   let, =, <-, for, if, require, return
+//   definitions.cc  y[b, i] = …: index ranges, stages, slices
+//   expressions.cc  operators, conditions, whole tensors
+//   access.cc       subscripts, proven reads, reductions
+//   calls.cc        functions, signatures, built-ins
+#pragma once
+
+#include "dsl/check/entity.h"
+
+namespace heddle::checking {
+
+class Elaborator {
+public:
+  Elaborator(Sources &sources, const CheckOptions &options, Diagnostics &diagnostics);
+  std::unique_ptr<Program> run(const syntax::File &file);
+
+private:
+  using Tree = syntax::Expr;
+
+  // --- files.cc
+  FileScope *load(const syntax::File &tree, bool is_prelude);
+  void declare_settings(FileScope &file, const syntax::Declaration &d);
+  void check_settings_known(const FileScope &file);
+  Entity setting_value(const syntax::Setting &setting, const Value &given, const Entity &initial);
+  Entity value_entity(const Value &value);
+  Instance *instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args, std::string path,
+                        std::vector<std::string> prefixes, Span span);
+  void add_members(Instance &instance, const std::vector<syntax::Member> &members, Frame &frame);
+  Entity param(Instance &instance, const syntax::Member &m, Frame &frame);
+  Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
+  Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
+  void warn_unused(const FileScope &file);
+  const syntax::Module *find_module(FileScope *from, const std::string &name, FileScope *&home);
+
+  // --- entries.cc
+  void add_entry(const syntax::Entry &entry, Instance &model);
+  bool add_input(Entry &out, const syntax::Formal &formal, Frame &frame);
+  void add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame);
+  void add_updates(Entry &out);
+
+  // --- statements.cc
+  void run(const syntax::Block &block, Frame &frame);
+  void run(const syntax::Stmt &s, Frame &frame);
+  void bind(const syntax::Stmt &s, const std::vector<syntax::Name> &names, Frame &frame);
+  void put(const syntax::Name &name, Entity value, Frame &frame, bool is_let);
+  void run_for(const syntax::Stmt &s, Frame &frame);
+  void unroll(const syntax::Stmt &s, int64_t count, Frame &frame);
+  void keep_loop(const syntax::Stmt &s, const Size &extent, Frame &frame);
+  void run_update(const syntax::Stmt &s, Frame &frame);
+  void run_require(const syntax::Stmt &s, Frame &frame);
+
+  // --- definitions.cc
+  struct Binder {
+    std::string name;
+    bool pack = false;
+    std::vector<int> variables;
+  };
+  void define(const syntax::Stmt &s, const syntax::Target &target, Frame &frame);
+  /// The extents over which index (or pack) `name` ranges, from its bare uses in `uses`; reports when there is none.
+  std::optional<std::vector<Extent>> inferred(const syntax::Name &name, bool pack,
+                                              const std::vector<const Tree *> &uses, Frame &frame);
+  struct Use {
+    std::vector<Extent> extents;
+    Span span;
+  };
+  void bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out);
+  std::optional<std::vector<Extent>> shape_of(const Tree &e, Frame &frame);
+  std::optional<Binder> bind_index(const syntax::Name &name, bool pack, const std::vector<Extent> &extents,
+                                   Frame &frame);
+  void release(const Binder &binder, Frame &frame);
+  int new_variable(const std::string &name, const Extent &extent);
+  /// The stage that gives `value` for each value of `variables`, or null when `value` needs an index that isn't there.
+  const Tensor *stage(const std::string &name, const std::vector<int> &variables, const Expr *value, Span span);
+  const Tensor *reduction(const std::string &name, const std::vector<int> &variables, Reducer reducer,
+                          const std::vector<int> &over, const Expr *value, Span span);
+  const Tensor *materialise(const Entity &e, const std::string &name, Span span);
+  const Tensor *new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape, Span span);
+  const Expr *rewrite(const Expr *e, const std::map<int, const Expr *> &variables);
+  const Expr *finished(const Expr *e, const std::map<int, int> &positions, std::map<const Expr *, const Expr *> &done);
+  std::set<int> variables_of(const Expr *e);
+
+  // --- expressions.cc
+  Entity eval(const Tree &e, Frame &frame);
+  const Expr *scalar(const Tree &e, Frame &frame); // null after a report
+  const Expr *condition(const Tree &e, Frame &frame);
+  std::optional<Size> size(const Tree &e, Frame &frame, const char *what);
+  std::optional<Extent> extent(const Tree &e, Frame &frame);
+  Entity eval_name(const Tree &e, Frame &frame);
+  Entity eval_binary(const Tree &e, Frame &frame);
+  Entity eval_condition(const Tree &e, Frame &frame);
+  Entity eval_field(const Tree &e, Frame &frame);
+  const Expr *arithmetic(const Tree &e, const Expr *a, const Expr *b);
+  /// One value per element: brings tensors and scalars to one shape and applies `f` to their elements.
+  Entity lift(const Tree &e, const std::vector<Entity> &args,
+              const std::function<const Expr *(std::vector<const Expr *>)> &f);
+  const Expr *element(const Entity &e, const std::vector<int> &variables, Span span);
+  std::optional<Entity> find(const std::string &name, Frame &frame);
+  std::string nearest(const std::string &name, Frame &frame);
+  const Expr *as_scalar(const Entity &e, const Tree &at, Frame &frame);
+
+  // --- access.cc
+  Entity eval_access(const Tree &e, Frame &frame);
+  Entity access_list(const Entity &base, const Tree &e, Frame &frame);
+  /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
+  const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);
+  void report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome, const Tree &e,
+                      bool below);
+  const Expr *eval_reduce(const Tree &e, Frame &frame);
+  const Expr *neutral(Reducer reducer, Type type);
+
+  // --- calls.cc
+  Entity eval_call(const Tree &e, Frame &frame);
+  Entity call_builtin(const Tree &e, const ScalarFunction &f, Frame &frame);
+  Entity call_function(const Tree &e, const Entity &f, Frame &frame);
+  const Expr *builtin(const Tree &e, const ScalarFunction &f, std::vector<const Expr *> args);
+  Entity cast(const Tree &e, Frame &frame);
+  bool bind_formal(const syntax::Formal &formal, Entity arg, const Tree &at, Frame &callee, bool last_round);
+  std::optional<Entity> converted(const Entity &e, Type type, const std::string &name, Span span);
+  bool check_shape(const std::vector<syntax::Place> &declared, const std::vector<Extent> &actual, Frame &frame,
+                   bool may_bind, std::vector<Extent> &named);
+  Entity finish_call(const Tree &e, const syntax::Function &f, Frame &callee);
+  std::optional<Type> type_of(const syntax::Type &type);
+  void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
+
+  // --- shared
+  Diagnostic &report(Code code, Span span, std::vector<std::string> args = {}) {
+    return diagnostics_.report(code, span, std::move(args));
+  }
+  std::string text(Span span) const { return std::string(sources_.slice(span)); }
+  std::string text(const Size &size) const { return size.text(program_->dim_names()); }
+  std::string text(const Extent &extent) const; // "D (768)"
+  std::string text(const std::vector<Extent> &shape) const;
+  Entity entity(const Expr *value) const;
+  Entity entity(const Tensor *tensor, const std::vector<Extent> &shape) const;
+  std::vector<Extent> shape_of(const Tensor *tensor) const;
+  std::string unique_name(const std::string &name);
+  Prover::Outcome prove(const Expr *e);
+
+  Sources &sources_;
+  const CheckOptions &options_;
+  Diagnostics &diagnostics_;
+  std::unique_ptr<Program> program_ = std::make_unique<Program>();
+  Builder build_;
+  std::deque<Variable> variables_;
+  std::vector<LoopIndex> loops_;
+  Prover prover_;
+  std::deque<FileScope> files_;
+  std::deque<syntax::File> trees_;
+  std::deque<Instance> instances_;
+  std::map<std::string, FileScope *> used_files_;
+  std::set<std::string> tensor_names_;
+  std::map<const Tensor *, std::vector<std::string>> extent_names_;
+  std::map<const Tensor *, Size> below_; // elements of an index tensor are less than this
+  std::set<const syntax::Function *> size_names_checked_;
+  std::vector<std::pair<std::string, std::string>> setting_names_; // name and key of every config
+  std::map<const Tensor *, Weight> weights_;                       // of all params; the used ones enter the program
+  std::vector<State> states_;
+  std::vector<const syntax::Entry *> entries_;
+  std::vector<std::string> entry_conditions_; // that do not hold: for the message when no entry is left
+  FileScope *prelude_ = nullptr;
+  Type real_ = Type::f32;
+
+  // of the entry at hand
+  std::vector<Fact> always_; // requirements: hold everywhere
+  std::vector<Fact> facts_;  // conditions around the expression being read
+  std::vector<Step> *steps_ = nullptr;
+  std::vector<Span> calls_;
+  int loop_count_ = 0;
+  struct Pending {
+    const Tensor *value = nullptr;
+    std::vector<Scope::Slice> slices;
+    Span span;
+  };
+  std::map<const Tensor *, Pending> updates_;
+  std::vector<const Tensor *> update_order_;
+  const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
+};
+
+} // namespace heddle::checking

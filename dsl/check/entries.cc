@@ -1,0 +1,273 @@
+// Entries: inputs with their shapes and ranges, the body, outputs, updates of state. Then only what outputs,
+// updates and requirements need is kept.
+#include "dsl/check/elaborate.h"
+#include "dsl/check/prune.h"
+#include "dsl/syntax/parser.h"
+
+#include "embedded/prelude.h"
+
+namespace heddle::checking {
+
+using syntax::Formal;
+using syntax::Place;
+
+Elaborator::Elaborator(Sources &sources, const CheckOptions &options, Diagnostics &diagnostics)
+    : sources_(sources), options_(options), diagnostics_(diagnostics),
+      prover_(
+          *program_, variables_, loops_,
+          [this](const Tensor *tensor) {
+            auto found = below_.find(tensor);
+            return found == below_.end() ? std::nullopt : std::optional(found->second);
+          },
+          [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; }) {}
+
+std::string Elaborator::text(const Extent &extent) const {
+  std::string value = text(extent.size);
+  return extent.name.empty() || extent.name == value ? value : extent.name + " = " + value;
+}
+
+std::string Elaborator::text(const std::vector<Extent> &shape) const {
+  std::string out = "[";
+  for (const Extent &extent : shape)
+    out += (out.size() > 1 ? ", " : "") + text(extent.size);
+  return out + "]";
+}
+
+std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
+  for (const EmbeddedFile &embedded : embedded::prelude()) {
+    int number = sources_.add(std::string(embedded.path), std::string(embedded.bytes));
+    trees_.push_back(syntax::parse(sources_, number, diagnostics_));
+    prelude_ = load(trees_.back(), true);
+  }
+  FileScope *own = load(file, false);
+  check_settings_known(*own);
+  const syntax::Module *model = nullptr;
+  for (const syntax::Declaration &d : file.declarations)
+    if (d.kind == syntax::Declaration::module && d.module_body->is_model)
+      model = d.module_body.get();
+  if (!model) {
+    int end = sources_.text(file.source).size();
+    report(Code::E059, {file.source, end, end});
+    return nullptr;
+  }
+  program_->name = model->name.text;
+  Instance *instance = instantiate(*model, own, {}, "", {""}, model->name.span);
+  if (instance && entries_.empty()) {
+    std::string choices;
+    for (const std::string &c : entry_conditions_)
+      choices += (choices.empty() ? "`" : " or `") + c + "`";
+    report(Code::E045, model->name.span,
+           {model->name.text, choices.empty() ? "add `entry NAME(…) -> … { … }`" : "one needs " + choices});
+  }
+  for (const syntax::Entry *entry : entries_)
+    if (instance)
+      add_entry(*entry, *instance);
+  warn_unused(*own);
+  if (diagnostics_.has_errors())
+    return nullptr;
+  list_used(*program_, weights_, states_);
+  return std::move(program_);
+}
+
+void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
+  for (const Entry &other : program_->entries)
+    if (other.name == entry.name.text) {
+      report(Code::E051, entry.name.span, {entry.name.text});
+      return;
+    }
+  Entry out;
+  out.name = entry.name.text;
+  out.span = entry.span;
+  Frame frame;
+  frame.home = model.home;
+  frame.self = &model;
+  frame.path = entries_.size() > 1 ? entry.name.text + "." : "";
+  frame.scopes.resize(1);
+  always_.clear();
+  facts_.clear();
+  updates_.clear();
+  update_order_.clear();
+  steps_ = &out.steps;
+  bool good = true;
+  for (const Formal &formal : entry.formals)
+    good &= add_input(out, formal, frame);
+  if (!good)
+    return;
+  run(entry.body, frame);
+  add_outputs(out, entry, frame);
+  add_updates(out);
+  if (diagnostics_.has_errors())
+    return;
+  keep_needed(out);
+  program_->entries.push_back(std::move(out));
+}
+
+bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
+  std::vector<Extent> shape;
+  std::vector<Size> sizes;
+  for (const Place &place : formal.type.shape) {
+    if (place.kind != Place::value) {
+      report(Code::E069, place.span, {text(place.span)});
+      return false;
+    }
+    auto one = extent(*place.expr, frame);
+    if (!one)
+      return false;
+    shape.push_back(*one);
+    sizes.push_back(one->size);
+  }
+  if (frame.scopes[0].names.count(formal.name.text)) {
+    report(Code::E051, formal.name.span, {formal.name.text});
+    return false;
+  }
+  Input input;
+  input.name = formal.name.text;
+  const Tensor *tensor =
+      new_tensor(Tensor::input, frame.path + formal.name.text, *type_of(formal.type), sizes, formal.name.span);
+  input.tensor = tensor;
+  if (formal.type.scalar == "index") {
+    auto range = size(*formal.type.range, frame, "the range of an index");
+    if (!range)
+      return false;
+    input.below = below_[tensor] = *range;
+  }
+  if (formal.initial) {
+    const Expr *value = scalar(*formal.initial, frame);
+    if (!value)
+      return false;
+    auto number = constant(value);
+    if (!number || (is_real(value->type) && !is_real(tensor->type)) ||
+        (value->type == Type::boolean) != (tensor->type == Type::boolean)) {
+      if (!number)
+        report(Code::E041, formal.initial->span, {text(formal.initial->span)});
+      else
+        report(Code::E031, formal.initial->span,
+               {text(formal.initial->span), type_name(value->type), type_name(tensor->type)});
+      return false;
+    }
+    if (input.below && (*number < 0 || (input.below->is_constant() && *number >= input.below->constant()))) {
+      report(Code::E060, formal.initial->span,
+             {text(formal.initial->span), text(formal.type.range->span), text(*input.below)});
+      return false;
+    }
+    input.initial = number;
+  }
+  frame.scopes[0].names[formal.name.text] = entity(tensor, shape);
+  out.inputs.push_back(input);
+  return true;
+}
+
+void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame) {
+  if (!frame.returned && entry.results.empty())
+    return;
+  if (!frame.returned) {
+    if (!diagnostics_.has_errors())
+      report(Code::E057, entry.name.span, {entry.name.text});
+    return;
+  }
+  Span place = entry.body.empty() ? entry.span : entry.body.back().span;
+  const syntax::Stmt *give = nullptr;
+  for (const syntax::Stmt &s : entry.body)
+    if (s.kind == syntax::Stmt::give)
+      give = &s;
+  for (const Entity &result : frame.results)
+    if (result.kind == Entity::error)
+      return;
+  if (frame.results.size() != entry.results.size()) {
+    size_t n = frame.results.size();
+    report(
+        Code::E068, place,
+        {entry.name.text, std::to_string(n) + (n == 1 ? " value" : " values"), std::to_string(entry.results.size())});
+    return;
+  }
+  std::set<const Tensor *> taken;
+  for (size_t i = 0; i < entry.results.size(); ++i) {
+    const Formal &declared = entry.results[i];
+    Entity value = frame.results[i];
+    Span at = give && give->exprs.size() == entry.results.size() ? give->exprs[i]->span : place;
+    if (!value.tensor_like() && value.kind != Entity::scalar) {
+      report(Code::E031, at, {text(at), "not made of numbers", text(declared.type.span)});
+      continue;
+    }
+    std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents(), named = shape;
+    if (!check_shape(declared.type.shape, shape, frame, false, named)) {
+      Diagnostic &d = report(Code::E032, at, {entry.name.text, text(shape), text(declared.type.span)});
+      d.label = "`" + declared.name.text + "`";
+      continue;
+    }
+    auto right = converted(value, *type_of(declared.type), declared.name.text, at);
+    if (!right)
+      continue;
+    // What the caller gets is always a stage's result of its own, never an input, a weight or a state.
+    const Tensor *tensor = nullptr;
+    if (right->kind == Entity::tensor && right->read->kind == Tensor::stage && !taken.count(right->read)) {
+      tensor = right->read;
+    } else {
+      if (right->kind == Entity::tensor) {
+        auto copy = std::make_shared<Lazy>();
+        copy->shape = right->extents();
+        for (size_t axis = 0; axis < copy->shape.size(); ++axis)
+          copy->variables.push_back(new_variable("i" + std::to_string(axis), copy->shape[axis]));
+        copy->value = element(*right, copy->variables, at);
+        right->kind = Entity::lazy;
+        right->formula = copy;
+      }
+      tensor = materialise(*right, frame.path + declared.name.text, at);
+    }
+    if (tensor)
+      out.outputs.push_back({declared.name.text, tensor});
+    taken.insert(tensor);
+  }
+}
+
+void Elaborator::add_updates(Entry &out) {
+  for (const Tensor *state : update_order_) {
+    Pending &pending = updates_[state];
+    const Tensor *value = pending.value;
+    bool copy = value && value->kind != Tensor::stage;
+    if (!value || copy) {
+      // Slices on top of what the state holds.
+      std::vector<int> variables;
+      std::vector<const Expr *> at;
+      for (const Size &size : state->shape) {
+        variables.push_back(new_variable("i" + std::to_string(variables.size()), {size, ""}));
+        at.push_back(build_.index(variables.back()));
+      }
+      const Expr *result = build_.read(copy ? value : state, at, true, pending.span);
+      for (const auto &slice : pending.slices) {
+        const Expr *here = nullptr;
+        std::vector<int> rest;
+        for (size_t axis = 0; axis < variables.size(); ++axis) {
+          if (!slice.places[axis]) {
+            rest.push_back(variables[axis]);
+            continue;
+          }
+          const Expr *place = build_.integer(*slice.places[axis]);
+          const Expr *test = build_.apply(Expr::equal, Type::boolean, {at[axis], place}, pending.span);
+          here = here ? build_.apply(Expr::logical_and, Type::boolean, {here, test}, pending.span) : test;
+        }
+        result = build_.select(here, element(entity(slice.tensor, slice.shape), rest, pending.span), result);
+      }
+      value = stage(state->name + ".new", variables, result, pending.span);
+    }
+    out.steps.push_back({Update{state, value, pending.span}});
+  }
+}
+
+} // namespace heddle::checking
+
+namespace heddle {
+
+std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
+                               Diagnostics &diagnostics) {
+  return checking::Elaborator(sources, options, diagnostics).run(file);
+}
+
+std::vector<std::string> Program::dim_names() const {
+  std::vector<std::string> names;
+  for (const Dim &dim : dims)
+    names.push_back(dim.name);
+  return names;
+}
+
+} // namespace heddle

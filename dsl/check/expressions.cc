@@ -1,0 +1,470 @@
+// Operators, conditions and names. One evaluator serves constants, run-time scalars and whole tensors: what an
+// expression is follows from what its names stand for. Nothing is evaluated in a branch that a constant condition rules
+// out.
+#include "dsl/check/elaborate.h"
+#include "dsl/check/nearest.h"
+
+#include <algorithm>
+
+namespace heddle::checking {
+
+using syntax::Operator;
+
+namespace {
+
+constexpr ScalarFunction functions[] = {
+#define HEDDLE_SCALAR(name, op, arguments) {name, Expr::op, arguments},
+#include "dsl/check/scalars.def"
+#undef HEDDLE_SCALAR
+};
+
+Expr::Op operation(Operator op) {
+  switch (op) {
+  case Operator::add:
+    return Expr::add;
+  case Operator::sub:
+    return Expr::sub;
+  case Operator::mul:
+    return Expr::mul;
+  case Operator::div:
+    return Expr::div;
+  case Operator::floor_div:
+    return Expr::floor_div;
+  case Operator::mod:
+    return Expr::mod;
+  case Operator::power:
+    return Expr::power;
+  case Operator::less:
+    return Expr::less;
+  case Operator::less_equal:
+    return Expr::less_equal;
+  case Operator::greater:
+    return Expr::greater;
+  case Operator::greater_equal:
+    return Expr::greater_equal;
+  case Operator::equal:
+    return Expr::equal;
+  case Operator::not_equal:
+    return Expr::not_equal;
+  case Operator::logical_and:
+    return Expr::logical_and;
+  case Operator::logical_or:
+    return Expr::logical_or;
+  case Operator::logical_not:
+    return Expr::logical_not;
+  case Operator::negate:
+    return Expr::negate;
+  }
+  return Expr::add;
+}
+
+const char *symbol(Operator op) {
+  constexpr const char *symbols[] = {
+      "+", "-", "*", "/", "//", "%", "**", "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "-"};
+  return symbols[static_cast<int>(op)];
+}
+
+bool is_comparison(Operator op) { return op >= Operator::less && op <= Operator::not_equal; }
+
+} // namespace
+
+Entity Elaborator::entity(const Expr *value) const {
+  Entity e;
+  if (value) {
+    e.kind = Entity::scalar;
+    e.value = value;
+  }
+  return e;
+}
+
+Entity Elaborator::entity(const Tensor *tensor, const std::vector<Extent> &shape) const {
+  Entity e;
+  if (tensor) {
+    e.kind = Entity::tensor;
+    e.read = tensor;
+    e.shape = shape;
+  }
+  return e;
+}
+
+std::optional<Entity> Elaborator::find(const std::string &name, Frame &frame) {
+  auto index = frame.indices.find(name);
+  if (index != frame.indices.end())
+    return entity(build_.index(index->second));
+  for (size_t i = frame.scopes.size(); i-- > 0;)
+    if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end())
+      return found->second;
+  if (frame.self)
+    if (auto found = frame.self->members.find(name); found != frame.self->members.end())
+      return found->second;
+  if (auto found = frame.home->names.find(name); found != frame.home->names.end())
+    return found->second;
+  auto imported = frame.home->imported.find(name);
+  for (FileScope *file : {frame.home, imported == frame.home->imported.end() ? nullptr : imported->second, prelude_}) {
+    if (!file)
+      continue;
+    if (auto found = file->functions.find(name); found != file->functions.end()) {
+      Entity e;
+      e.kind = Entity::function;
+      e.code = found->second;
+      e.home = file;
+      return e;
+    }
+  }
+  for (const ScalarFunction &f : functions)
+    if (f.name == name) {
+      Entity e;
+      e.kind = Entity::builtin;
+      e.operation = &f;
+      return e;
+    }
+  return std::nullopt;
+}
+
+std::string Elaborator::nearest(const std::string &name, Frame &frame) {
+  std::vector<std::string> known;
+  for (const auto &[n, v] : frame.indices)
+    known.push_back(n);
+  for (const Scope &scope : frame.scopes)
+    for (const auto &[n, v] : scope.names)
+      known.push_back(n);
+  if (frame.self)
+    for (const auto &[n, v] : frame.self->members)
+      known.push_back(n);
+  for (const auto &[n, v] : frame.home->names)
+    known.push_back(n);
+  for (FileScope *file : {frame.home, prelude_})
+    if (file)
+      for (const auto &[n, v] : file->functions)
+        known.push_back(n);
+  for (const ScalarFunction &f : functions)
+    known.emplace_back(f.name);
+  return nearest_of(name, known);
+}
+
+Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
+  if (auto found = find(e.text, frame))
+    return *found;
+  for (const Scope &scope : frame.scopes)
+    if (scope.collected.count(e.text) || scope.slices.count(e.text)) {
+      report(Code::E062, e.span, {e.text});
+      return {};
+    }
+  std::string close = nearest(e.text, frame);
+  report(Code::E020, e.span, {e.text, close.empty() ? "define it before this line" : "did you mean `" + close + "`?"});
+  return {};
+}
+
+Entity Elaborator::eval(const Tree &e, Frame &frame) {
+  switch (e.kind) {
+  case Tree::integer:
+    if (e.number > INT32_MAX) {
+      report(Code::E048, e.span, {"this whole number does not fit 32 bits", "write it as a real (`" + e.text + ".0`)"});
+      return {};
+    }
+    return entity(build_.integer(static_cast<int64_t>(e.number)));
+  case Tree::real:
+    return entity(build_.real(e.number, real_));
+  case Tree::boolean:
+    return entity(build_.boolean(e.number != 0));
+  case Tree::string: {
+    Entity text;
+    text.kind = Entity::text;
+    text.string = e.text;
+    return text;
+  }
+  case Tree::list: {
+    Entity list;
+    list.kind = Entity::list;
+    for (const auto &item : e.args)
+      list.items.push_back(eval(*item, frame));
+    return list;
+  }
+  case Tree::name:
+    return eval_name(e, frame);
+  case Tree::unary: {
+    Entity a = eval(*e.args[0], frame);
+    if (a.tensor_like() && !frame.per_element)
+      return lift(e, {a}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], nullptr); });
+    const Expr *x = as_scalar(a, *e.args[0], frame);
+    return entity(x ? arithmetic(e, x, nullptr) : nullptr);
+  }
+  case Tree::binary:
+    return eval_binary(e, frame);
+  case Tree::condition:
+    return eval_condition(e, frame);
+  case Tree::call:
+    return eval_call(e, frame);
+  case Tree::access:
+    return eval_access(e, frame);
+  case Tree::field:
+    return eval_field(e, frame);
+  case Tree::cast:
+    return cast(e, frame);
+  case Tree::reduce:
+    return entity(eval_reduce(e, frame));
+  }
+  return {};
+}
+
+const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame) {
+  switch (e.kind) {
+  case Entity::error:
+    return nullptr;
+  case Entity::scalar:
+    return e.value;
+  case Entity::tensor:
+    if (e.read->shape.empty())
+      return build_.read(e.read, {}, true, at.span);
+    [[fallthrough]];
+  case Entity::lazy:
+    if (e.extents().empty())
+      return e.formula->value;
+    report(Code::E026, at.span, {text(at.span), text(e.extents())});
+    return nullptr;
+  default: {
+    const char *what = e.kind == Entity::text       ? "a string"
+                       : e.kind == Entity::list     ? "a list"
+                       : e.kind == Entity::instance ? "a module"
+                       : e.kind == Entity::array    ? "an array of modules"
+                       : e.kind == Entity::tuple    ? "several values"
+                                                    : "a function";
+    report(Code::E031, at.span, {text(at.span), what, "a number"});
+    return nullptr;
+  }
+  }
+}
+
+const Expr *Elaborator::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e, frame); }
+
+const Expr *Elaborator::condition(const Tree &e, Frame &frame) {
+  const Expr *c = scalar(e, frame);
+  if (c && c->type != Type::boolean) {
+    report(Code::E037, e.span, {type_name(c->type), text(e.span)});
+    return nullptr;
+  }
+  return c;
+}
+
+std::optional<Size> Elaborator::size(const Tree &e, Frame &frame, const char *what) {
+  const Expr *value = scalar(e, frame);
+  if (!value)
+    return std::nullopt;
+  auto result = as_size(value);
+  if (!result) {
+    report(Code::E043, e.span, {what});
+    return std::nullopt;
+  }
+  if (result->is_constant() && result->constant() < 0) {
+    report(Code::E056, e.span, {what, std::to_string(result->constant())});
+    return std::nullopt;
+  }
+  return result;
+}
+
+std::optional<Extent> Elaborator::extent(const Tree &e, Frame &frame) {
+  auto result = size(e, frame, "an extent");
+  if (!result)
+    return std::nullopt;
+  bool folded = result->is_constant() && e.kind != Tree::integer;
+  return Extent{*result, folded ? text(e.span) : ""};
+}
+
+const Expr *Elaborator::arithmetic(const Tree &e, const Expr *a, const Expr *b) {
+  Operator op = e.op;
+  auto refuse = [&](const Expr *x) {
+    report(Code::E038, e.span, {symbol(op), x->type == Type::boolean ? "a condition" : "a number"});
+    return nullptr;
+  };
+  bool logic = op == Operator::logical_and || op == Operator::logical_or || op == Operator::logical_not;
+  for (const Expr *x : {a, b})
+    if (x && logic != (x->type == Type::boolean) &&
+        !((op == Operator::equal || op == Operator::not_equal) && a->type == b->type))
+      return refuse(x);
+  Type type = b ? common_type(a->type, b->type) : a->type;
+  if (type == Type::i8)
+    type = Type::i32;
+  if (op == Operator::div && is_integer(type))
+    type = real_;
+  if (op == Operator::power && is_integer(type)) {
+    // A small constant power of a whole number stays whole; any other is real.
+    auto times = whole_constant(b);
+    if (times && *times >= 0 && *times <= 8) {
+      const Expr *product = build_.integer(1);
+      for (int64_t i = 0; i < *times && product; ++i)
+        product = build_.apply(Expr::mul, Type::i32, {product, a}, e.span);
+      if (product)
+        return product;
+    }
+    type = real_;
+  }
+  std::vector<const Expr *> args{build_.convert(a, type)};
+  if (b)
+    args.push_back(build_.convert(b, type));
+  const Expr *result = build_.apply(operation(op), is_comparison(op) || logic ? Type::boolean : type, args, e.span);
+  if (!result) {
+    bool zero = op == Operator::floor_div || op == Operator::mod;
+    report(Code::E048, e.span,
+           {zero ? "this divides by zero" : "this whole number does not fit 32 bits",
+            zero ? "the right side is 0 for these settings" : "make one side real"});
+  }
+  return result;
+}
+
+Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
+  Entity a = eval(*e.args[0], frame);
+  if (a.kind == Entity::error) {
+    eval(*e.args[1], frame); // for its messages
+    return {};
+  }
+  if (a.kind == Entity::text || a.kind == Entity::list) {
+    Entity b = eval(*e.args[1], frame);
+    if (b.kind == Entity::error)
+      return {};
+    bool equality = e.op == Operator::equal || e.op == Operator::not_equal;
+    if (a.kind == Entity::list || b.kind != Entity::text || !equality) {
+      report(Code::E038, e.span, {symbol(e.op), a.kind == Entity::list ? "a list" : "a string"});
+      return {};
+    }
+    return entity(build_.boolean((a.string == b.string) == (e.op == Operator::equal)));
+  }
+  bool logic = e.op == Operator::logical_and || e.op == Operator::logical_or;
+  if (logic && !a.tensor_like()) {
+    const Expr *left = as_scalar(a, *e.args[0], frame);
+    if (!left)
+      return {};
+    if (left->type != Type::boolean) {
+      report(Code::E037, e.args[0]->span, {type_name(left->type), text(e.args[0]->span)});
+      return {};
+    }
+    bool conjunction = e.op == Operator::logical_and;
+    if (auto known = truth(left); known && *known != conjunction)
+      return a;
+    facts_.push_back({left, conjunction}); // the right side matters only then
+    Entity b = eval(*e.args[1], frame);
+    facts_.pop_back();
+    const Expr *right = as_scalar(b, *e.args[1], frame);
+    return entity(right ? arithmetic(e, left, right) : nullptr);
+  }
+  Entity b = eval(*e.args[1], frame);
+  if (b.kind == Entity::error)
+    return {};
+  if ((a.tensor_like() || b.tensor_like()) && !frame.per_element)
+    return lift(e, {a, b}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], x[1]); });
+  const Expr *x = as_scalar(a, *e.args[0], frame), *y = as_scalar(b, *e.args[1], frame);
+  return entity(x && y ? arithmetic(e, x, y) : nullptr);
+}
+
+Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
+  const Expr *test = condition(*e.args[0], frame);
+  if (!test)
+    return {};
+  if (auto known = truth(test))
+    return eval(*e.args[*known ? 1 : 2], frame);
+  facts_.push_back({test, true});
+  Entity yes = eval(*e.args[1], frame);
+  facts_.back().holds = false;
+  Entity no = eval(*e.args[2], frame);
+  facts_.pop_back();
+  auto choose = [&](const Expr *a, const Expr *b) -> const Expr * {
+    if ((a->type == Type::boolean) != (b->type == Type::boolean)) {
+      report(Code::E031, e.args[2]->span, {text(e.args[2]->span), type_name(b->type), type_name(a->type)});
+      return nullptr;
+    }
+    Type type = common_type(a->type, b->type);
+    return build_.select(test, build_.convert(a, type), build_.convert(b, type));
+  };
+  if (yes.kind == Entity::error || no.kind == Entity::error)
+    return {};
+  if ((yes.tensor_like() || no.tensor_like()) && !frame.per_element)
+    return lift(e, {yes, no}, [&](std::vector<const Expr *> x) { return choose(x[0], x[1]); });
+  const Expr *a = as_scalar(yes, *e.args[1], frame), *b = as_scalar(no, *e.args[2], frame);
+  return entity(a && b ? choose(a, b) : nullptr);
+}
+
+Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
+  Entity base = eval(*e.callee, frame);
+  if (base.kind == Entity::error)
+    return {};
+  if (base.kind != Entity::instance) {
+    if (base.kind == Entity::array)
+      report(Code::E047, e.span, {text(e.callee->span), e.text, "it is an array: take one member with `[…]`"});
+    else
+      report(Code::E047, e.span, {text(e.callee->span), e.text, "only modules have members"});
+    return {};
+  }
+  auto found = base.module->members.find(e.text);
+  if (found != base.module->members.end())
+    return found->second;
+  std::vector<std::string> known;
+  for (const auto &[name, member] : base.module->members)
+    known.push_back(name);
+  std::string close = nearest_of(e.text, known);
+  report(Code::E047, e.span,
+         {text(e.callee->span), e.text,
+          close.empty() ? "it is a `" + base.module->module->name.text + "`" : "did you mean `" + close + "`?"});
+  return {};
+}
+
+const Expr *Elaborator::element(const Entity &e, const std::vector<int> &variables, Span span) {
+  if (e.kind == Entity::scalar)
+    return e.value;
+  if (e.kind == Entity::lazy) {
+    std::map<int, const Expr *> to;
+    for (size_t i = 0; i < variables.size() && i < e.formula->variables.size(); ++i)
+      to[e.formula->variables[i]] = build_.index(variables[i]);
+    return rewrite(e.formula->value, to);
+  }
+  std::vector<const Expr *> at;
+  for (size_t i = 0; i < e.read->shape.size(); ++i)
+    at.push_back(build_.index(variables[i]));
+  return build_.read(e.read, at, true, span);
+}
+
+Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
+                        const std::function<const Expr *(std::vector<const Expr *>)> &f) {
+  const Entity *shaped = nullptr;
+  for (const Entity &arg : args) {
+    if (arg.kind == Entity::error)
+      return {};
+    if (!arg.tensor_like() && arg.kind != Entity::scalar) {
+      report(Code::E031, e.span, {text(e.span), "not made of numbers", "a tensor or a number"});
+      return {};
+    }
+    if (!arg.tensor_like() || arg.extents().empty())
+      continue;
+    if (!shaped) {
+      shaped = &arg;
+      continue;
+    }
+    const auto &a = shaped->extents(), &b = arg.extents();
+    bool equal = a.size() == b.size();
+    for (size_t i = 0; equal && i < a.size(); ++i)
+      equal = a[i].size == b[i].size;
+    if (!equal) {
+      report(Code::E028, e.span, {text(a), text(b)});
+      return {};
+    }
+  }
+  auto result = std::make_shared<Lazy>();
+  if (shaped)
+    result->shape = shaped->extents();
+  for (size_t i = 0; i < result->shape.size(); ++i)
+    result->variables.push_back(new_variable("i" + std::to_string(i), result->shape[i]));
+  std::vector<const Expr *> elements;
+  for (const Entity &arg : args) {
+    bool whole = arg.tensor_like() && !arg.extents().empty();
+    elements.push_back(element(arg, whole ? result->variables : std::vector<int>{}, e.span));
+  }
+  result->value = f(elements);
+  if (!result->value)
+    return {};
+  if (!shaped)
+    return entity(result->value);
+  Entity out;
+  out.kind = Entity::lazy;
+  out.formula = result;
+  return out;
+}
+
+} // namespace heddle::checking

@@ -1,0 +1,380 @@
+// Reads are proven here. A question "can e be negative?" becomes "has this system of inequalities a whole-number
+// solution?": the system holds e <= -1, the constraints of every atom that e reaches, and the facts that share an atom
+// with those. Disjunctions are expanded into cases, up to a budget; beyond it the answer is `unknown`.
+#include "dsl/check/prover.h"
+
+#include "mlir/Analysis/Presburger/IntegerRelation.h"
+
+#include <algorithm>
+
+namespace heddle::checking {
+namespace {
+
+constexpr size_t most_cases = 256; // per question; more conditions than people write around one read
+constexpr size_t most_columns = 40;
+
+} // namespace
+
+Prover::Affine Prover::plus(const Affine &a, const Affine &b, int64_t factor) {
+  Affine sum = a;
+  sum.constant += b.constant * factor;
+  for (auto [atom, f] : b.terms)
+    if ((sum.terms[atom] += f * factor) == 0)
+      sum.terms.erase(atom);
+  return sum;
+}
+
+Prover::Affine Prover::times(const Affine &a, int64_t factor) { return plus({}, a, factor); }
+
+std::string Prover::key(const Affine &a) const {
+  std::string text = std::to_string(a.constant);
+  for (auto [atom, factor] : a.terms)
+    text += "+" + std::to_string(factor) + "a" + std::to_string(atom);
+  return text;
+}
+
+int Prover::atom(const std::string &key, const std::function<Atom(int)> &make) {
+  auto found = atom_numbers_.find(key);
+  if (found != atom_numbers_.end())
+    return found->second;
+  int number = atoms_.size();
+  atom_numbers_[key] = number;
+  atoms_.push_back({Atom::made, key, {{}}});
+  Atom made = make(number);
+  atoms_[number] = std::move(made);
+  return number;
+}
+
+Prover::Affine Prover::quotient(const Affine &a, int64_t divisor) {
+  int q = atom("q" + key(a) + "/" + std::to_string(divisor), [&](int self) {
+    Affine rest = plus(a, {0, {{self, 1}}}, -divisor); // 0 <= a - c * q <= c - 1
+    Affine room = plus({divisor - 1, {}}, rest, -1);
+    return Atom{Atom::made, "", {{rest, room}}};
+  });
+  return {0, {{q, 1}}};
+}
+
+Prover::Affine Prover::affine(const Size &size) {
+  Affine sum{size.constant(), {}};
+  for (const auto &[a, factor] : size.terms()) {
+    if (a.kind == Size::Atom::dim) {
+      int number = a.dim_index;
+      int d = atom("d" + std::to_string(number), [&](int self) {
+        Conjunction bounds{{0, {{self, 1}}}};
+        if (auto most = program_.dims[number].most)
+          bounds.push_back({*most, {{self, -1}}});
+        return Atom{Atom::dim, program_.dims[number].name, {bounds}, number};
+      });
+      sum = plus(sum, {0, {{d, 1}}}, factor);
+      continue;
+    }
+    Affine inner = affine(*a.inner), q = quotient(inner, a.divisor);
+    sum = plus(sum, a.kind == Size::Atom::floor_div ? q : plus(inner, q, -a.divisor), factor);
+  }
+  return sum;
+}
+
+std::optional<Prover::Affine> Prover::affine(const Expr *e) {
+  auto ranged = [&](Atom::Kind kind, const std::string &key, const std::string &name, const Size &extent, int number) {
+    Affine most = plus(affine(extent), {1, {}}, -1);
+    int n = atom(key, [&](int self) {
+      return Atom{kind, name, {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}}, number};
+    });
+    return Affine{0, {{n, 1}}};
+  };
+  switch (e->op) {
+  case Expr::integer:
+    return Affine{e->whole, {}};
+  case Expr::size:
+    return affine(e->extent);
+  case Expr::index: {
+    const Variable &v = variables_[e->position];
+    return ranged(Atom::variable, "v" + std::to_string(e->position), v.name, v.extent, e->position);
+  }
+  case Expr::loop_index: {
+    const LoopIndex &loop = loops_[e->position];
+    return ranged(Atom::loop, "l" + std::to_string(loop.id), loop.name, loop.extent, -1);
+  }
+  case Expr::read: {
+    std::string name = "r" + std::to_string(reinterpret_cast<uintptr_t>(e->tensor));
+    for (const Expr *arg : e->args) {
+      auto a = affine(arg);
+      if (!a)
+        return std::nullopt;
+      name += "," + key(*a);
+    }
+    if (auto below = below_(e->tensor))
+      return ranged(Atom::value, name, text_(e), *below, -1);
+    return Affine{0, {{atom(name, [&](int) { return Atom{Atom::value, text_(e), {{}}}; }), 1}}};
+  }
+  case Expr::minimum:
+  case Expr::maximum:
+  case Expr::select: {
+    bool select = e->op == Expr::select, minimum = e->op == Expr::minimum;
+    auto a = affine(e->args[select ? 1 : 0]), b = affine(e->args[select ? 2 : 1]);
+    if (!a || !b || !is_integer(e->type))
+      return std::nullopt;
+    Cases first = select ? condition(e->args[0], true) : Cases{{minimum ? plus(*b, *a, -1) : plus(*a, *b, -1)}};
+    Cases second = select ? condition(e->args[0], false) : Cases{{minimum ? plus(*a, *b, -1) : plus(*b, *a, -1)}};
+    std::string name = "m" + std::to_string(reinterpret_cast<uintptr_t>(e));
+    int m = atom(name, [&](int self) {
+      Cases cases;
+      for (auto [list, value] : {std::pair(&first, &*a), std::pair(&second, &*b)})
+        for (Conjunction c : *list) {
+          c.push_back(plus(*value, {0, {{self, 1}}}, -1)); // self == value
+          c.push_back(times(c.back(), -1));
+          cases.push_back(std::move(c));
+        }
+      return Atom{Atom::made, "", cases};
+    });
+    return Affine{0, {{m, 1}}};
+  }
+  case Expr::negate: {
+    auto a = affine(e->args[0]);
+    return a ? std::optional(times(*a, -1)) : std::nullopt;
+  }
+  case Expr::add:
+  case Expr::sub:
+  case Expr::mul:
+  case Expr::floor_div:
+  case Expr::mod:
+    break;
+  default:
+    return std::nullopt;
+  }
+  if (!is_integer(e->type))
+    return std::nullopt;
+  auto a = affine(e->args[0]), b = affine(e->args[1]);
+  if (!a || !b)
+    return std::nullopt;
+  if (e->op == Expr::add || e->op == Expr::sub)
+    return plus(*a, *b, e->op == Expr::add ? 1 : -1);
+  if (e->op == Expr::mul) {
+    if (b->terms.empty())
+      return times(*a, b->constant);
+    return a->terms.empty() ? std::optional(times(*b, a->constant)) : std::nullopt;
+  }
+  if (!b->terms.empty() || b->constant <= 0)
+    return std::nullopt;
+  Affine q = quotient(*a, b->constant);
+  return e->op == Expr::floor_div ? q : plus(*a, q, -b->constant);
+}
+
+Prover::Cases Prover::both(const Cases &a, const Cases &b) {
+  if (a.size() * b.size() > most_cases)
+    return a.size() < b.size() ? a : b; // knowing less is safe
+  Cases product;
+  for (const Conjunction &x : a)
+    for (const Conjunction &y : b) {
+      product.push_back(x);
+      product.back().insert(product.back().end(), y.begin(), y.end());
+    }
+  return product;
+}
+
+Prover::Cases Prover::condition(const Expr *e, bool holds) {
+  const Cases anything = {{}};
+  auto either = [](Cases a, const Cases &b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  switch (e->op) {
+  case Expr::boolean:
+    return (e->whole != 0) == holds ? anything : Cases{};
+  case Expr::logical_not:
+    return condition(e->args[0], !holds);
+  case Expr::logical_and:
+  case Expr::logical_or: {
+    Cases a = condition(e->args[0], holds), b = condition(e->args[1], holds);
+    return (e->op == Expr::logical_and) == holds ? both(a, b) : either(a, b);
+  }
+  case Expr::less:
+  case Expr::less_equal:
+  case Expr::greater:
+  case Expr::greater_equal:
+  case Expr::equal:
+  case Expr::not_equal:
+    break;
+  default:
+    return anything;
+  }
+  if (!is_integer(e->args[0]->type))
+    return anything;
+  auto a = affine(e->args[0]), b = affine(e->args[1]);
+  if (!a || !b)
+    return anything;
+  Affine up = plus(*b, *a, -1), down = times(up, -1), above = plus(up, {1, {}}, -1), below = plus(down, {1, {}}, -1);
+  switch (e->op) { // up: a <= b; above: a < b; down: a >= b; below: a > b
+  case Expr::less:
+    return {{holds ? above : down}};
+  case Expr::less_equal:
+    return {{holds ? up : below}};
+  case Expr::greater:
+    return {{holds ? below : up}};
+  case Expr::greater_equal:
+    return {{holds ? down : above}};
+  default:
+    return (e->op == Expr::equal) == holds ? Cases{{up, down}} : Cases{{above}, {below}};
+  }
+}
+
+Prover::Solution Prover::solve(const Conjunction &system, const std::vector<int> &columns) {
+  using namespace mlir::presburger;
+  std::map<int, int> column_of;
+  for (size_t i = 0; i < columns.size(); ++i)
+    column_of[columns[i]] = i;
+  std::set<std::vector<int64_t>> rows;
+  std::string name = std::to_string(columns.size()) + ":";
+  for (const Affine &a : system) {
+    std::vector<int64_t> row(columns.size() + 1);
+    for (auto [atom, factor] : a.terms)
+      row[column_of.at(atom)] = factor;
+    row.back() = a.constant;
+    rows.insert(std::move(row));
+  }
+  for (const auto &row : rows)
+    for (int64_t value : row)
+      name += std::to_string(value) + ",";
+  auto found = solved_.find(name);
+  if (found != solved_.end())
+    return found->second;
+  IntegerPolyhedron set(PresburgerSpace::getSetSpace(columns.size()));
+  for (const auto &row : rows)
+    set.addInequality(row);
+  Solution solution{set.isIntegerEmpty(), {}};
+  if (!solution.empty) {
+    auto least = set.findIntegerLexMin();
+    auto sample = least.isBounded() ? std::optional(*least) : set.findIntegerSample();
+    if (sample)
+      for (const auto &value : *sample)
+        solution.point.push_back(static_cast<int64_t>(value));
+  }
+  return solved_[name] = solution;
+}
+
+Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &facts) {
+  auto goal = affine(e);
+  if (!goal)
+    return {Outcome::unknown, {}};
+  std::vector<Cases> known;
+  for (const Fact &fact : facts)
+    known.push_back(condition(fact.condition, fact.holds));
+
+  // What can matter: atoms reached from the goal through constraints that share one.
+  std::set<int> reached;
+  std::vector<int> todo;
+  Cases cases = {{plus({-1, {}}, *goal, -1)}};
+  auto reach = [&](const Affine &a) {
+    for (auto [atom, factor] : a.terms)
+      if (reached.insert(atom).second)
+        todo.push_back(atom);
+  };
+  auto take = [&](const Cases &more) {
+    for (const Conjunction &c : more)
+      for (const Affine &a : c)
+        reach(a);
+    if (cases.size() * more.size() > most_cases)
+      return false;
+    cases = both(cases, more);
+    return true;
+  };
+  reach(*goal);
+  std::vector<bool> used(known.size());
+  auto touches = [&](const Cases &list) {
+    for (const Conjunction &c : list)
+      for (const Affine &a : c)
+        for (auto [atom, factor] : a.terms)
+          if (reached.count(atom))
+            return true;
+    return list.empty(); // a condition that can't hold proves anything
+  };
+  for (bool grown = true; grown;) {
+    grown = false;
+    while (!todo.empty()) {
+      int next = todo.back();
+      todo.pop_back();
+      if (!take(Cases(atoms_[next].cases)))
+        return {Outcome::unknown, {}};
+    }
+    for (size_t i = 0; i < known.size(); ++i)
+      if (!used[i] && touches(known[i])) {
+        used[i] = grown = true;
+        take(known[i]); // without it (too many cases) we know less, which is safe
+      }
+  }
+  std::vector<int> columns(reached.begin(), reached.end());
+  if (columns.size() > most_columns)
+    return {Outcome::unknown, {}};
+  // Dims first: a counterexample is the least solution in this order, so its sizes are as small as can be.
+  std::sort(columns.begin(), columns.end(),
+            [&](int a, int b) { return std::pair(atoms_[a].kind, a) < std::pair(atoms_[b].kind, b); });
+  for (const Conjunction &c : cases) {
+    Solution solution = solve(c, columns);
+    if (solution.empty)
+      continue;
+    Outcome outcome{Outcome::refuted, {}};
+    std::set<int> mentioned; // by the goal, through divisions
+    std::function<void(const Affine &)> mention = [&](const Affine &a) {
+      for (auto [atom, factor] : a.terms)
+        if (mentioned.insert(atom).second && atoms_[atom].kind == Atom::made)
+          for (const Conjunction &definition : atoms_[atom].cases)
+            for (const Affine &line : definition)
+              mention(line);
+    };
+    mention(*goal);
+    outcome.value = goal->constant;
+    for (size_t i = columns.size(); i-- > 0 && !solution.point.empty();) {
+      auto term = goal->terms.find(columns[i]);
+      if (term != goal->terms.end())
+        outcome.value += term->second * solution.point[i];
+      if (mentioned.count(columns[i]) && atoms_[columns[i]].kind != Atom::made)
+        outcome.example.emplace_back(atoms_[columns[i]].name, solution.point[i]);
+    }
+    return outcome;
+  }
+  return {Outcome::proven, {}};
+}
+
+std::optional<std::pair<std::string, std::string>> Prover::range(const Expr *e, const std::vector<Fact> &facts) {
+  auto a = affine(e);
+  if (!a)
+    return std::nullopt;
+  std::string ends[2];
+  for (int end = 0; end < 2; ++end) {
+    Size sum(a->constant);
+    for (auto [number, factor] : a->terms) {
+      const Atom &atom = atoms_[number];
+      if (atom.kind == Atom::dim) {
+        sum = sum + Size::of_dim(atom.number) * factor;
+        continue;
+      }
+      if (atom.kind != Atom::variable)
+        return std::nullopt;
+      bool upper = (factor > 0) == (end == 1);
+      std::optional<Size> limit = upper ? variables_[atom.number].extent - Size(1) : Size(0);
+      // A fact that bounds this index by dims alone replaces its range; the innermost one is told.
+      for (const Fact &fact : facts)
+        for (const Conjunction &c : condition(fact.condition, fact.holds))
+          for (const Affine &line : c) {
+            auto own = line.terms.find(number);
+            if (own == line.terms.end() || own->second != (upper ? -1 : 1))
+              continue;
+            Size other(line.constant);
+            bool dims = true;
+            for (auto [n, f] : line.terms)
+              if (n != number) {
+                dims &= atoms_[n].kind == Atom::dim;
+                if (dims)
+                  other = other + Size::of_dim(atoms_[n].number) * f;
+              }
+            if (dims)
+              limit = upper ? other : other * -1;
+          }
+      sum = sum + *limit * factor;
+    }
+    ends[end] = sum.text(program_.dim_names());
+  }
+  return std::pair(ends[0], ends[1]);
+}
+
+} // namespace heddle::checking

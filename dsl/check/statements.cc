@@ -1,0 +1,462 @@
+// Statements: names are bound once, loops over constants unrolled, loops over run-time sizes kept, updates of state
+// gathered until the entry ends.
+#include "dsl/check/elaborate.h"
+
+namespace heddle::checking {
+
+using syntax::Stmt;
+
+namespace {
+
+constexpr int64_t most_turns = 1024; // of an unrolled loop; longer ones stay loops
+
+} // namespace
+
+void Elaborator::run(const syntax::Block &block, Frame &frame) {
+  for (const Stmt &s : block) {
+    if (frame.returned)
+      return;
+    run(s, frame);
+  }
+}
+
+void Elaborator::run(const Stmt &s, Frame &frame) {
+  switch (s.kind) {
+  case Stmt::let:
+    return bind(s, s.names, frame);
+  case Stmt::assign: {
+    bool places = false;
+    for (const syntax::Target &target : s.targets)
+      places |= target.has_places;
+    if (!places) {
+      std::vector<syntax::Name> names;
+      for (const syntax::Target &target : s.targets)
+        names.push_back(target.name);
+      return bind(s, names, frame);
+    }
+    if (s.targets.size() > 1) {
+      report(Code::E080, s.span, {"defining several tensors by index at once", "write one definition for each"});
+      for (const syntax::Target &target : s.targets)
+        put(target.name, {}, frame, false);
+      return;
+    }
+    return define(s, s.targets[0], frame);
+  }
+  case Stmt::update:
+    return run_update(s, frame);
+  case Stmt::loop:
+    return run_for(s, frame);
+  case Stmt::require:
+    return run_require(s, frame);
+  case Stmt::when: {
+    const Expr *test = condition(*s.exprs[0], frame);
+    if (!test)
+      return;
+    auto known = truth(test);
+    if (!known) {
+      report(Code::E041, s.exprs[0]->span, {text(s.exprs[0]->span)}).help =
+          "a statement is chosen when the model is compiled; choose a value with `if … then … else …`";
+      return;
+    }
+    return run(*known ? s.body : s.otherwise, frame);
+  }
+  case Stmt::give:
+    for (const auto &e : s.exprs) {
+      Entity value = eval(*e, frame);
+      if (value.kind == Entity::tuple && s.exprs.size() == 1)
+        frame.results = value.items;
+      else
+        frame.results.push_back(value);
+    }
+    frame.returned = true;
+    return;
+  }
+}
+
+void Elaborator::bind(const Stmt &s, const std::vector<syntax::Name> &names, Frame &frame) {
+  auto evaluated = std::move(frame.evaluated);
+  frame.evaluated.clear();
+  frame.defining = names[0].text;
+  Entity value = eval(*s.exprs[0], frame);
+  frame.defining.clear();
+  frame.evaluated = std::move(evaluated);
+  std::vector<Entity> values = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
+  if (value.kind == Entity::error)
+    values.resize(names.size());
+  if (values.size() != names.size()) {
+    report(Code::E033, s.span,
+           {std::to_string(names.size()), names.size() == 1 ? "name" : "names", std::to_string(values.size()),
+            values.size() == 1 ? "value" : "values"});
+    values.assign(names.size(), {});
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    Entity &v = values[i];
+    if (v.kind == Entity::lazy) {
+      std::vector<Extent> shape = v.extents();
+      v = entity(materialise(v, frame.path + names[i].text, names[i].span), shape);
+    }
+    put(names[i], v, frame, s.kind == Stmt::let);
+  }
+}
+
+void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool is_let) {
+  size_t last = frame.scopes.size() - 1;
+  for (size_t i = frame.scopes.size(); i-- > 0;) {
+    auto found = frame.scopes[i].names.find(name.text);
+    if (found == frame.scopes[i].names.end())
+      continue;
+    if (i == last) {
+      report(Code::E034, name.span, {name.text});
+      return;
+    }
+    if (is_let)
+      break; // a new name that hides the outer one until the turn ends
+    for (size_t j = i + 1; j <= last; ++j)
+      if (!frame.scopes[j].carried.count(name.text)) {
+        const Stmt *loop = frame.scopes[j].loop;
+        report(Code::E035, name.span,
+               {name.text, "for " + loop->names[0].text + " in " + text(loop->exprs[0]->span) + " with " + name.text});
+        return;
+      }
+    found->second = std::move(value);
+    return;
+  }
+  frame.scopes.back().names[name.text] = std::move(value);
+}
+
+// --- loops
+
+void Elaborator::run_for(const Stmt &s, Frame &frame) {
+  auto extent = size(*s.exprs[0], frame, "the extent of a loop");
+  if (!extent)
+    return;
+  for (size_t i = 1; i < s.names.size(); ++i) {
+    bool known = false;
+    for (const Scope &scope : frame.scopes)
+      known |= scope.names.count(s.names[i].text) > 0;
+    if (!known) {
+      report(Code::E064, s.names[i].span, {s.names[i].text});
+      return;
+    }
+  }
+  if (extent->is_constant() && extent->constant() <= most_turns)
+    unroll(s, extent->constant(), frame);
+  else
+    keep_loop(s, *extent, frame);
+}
+
+void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
+  frame.scopes.emplace_back();
+  size_t own = frame.scopes.size() - 1;
+  frame.scopes[own].loop = &s;
+  for (size_t i = 1; i < s.names.size(); ++i)
+    frame.scopes[own].carried.insert(s.names[i].text);
+  for (int64_t turn = 0; turn < count && !frame.returned; ++turn) {
+    frame.scopes[own].names.clear();
+    frame.scopes[own].names[s.names[0].text] = entity(build_.integer(turn));
+    run(s.body, frame);
+  }
+  auto slices = std::move(frame.scopes[own].slices);
+  frame.scopes.pop_back();
+  for (auto &[name, list] : slices) {
+    // Places that the loops fix, and the rest, which every slice has alike.
+    std::vector<int> variables, rest;
+    for (size_t axis = 0, kept = 0; axis < list[0].places.size(); ++axis) {
+      bool fixed = list[0].places[axis].has_value();
+      int64_t most = 0;
+      for (const auto &slice : list)
+        if (fixed)
+          most = std::max(most, *slice.places[axis] + 1);
+      variables.push_back(
+          new_variable("i" + std::to_string(axis), fixed ? Extent{Size(most), ""} : list[0].shape[kept]));
+      kept += !fixed;
+      if (!fixed)
+        rest.push_back(variables.back());
+    }
+    const Expr *value = nullptr;
+    bool alike = true;
+    for (auto slice = list.rbegin(); slice != list.rend(); ++slice) {
+      alike &= slice->tensor->shape == list[0].tensor->shape && slice->tensor->type == list[0].tensor->type;
+      if (!alike)
+        break;
+      const Expr *own_value = element(entity(slice->tensor, slice->shape), rest, slice->tensor->span), *here = nullptr;
+      for (size_t axis = 0; axis < variables.size(); ++axis)
+        if (slice->places[axis]) {
+          const Expr *place = build_.integer(*slice->places[axis]);
+          const Expr *test = build_.apply(Expr::equal, Type::boolean, {build_.index(variables[axis]), place}, {});
+          here = here ? build_.apply(Expr::logical_and, Type::boolean, {here, test}, {}) : test;
+        }
+      value = value ? build_.select(here, own_value, value) : own_value;
+    }
+    int64_t places = 1;
+    for (size_t axis = 0; axis < variables.size(); ++axis)
+      if (list[0].places[axis])
+        places *= variables_[variables[axis]].extent.constant();
+    Span span = list[0].tensor->span;
+    if (!alike || places != static_cast<int64_t>(list.size())) {
+      report(Code::E065, span, {name});
+      put({name, span}, {}, frame, false);
+      continue;
+    }
+    const Tensor *whole = stage(frame.path + name, variables, value, span);
+    put({name, span}, entity(whole, shape_of(whole)), frame, false);
+  }
+}
+
+void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
+  auto scopes = frame.scopes;
+  auto updates = updates_;
+  auto order = update_order_;
+  std::vector<const Tensor *> starts;
+  std::vector<std::vector<Extent>> shapes;
+  auto fail = [&] {
+    for (size_t i = 1; i < s.names.size(); ++i)
+      put(s.names[i], {}, frame, false);
+  };
+  for (size_t i = 1; i < s.names.size(); ++i) {
+    Entity start = *find(s.names[i].text, frame);
+    if (!start.tensor_like() && start.kind != Entity::scalar) {
+      if (start.kind != Entity::error)
+        report(Code::E031, s.names[i].span, {s.names[i].text, "not made of numbers", "a tensor or a number"});
+      return;
+    }
+    shapes.push_back(start.kind == Entity::scalar ? std::vector<Extent>{} : start.extents());
+    starts.push_back(materialise(start, frame.path + s.names[i].text + ".start", s.names[i].span));
+  }
+  // A carried tensor that starts as whole numbers and continues as reals (`h[b, k] = 0`) is real from the start: a
+  // second try.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Loop loop;
+    loop.index = {s.names[0].text, extent};
+    loop.span = s.span;
+    std::vector<Step> *outer = steps_;
+    frame.scopes.emplace_back();
+    size_t own = frame.scopes.size() - 1;
+    loops_.push_back({loop_count_++, s.names[0].text, extent});
+    Scope &scope = frame.scopes[own];
+    scope.loop = &s;
+    scope.run_time = &loop;
+    scope.depth = loops_.size() - 1;
+    scope.names[s.names[0].text] = entity(build_.loop_index(scope.depth));
+    for (size_t i = 1; i < s.names.size(); ++i) {
+      scope.carried.insert(s.names[i].text);
+      const Tensor *start = starts[i - 1];
+      const Tensor *carried = new_tensor(Tensor::carried, frame.path + s.names[i].text + ".carried", start->type,
+                                         start->shape, s.names[i].span);
+      loop.carried.push_back({carried, start, nullptr});
+      for (size_t k = own; k-- > 0;)
+        if (auto found = frame.scopes[k].names.find(s.names[i].text); found != frame.scopes[k].names.end()) {
+          found->second = entity(carried, shapes[i - 1]);
+          break;
+        }
+    }
+    steps_ = &loop.steps;
+    run(s.body, frame);
+    bool failed = false, widen = false;
+    for (size_t i = 1; i < s.names.size(); ++i) {
+      Entity next = *find(s.names[i].text, frame);
+      const Tensor *start = starts[i - 1], *value = nullptr;
+      if (next.tensor_like() || next.kind == Entity::scalar)
+        value = materialise(next, frame.path + s.names[i].text + ".next", s.names[i].span);
+      failed |= !value;
+      if (!value)
+        continue;
+      if (value->shape != start->shape) {
+        report(Code::E066, s.names[i].span, {s.names[i].text, text(shapes[i - 1]), text(shape_of(value))});
+        failed = true;
+      } else if (value->type != start->type && is_real(value->type) && is_integer(start->type) && attempt == 0) {
+        widen = true;
+      } else if (value->type != start->type) {
+        auto same = converted(entity(value, shapes[i - 1]), start->type, s.names[i].text, s.names[i].span);
+        value = same ? materialise(*same, frame.path + s.names[i].text + ".next", s.names[i].span) : nullptr;
+        failed |= !value;
+      }
+      loop.carried[i - 1].next = value;
+    }
+    steps_ = outer;
+    loops_.pop_back();
+    Names collected = std::move(frame.scopes[own].collected);
+    frame.scopes.pop_back();
+    if (failed)
+      return fail();
+    if (widen) {
+      for (size_t i = 0; i < starts.size(); ++i) {
+        const Tensor *next = loop.carried[i].next;
+        if (next && is_real(next->type) && is_integer(starts[i]->type)) {
+          auto real = converted(entity(starts[i], shapes[i]), next->type, s.names[i + 1].text, s.names[i + 1].span);
+          starts[i] = materialise(*real, frame.path + s.names[i + 1].text + ".start", s.names[i + 1].span);
+        }
+      }
+      for (const auto &c : loop.collected)
+        tensor_names_.erase(c.whole->name);
+      frame.scopes = scopes;
+      updates_ = updates;
+      update_order_ = order;
+      continue;
+    }
+    for (size_t i = 1; i < s.names.size(); ++i)
+      for (size_t k = frame.scopes.size(); k-- > 0;)
+        if (auto found = frame.scopes[k].names.find(s.names[i].text); found != frame.scopes[k].names.end()) {
+          found->second = entity(loop.carried[i - 1].carried, shapes[i - 1]);
+          break;
+        }
+    for (auto &[name, tensor] : collected)
+      put({name, tensor.read->span}, tensor, frame, false);
+    steps_->push_back({std::move(loop)});
+    return;
+  }
+}
+
+// --- state and requirements
+
+void Elaborator::run_update(const Stmt &s, Frame &frame) {
+  const syntax::Target &target = s.targets[0];
+  auto found = find(target.name.text, frame);
+  if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
+    report(Code::E052, target.name.span, {target.name.text});
+    return;
+  }
+  const Tensor *state = found->read;
+  if (!loops_.empty()) {
+    report(
+        Code::E080, s.span,
+        {"an update of a state inside a loop over a run-time size", "collect the new value and update after the loop"});
+    return;
+  }
+  auto done = [&](const Tensor *value, std::vector<std::optional<int64_t>> places) {
+    auto [at, is_new] = updates_.try_emplace(state);
+    Pending &pending = at->second;
+    if (is_new)
+      update_order_.push_back(state);
+    bool whole = places.empty();
+    bool clash = pending.value != nullptr || (whole && !pending.slices.empty());
+    for (const auto &slice : pending.slices)
+      clash |= slice.places == places;
+    if (clash) {
+      report(Code::E067, target.span, {target.name.text});
+      return;
+    }
+    pending.span = s.span;
+    if (whole)
+      pending.value = value;
+    else
+      pending.slices.push_back({places, value, shape_of(value)});
+  };
+  auto fits = [&](const Tensor *value, const std::vector<std::optional<int64_t>> &places) -> const Tensor * {
+    std::vector<Size> expected;
+    for (size_t i = 0; i < state->shape.size(); ++i)
+      if (places.empty() || !places[i])
+        expected.push_back(state->shape[i]);
+    if (value->shape != expected) {
+      std::vector<Extent> wanted;
+      for (const Size &size : expected)
+        wanted.push_back({size, ""});
+      report(Code::E053, target.span, {target.name.text, text(wanted), text(shape_of(value))});
+      return nullptr;
+    }
+    auto same = converted(entity(value, shape_of(value)), state->type, target.name.text, target.span);
+    return same ? materialise(*same, frame.path + target.name.text + ".new", target.span) : nullptr;
+  };
+  if (!target.has_places) {
+    frame.evaluated.clear();
+    Entity value = eval(*s.exprs[0], frame);
+    if (value.kind == Entity::error)
+      return;
+    if (!value.tensor_like() && !as_scalar(value, *s.exprs[0], frame))
+      return;
+    const Tensor *tensor = materialise(value, frame.path + target.name.text + ".new", target.span);
+    if (tensor && (tensor = fits(tensor, {})))
+      done(tensor, {});
+    return;
+  }
+  if (target.places.size() != state->shape.size()) {
+    report(Code::E025, target.span,
+           {target.name.text, text(found->shape), std::to_string(state->shape.size()),
+            std::to_string(target.places.size())});
+    return;
+  }
+  // As a definition, but an index without `in` runs over the state's own extent.
+  frame.evaluated.clear();
+  std::vector<Binder> binders;
+  std::vector<int> variables;
+  std::vector<std::optional<int64_t>> places;
+  bool failed = false, part = false;
+  for (size_t i = 0; i < target.places.size(); ++i) {
+    const syntax::Place &place = target.places[i];
+    bool bare = place.kind == syntax::Place::value && place.expr->kind == Tree::name;
+    std::optional<Entity> known;
+    if (bare) {
+      auto value = find(place.expr->text, frame);
+      if (value && value->kind == Entity::scalar && value->value->op == Expr::integer)
+        known = value;
+    } else if (place.kind == syntax::Place::value) {
+      known = eval(*place.expr, frame);
+    }
+    if (known && known->kind == Entity::scalar && known->value->op == Expr::integer) {
+      int64_t at = known->value->whole;
+      places.push_back(at);
+      part = true;
+      if (at < 0 || !state->shape[i].is_constant() || at >= state->shape[i].constant()) {
+        report(Code::E049, place.span, {target.name.text, "0", text(state->shape[i] - Size(1)), std::to_string(at)});
+        failed = true;
+      }
+      continue;
+    }
+    if (known || place.kind == syntax::Place::pack) {
+      report(Code::E080, place.span,
+             {"a computed place on the left side", "update all places, with `if` on the right side"});
+      failed = true;
+      continue;
+    }
+    places.push_back(std::nullopt);
+    Extent range = found->shape[i];
+    if (place.kind == syntax::Place::range) {
+      auto given = extent(*place.expr, frame);
+      if (!given || given->size != range.size) {
+        if (given)
+          report(Code::E053, place.span, {target.name.text, text(range), text(*given)});
+        failed = true;
+        continue;
+      }
+    }
+    auto binder = bind_index(bare ? syntax::Name{place.expr->text, place.span} : place.name, false, {range}, frame);
+    failed |= !binder;
+    if (binder) {
+      binders.push_back(*binder);
+      variables.push_back(binder->variables[0]);
+    }
+  }
+  const Expr *value = nullptr;
+  last_reduction_ = nullptr;
+  if (!failed) {
+    frame.per_element = true;
+    value = scalar(*s.exprs[0], frame);
+    frame.per_element = false;
+  }
+  for (const Binder &binder : binders)
+    release(binder, frame);
+  const Tensor *tensor = value ? stage(frame.path + target.name.text + ".new", variables, value, target.span) : nullptr;
+  if (tensor && (tensor = fits(tensor, part ? places : std::vector<std::optional<int64_t>>{})))
+    done(tensor, part ? places : std::vector<std::optional<int64_t>>{});
+}
+
+void Elaborator::run_require(const Stmt &s, Frame &frame) {
+  const Expr *test = condition(*s.exprs[0], frame);
+  if (!test)
+    return;
+  std::string message = s.message.empty() ? "`" + text(s.exprs[0]->span) + "` does not hold" : s.message;
+  if (auto known = truth(test)) {
+    if (!*known)
+      report(Code::E044, s.exprs[0]->span, {message});
+    return;
+  }
+  if (!variables_of(test).empty() || !loops_.empty()) {
+    report(Code::E080, s.span, {"a requirement on single elements", "join them: `require all[i](…)`"});
+    return;
+  }
+  const Tensor *holds = stage(frame.path + "require", {}, test, s.exprs[0]->span);
+  steps_->push_back({Require{holds, message, s.span}});
+  always_.push_back({test, true});
+}
+
+} // namespace heddle::checking
