@@ -1,7 +1,8 @@
 // The one table through which programs reach this library; see the end of heddle.h.
 #include "runtime/runtime.h"
 
-__attribute__((visibility("default"))) const heddle_api heddle_api_1 = {
+// Inside the library the table has a hidden name: the exported one may be bound to another library's.
+const heddle_api rt_api = {
     .size = sizeof(heddle_api),
     .version = HEDDLE_API_VERSION,
     .text = RT_VERSION,
@@ -29,3 +30,5 @@ __attribute__((visibility("default"))) const heddle_api heddle_api_1 = {
     .run_dense = heddle_run_dense,
     .pool = rt_own_pool,
 };
+
+extern const heddle_api heddle_api_1 __attribute__((alias("rt_api"), visibility("default")));
