@@ -139,7 +139,7 @@ Declaration Parser::module(bool is_model) {
   }
   if (!slipped_) {
     const Token &opener = current();
-    if (need("{")) {
+    if (open_brace(Level::member)) {
       members(m.members, is_model, opener);
       close_brace(opener);
     }
@@ -320,7 +320,7 @@ Member Parser::condition(bool in_model) {
     const Token &opener = current();
     if (at("="))
       slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
-    if (!need("{"))
+    if (!open_brace(Level::member))
       return;
     members(list, in_model, opener);
     close_brace(opener);
@@ -442,13 +442,13 @@ Type Parser::type() {
     for (Foreign f : foreign)
       if (f.word == current().text)
         help = "write `" + std::string(f.ours) + "`";
-    slip(Code::E013, gap(), {found(), help});
+    slip(Code::E013, gap(), {"expected a type, found " + found(), help});
     return out;
   }
   out.scalar = advance().text;
   if (out.scalar == "index") {
     if (!at("("))
-      slip(Code::E013, gap(), {"`index` without its range", "write `index(N)` for the values 0 to N - 1"});
+      slip(Code::E013, gap(), {"`index` has no range", "write `index(N)` for the values 0 to N - 1"});
     const Token &opener = advance();
     out.range = expr();
     close(")", opener);
@@ -457,7 +457,7 @@ Type Parser::type() {
     out.has_shape = true;
     out.shape = shape();
   } else if (at("(")) {
-    slip(Code::E013, current().span, {"a shape in parentheses", "write `" + out.scalar + "[…]`"});
+    slip(Code::E013, current().span, {"a shape stands in brackets", "write `" + out.scalar + "[…]`"});
   }
   out.span = since(out.span);
   return out;
@@ -510,6 +510,10 @@ Place Parser::pack() {
          {"`...` has no meaning here", "name the pack of dimensions: `..s`"});
   out.name = name("the pack's name");
   out.span = since(out.span);
+  if (current().kind == Token::symbol && !at(",") && !at("]") && !at("|"))
+    slip(Code::E018, current().span,
+         {"a pack stands alone, found " + found() + " after `.." + out.name.text + "`",
+          "nothing can be added to it: write the indices one by one"});
   return out;
 }
 
@@ -534,7 +538,9 @@ Place Parser::range(bool may_offset) {
 
 Name Parser::name(std::string_view what) {
   const Token &token = current();
-  if (token.kind == Token::keyword)
+  if (token.kind == Token::keyword && token.first && previous().text == ",")
+    slip(Code::E004, previous().span, {std::string(what), found()}, "remove this comma");
+  else if (token.kind == Token::keyword)
     slip(Code::E007, token.span, {"`" + std::string(token.text) + "`", std::string(token.text)});
   else if (token.kind != Token::name)
     expected(what);

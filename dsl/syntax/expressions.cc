@@ -389,7 +389,7 @@ ExprPtr Parser::cast() {
   const Token &opener = current();
   if (!at("("))
     slip(Code::E013, gap(),
-         {"a type without the value that it converts",
+         {"a type converts a value in parentheses",
           "write `" + std::string(sources_.slice(since(token.span))) + "(value)`"});
   need("(");
   out->args.push_back(expr());

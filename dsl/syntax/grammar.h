@@ -30,6 +30,8 @@ private:
   bool need(std::string_view text);
   /// The bracket that closes `opener`.
   bool close(std::string_view text, const Token &opener);
+  /// A brace; also where it is missing but what follows belongs into it.
+  bool open_brace(Level level);
   /// The brace that closes `opener`. A missing one is reported once per file, and what it should close is kept.
   void close_brace(const Token &opener);
   const Token &advance();
@@ -41,6 +43,8 @@ private:
   int line_column(const Token &token) const;
 
   // --- messages and recovery (parser.cc)
+  std::string shown() const;
+  /// The current token, with its line where it is not on the line before the gap.
   std::string found() const;
   /// Where something is missing: the token found, or the end of the one before where that ends its line.
   Span gap() const;
@@ -48,6 +52,7 @@ private:
   void expected(std::string_view what) { slip(Code::E004, gap(), {std::string(what), found()}); }
   void recover(Level level, size_t first);
   bool starts(Level level, size_t token) const;
+  std::string meant(Level level) const;
   void misplaced(Level level);
   bool deeper(Span span);
   struct Depth {
@@ -94,6 +99,7 @@ private:
   Stmt stmt();
   Stmt let();
   Stmt assign_or_update();
+  ExprPtr value();
   Stmt loop();
   Stmt when();
   Stmt require();

@@ -39,7 +39,9 @@ public:
       char c = text_[at_];
       if (is_letter(c))
         word();
-      else if (is_digit(c) || (c == '.' && is_digit(peek(1)) && (at_ == 0 || text_[at_ - 1] != '.')))
+      else if (is_digit(c) || (c == '.' && is_digit(peek(1)) &&
+                               (at_ == 0 || std::string_view(".)]").find(text_[at_ - 1]) == std::string_view::npos) &&
+                               !(at_ > 0 && is_word(text_[at_ - 1]))))
         number();
       else if (c == '"' || c == '\'')
         string(c);
@@ -204,9 +206,17 @@ private:
       diagnostics_.report(Code::E001, here(), {shown, "remove it: a statement ends where the next begins"});
       return;
     }
-    std::string help = c == '&'    ? "write `and`"
-                       : c >= 0x80 ? "outside strings and comments only ASCII characters are used"
-                                   : "remove it";
+    static constexpr Foreign meant[] = {{"&", "and"}, {"^", "**"}, {"~", "not"}, {"×", "*"},  {"·", "*"},
+                                        {"÷", "/"},   {"−", "-"},  {"–", "-"},   {"≤", "<="}, {"≥", ">="},
+                                        {"≠", "!="},  {"“", "\""}, {"”", "\""},  {"∞", "inf"}};
+    std::string help = c >= 0x80 ? "outside strings and comments only ASCII characters are used" : "remove it";
+    for (Foreign f : meant)
+      if (here_text() == f.text)
+        help = "write `" + std::string(f.word) + "`";
+    if (c == '?')
+      help = "a choice is written `if CONDITION then VALUE else VALUE`";
+    else if (c == '@')
+      help = "a product of matrices is written `sum[k](a[i, k] * b[k, j])`";
     diagnostics_.report(Code::E001, here(), {shown, help});
     add(Token::slip);
   }

@@ -55,6 +55,15 @@ bool Parser::close(std::string_view text, const Token &opener) {
   return false;
 }
 
+bool Parser::open_brace(Level level) {
+  if (slipped_ || need("{"))
+    return !slipped_;
+  if (!starts(level, at_))
+    return false;
+  slipped_ = false;
+  return true;
+}
+
 void Parser::close_brace(const Token &opener) {
   if (slipped_ || eat("}") || lost_)
     return;
@@ -82,11 +91,16 @@ int Parser::line_column(const Token &token) const {
 
 // --- messages
 
+std::string Parser::shown() const {
+  const Token &token = current();
+  return token.kind == Token::end      ? "the end of the file"
+         : token.kind == Token::string ? "a string"
+                                       : "`" + std::string(token.text) + "`";
+}
+
 std::string Parser::found() const {
   const Token &token = current();
-  std::string what = token.kind == Token::end      ? "the end of the file"
-                     : token.kind == Token::string ? "a string"
-                                                   : "`" + std::string(token.text) + "`";
+  std::string what = shown();
   if (token.first && token.kind != Token::end && at_ > 0)
     what += " on line " + std::to_string(line(token));
   return what;
@@ -177,45 +191,62 @@ std::string nearest(std::string_view word, const std::vector<std::string_view> &
   return best;
 }
 
+namespace {
+struct Words {
+  std::string_view what;
+  std::vector<std::string_view> begin;
+};
+
+const Words &words_of(int level) {
+  static const Words words[] = {
+      {"a declaration", {"use", "config", "dim", "let", "fn", "module", "model"}},
+      {"a member", {"param", "sub", "let", "fn", "state", "entry", "if"}},
+      {"a statement", {"let", "for", "if", "require", "return"}},
+  };
+  return words[level];
+}
+
+struct Foreign {
+  std::string_view word, ours;
+};
+/// What other languages call it.
+constexpr Foreign foreign[] = {
+    {"def", "fn"},         {"func", "fn"},        {"function", "fn"},     {"fun", "fn"},        {"var", "let"},
+    {"const", "let"},      {"val", "let"},        {"auto", "let"},        {"struct", "module"}, {"class", "module"},
+    {"layer", "module"},   {"block", "module"},   {"import", "use"},      {"include", "use"},   {"from", "use"},
+    {"while", "for"},      {"loop", "for"},       {"foreach", "for"},     {"elif", "else if"},  {"elsif", "else if"},
+    {"elseif", "else if"}, {"weight", "param"},   {"parameter", "param"}, {"submodule", "sub"}, {"buffer", "state"},
+    {"network", "model"},  {"assert", "require"}, {"check", "require"},
+};
+} // namespace
+
+/// The keyword that the name here may stand for; else "".
+std::string Parser::meant(Level level) const {
+  if (!at_name())
+    return "";
+  const std::vector<std::string_view> &words = words_of(static_cast<int>(level)).begin;
+  for (Foreign f : foreign)
+    if (f.word == current().text &&
+        (std::find(words.begin(), words.end(), f.ours) != words.end() || f.ours == "else if"))
+      return std::string(f.ours);
+  return nearest(current().text, words);
+}
+
 /// The token begins nothing that may stand here: says what might be meant.
 void Parser::misplaced(Level level) {
-  static const std::vector<std::string_view> begin[] = {
-      {"use", "config", "dim", "let", "fn", "module", "model"},
-      {"param", "sub", "let", "fn", "state", "entry", "if"},
-      {"let", "for", "if", "require", "return"},
-  };
-  struct Foreign {
-    std::string_view word, ours;
-  };
-  static constexpr Foreign foreign[] = {
-      {"def", "fn"},         {"func", "fn"},        {"function", "fn"},     {"fun", "fn"},        {"var", "let"},
-      {"const", "let"},      {"val", "let"},        {"auto", "let"},        {"struct", "module"}, {"class", "module"},
-      {"layer", "module"},   {"block", "module"},   {"import", "use"},      {"include", "use"},   {"from", "use"},
-      {"while", "for"},      {"loop", "for"},       {"foreach", "for"},     {"elif", "else if"},  {"elsif", "else if"},
-      {"elseif", "else if"}, {"weight", "param"},   {"parameter", "param"}, {"submodule", "sub"}, {"buffer", "state"},
-      {"network", "model"},  {"assert", "require"}, {"check", "require"},
-  };
-  static constexpr const char *whats[] = {"a declaration", "a member", "a statement"};
   const Token &token = current();
-  const std::vector<std::string_view> &words = begin[static_cast<int>(level)];
-
-  std::string all;
-  for (std::string_view word : words)
-    all += (all.empty() ? "`" : word == words.back() ? " or `" : ", `") + std::string(word) + "`";
-  if (level == Level::statement)
-    all = "a name or " + all;
-  std::string help = std::string(whats[static_cast<int>(level)]) + " begins with " + all;
+  const Words &words = words_of(static_cast<int>(level));
+  std::string help = std::string(words.what) + " begins with " + (level == Level::statement ? "a name or " : "");
+  for (std::string_view word : words.begin)
+    help += (word == words.begin.front()  ? "`"
+             : word == words.begin.back() ? " or `"
+                                          : ", `") +
+            std::string(word) + "`";
 
   bool structural = token.kind == Token::keyword || token.text == "}" || starts(Level::statement, at_);
-  if (token.kind == Token::name) {
-    std::string meant = nearest(token.text, words);
-    for (Foreign f : foreign)
-      if (f.word == token.text)
-        meant = f.ours;
-    if (!meant.empty()) {
-      help = "did you mean `" + meant + "`?";
-      structural = false;
-    }
+  if (std::string word = meant(level); !word.empty()) {
+    help = "did you mean `" + word + "`?";
+    structural = false;
   }
   if (token.text == "}")
     help = "there is no `{` that it closes";
@@ -234,8 +265,8 @@ void Parser::misplaced(Level level) {
     return;
   }
   lost_ |= structural;
-  std::string where = found();
-  slip(Code::E006, token.kind == Token::end ? gap() : token.span, {whats[static_cast<int>(level)], where, help});
+  slip(Code::E006, token.kind == Token::end ? gap() : token.span,
+       {std::string(words.what), token.kind == Token::end ? found() : shown(), help});
 }
 
 // --- file = { use | config | dim | let | fn | module | model }

@@ -8,7 +8,7 @@ Block Parser::block() {
   Block out;
   Depth depth(*this);
   const Token &opener = current();
-  if (!deeper(opener.span) || (!eat("{") && !need("{")))
+  if (!deeper(opener.span) || !open_brace(Level::statement))
     return out;
   while (!at_end() && !at("}")) {
     size_t first = at_;
@@ -43,12 +43,10 @@ Stmt Parser::stmt() {
     return require();
   if (at("return"))
     return give();
-  if (at_name()) {
-    const Token &token = next();
-    bool ends = token.first || (token.kind != Token::symbol && token.kind != Token::slip);
-    if (!ends || token.text == "[" || token.text == "=" || token.text == ",")
-      return assign_or_update();
-  }
+  bool defines = next_is("=") || next_is("[") || next_is("<-") || next_is(",");
+  bool ends = next().first || next().kind == Token::symbol || next().kind == Token::slip || at_end();
+  if (at_name() && (defines || (ends && meant(Level::statement).empty())))
+    return assign_or_update();
   Stmt out{};
   out.span = current().span;
   if (current().kind == Token::keyword && (next_is("=") || next_is("[") || next_is("<-")))
@@ -75,7 +73,7 @@ Stmt Parser::let() {
   else if (at("=="))
     slip(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `let " + first + " = …`"});
   need("=");
-  out.exprs.push_back(expr());
+  out.exprs.push_back(value());
   if (at(","))
     slip(Code::E011, current().span,
          {"one expression gives all the names of a `let`", "write one `let` for each name"});
@@ -87,6 +85,7 @@ Stmt Parser::let() {
 // update = target "<-" expr
 Stmt Parser::assign_or_update() {
   Stmt out{};
+  const size_t start = at_;
   out.span = current().span;
   do
     out.targets.push_back(target());
@@ -98,7 +97,7 @@ Stmt Parser::assign_or_update() {
       slip(Code::E012, current().span,
            {"two states are updated at once", "write one update per line, after `let a, b = …`"});
     advance();
-    out.exprs.push_back(expr());
+    out.exprs.push_back(value());
     if (at(","))
       slip(Code::E012, current().span, {"a state takes one value", "write one update per line"});
     out.span = since(out.span);
@@ -111,7 +110,8 @@ Stmt Parser::assign_or_update() {
     slip(Code::E012, current().span, {"an update is written `<-`", "write `" + first + " <- …`"});
   else if (at(":"))
     slip(Code::E011, current().span,
-         {"a definition takes no type", next_is("=") ? "write `=`" : "leave out `:` and the type"});
+         {next_is("=") ? "a definition is written `=`" : "a definition takes no type",
+          next_is("=") ? "write `=`" : "leave out `:` and the type"});
   else if (at("("))
     slip(Code::E019, since(out.span), {"a call alone has no effect", "name its value: `let y = " + first + "(…)`"});
   else if (at("."))
@@ -122,13 +122,32 @@ Stmt Parser::assign_or_update() {
           "give the new value a new name, or carry it: `for … with " + first + "`"});
   else if (!at("="))
     slip(Code::E019, since(out.span),
-         {"a value alone has no effect", "define something with it (`y = …`), or `return` it"});
+         {"a value alone has no effect", tokens_.list[start].first || tokens_.list[start - 1].text == "{"
+                                             ? "define something with it (`y = …`), or `return` it"
+                                             : "write an operator before it, or define something with it (`y = …`)"});
   need("=");
-  out.exprs.push_back(expr());
+  out.exprs.push_back(value());
   if (at(","))
     slip(Code::E011, current().span,
          {"one expression gives all the names on the left", "write one definition per line"});
   out.span = since(out.span);
+  return out;
+}
+
+/// The expression of a definition or an update. Where it is missing, the left side of the next statement would be
+/// taken for it, and its `=` would be the surprise.
+ExprPtr Parser::value() {
+  const size_t start = at_;
+  ExprPtr out = expr();
+  if (slipped_ || (!at("=") && !at("<-")))
+    return out;
+  size_t first = at_;
+  while (first > start && !tokens_.list[first].first)
+    --first;
+  if (!tokens_.list[first].first || !starts(Level::statement, first))
+    return out;
+  at_ = first;
+  slip(Code::E008, gap(), {found(), "finish this line: a value is missing on its right"});
   return out;
 }
 
