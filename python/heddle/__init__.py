@@ -1,0 +1,15 @@
+"""Run models that Heddle compiled, from Python.
+
+    import heddle
+    model = heddle.load("out/bert")
+    session = model.session(threads=2)
+    out = session.run({"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
+
+A thin layer over the C interface (runtime/heddle.h, whose rules hold here too): arrays go in without a copy, results
+come back as NumPy arrays, every failure is a heddle.Error with the library's own message.
+"""
+
+from heddle._c import Error
+from heddle.model import Dim, Entry, Extent, Model, Session, Value, load
+
+__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "Value", "load"]

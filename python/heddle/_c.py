@@ -1,0 +1,196 @@
+"""The C interface as ctypes sees it: one class per struct of runtime/heddle.h, field by field, in its order.
+
+tests/runtime/test_python.py compares every size and offset with what a C compiler says.
+"""
+
+import ctypes as c
+import glob
+import os
+
+RANK = 8
+API_VERSION = 1
+FIXED, COMPUTED = -1, -2
+COPY_WEIGHTS = 1
+
+STATUSES = (
+    "OK", "INVALID_ARGUMENT", "NOT_FOUND", "BAD_TENSOR", "OUT_OF_RANGE", "OUT_OF_MEMORY", "FILE_ERROR", "BAD_WEIGHTS",
+    "UNSUPPORTED_CPU", "UNSUPPORTED", "KERNEL_FAILED", "BUSY", "BAD_LIBRARY",
+)  # fmt: skip
+DTYPES = ("f32", "bf16", "f16", "i8", "i32", "bool", "i64", "u8")
+
+
+class Error(Exception):
+    """A call that failed: the library's sentence, and `status`, such as "OUT_OF_RANGE"."""
+
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+class Tensor(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("data", c.c_void_p),
+        ("dtype", c.c_int32),
+        ("rank", c.c_int32),
+        ("shape", c.c_int64 * RANK),
+        ("strides", c.c_int64 * RANK),
+    ]
+
+
+class Info(c.Structure):
+    """Structs that begin with their own size."""
+
+    def __init__(self, **fields):
+        super().__init__(**fields)
+        self.struct_size = c.sizeof(self)
+
+
+class ModelOptions(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("weights", c.c_char_p),
+        ("flags", c.c_uint32),
+        ("reserved", c.c_uint32),
+    ]
+
+
+class SessionOptions(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("threads", c.c_int32),
+        ("reserved", c.c_int32),
+        ("custom", c.c_void_p),
+        ("memory_limit", c.c_int64),
+    ]
+
+
+class ModelInfo(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("name", c.c_char_p),
+        ("target", c.c_char_p),
+        ("compiler", c.c_char_p),
+        ("weights_bytes", c.c_uint64),
+        ("n_dims", c.c_int32),
+        ("n_entries", c.c_int32),
+        ("n_states", c.c_int32),
+        ("reserved", c.c_int32),
+    ]
+
+
+class DimInfo(Info):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("most", c.c_int64)]
+
+
+class EntryInfo(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("name", c.c_char_p),
+        ("doc", c.c_char_p),
+        ("n_inputs", c.c_int32),
+        ("n_results", c.c_int32),
+    ]
+
+
+class ExtentInfo(c.Structure):
+    _fields_ = [("dim", c.c_int32), ("reserved", c.c_int32), ("value", c.c_int64)]
+
+
+class ValueInfo(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("name", c.c_char_p),
+        ("dtype", c.c_int32),
+        ("rank", c.c_int32),
+        ("extents", ExtentInfo * RANK),
+        ("optional", c.c_int32),
+        ("has_below", c.c_int32),
+        ("below", ExtentInfo),
+        ("initial", c.c_double),
+    ]
+
+
+class MemoryInfo(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("arena_bytes", c.c_int64),
+        ("scratch_bytes", c.c_int64),
+        ("allocations", c.c_int64),
+    ]
+
+
+def _status(*arguments):
+    return c.CFUNCTYPE(c.c_int, *arguments)
+
+
+_void_p, _i32, _size_p = c.c_void_p, c.c_int32, c.POINTER(c.c_size_t)
+_i32_p, _i64_p, _out = c.POINTER(c.c_int32), c.POINTER(c.c_int64), c.POINTER(c.c_void_p)
+_tensors = c.POINTER(Tensor)
+
+
+class Api(c.Structure):
+    _fields_ = [
+        ("size", c.c_uint32),
+        ("version", c.c_uint32),
+        ("text", c.c_char_p),
+        ("last_error", c.CFUNCTYPE(c.c_char_p)),
+        ("model_load", _status(c.POINTER(ModelOptions), _out)),
+        ("model_free", _status(_void_p)),
+        ("model_verify", _status(_void_p)),
+        ("model_describe", _status(_void_p, c.POINTER(ModelInfo))),
+        ("dim_describe", _status(_void_p, _i32, c.POINTER(DimInfo))),
+        ("entry_describe", _status(_void_p, _i32, c.POINTER(EntryInfo))),
+        ("input_describe", _status(_void_p, _i32, _i32, c.POINTER(ValueInfo))),
+        ("result_describe", _status(_void_p, _i32, _i32, c.POINTER(ValueInfo))),
+        ("entry_find", _status(_void_p, c.c_char_p, _i32_p)),
+        ("result_shapes", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
+        ("memory_needed", _status(_void_p, _i32, _i64_p, _i64_p)),
+        ("session_create", _status(_void_p, c.POINTER(SessionOptions), _out)),
+        ("session_free", _status(_void_p)),
+        ("session_reset", _status(_void_p)),
+        ("session_clone", _status(_void_p, _out)),
+        ("session_save", _status(_void_p, _void_p, c.c_size_t, _size_p)),
+        ("session_restore", _status(_void_p, _void_p, c.c_size_t)),
+        ("session_memory", _status(_void_p, c.POINTER(MemoryInfo))),
+        ("session_threads", _status(_void_p, _i32_p)),
+        ("run", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
+        ("run_dense", _status(_void_p, _i32, _i64_p, _out, _out)),
+        ("pool", c.CFUNCTYPE(_void_p, c.c_uint32)),
+    ]
+
+
+def find_library(path):
+    """The lib<name>.so that an artifact folder holds, or the library itself, and the weights file beside it."""
+    path = os.fspath(path)
+    if os.path.isdir(path):
+        found = glob.glob(os.path.join(glob.escape(path), "lib*.so"))
+        if len(found) != 1:
+            why = "holds several lib*.so; name the one to open" if found else "holds no lib*.so"
+            raise Error(f"{path}: {why}; give a folder that `heddle compile` wrote", "FILE_ERROR")
+        path = found[0]
+    folder, name = os.path.split(os.path.abspath(path))
+    stem = name.removeprefix("lib").removesuffix(".so")
+    return os.path.join(folder, name), os.path.join(folder, stem + ".weights")
+
+
+class Library:
+    """One loaded library; `call` turns a status into an Error."""
+
+    def __init__(self, path):
+        try:
+            self.handle = c.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except OSError as error:
+            raise Error(f"{path}: cannot be loaded: {error}", "FILE_ERROR") from None
+        try:
+            self.api = Api.in_dll(self.handle, "heddle_api_1")
+        except ValueError:
+            raise Error(f"{path}: is not a library made by Heddle", "BAD_LIBRARY") from None
+        if self.api.version != API_VERSION or self.api.size < c.sizeof(Api):
+            raise Error(f"{path}: made by an incompatible version of Heddle; compile the model again", "BAD_LIBRARY")
+
+    def call(self, function, *arguments):
+        status = getattr(self.api, function)(*arguments)
+        if status:
+            name = STATUSES[status] if status < len(STATUSES) else str(status)
+            raise Error(self.api.last_error().decode(), name)

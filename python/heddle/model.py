@@ -1,0 +1,278 @@
+"""Models and sessions: what `import heddle` offers."""
+
+import ctypes as c
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from heddle import _c
+
+# bf16 has no NumPy type: its arrays hold the raw 16 bits. ml_dtypes' bfloat16 is accepted where it is installed.
+_NUMPY = {"f32": "f4", "bf16": "u2", "f16": "f2", "i8": "i1", "i32": "i4", "bool": "?", "i64": "i8", "u8": "u1"}
+_NAMES = {np.dtype(_NUMPY[name]): name for name in _c.DTYPES}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A run-time size of a model; `most` is None where it has no bound."""
+
+    name: str
+    most: int | None
+
+
+@dataclass(frozen=True)
+class Extent:
+    """One extent of a tensor: a dim's name, or a number, or (both None) computed from dims."""
+
+    dim: str | None
+    value: int | None
+
+    def __str__(self):
+        return self.dim or ("…" if self.value is None else str(self.value))
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or a result. `initial` is what an optional input holds when it is left out; inputs with `below`
+    hold indices 0 .. below - 1."""
+
+    name: str
+    dtype: str
+    extents: tuple[Extent, ...]
+    optional: bool
+    initial: float | None
+    below: Extent | None
+
+    def __str__(self):
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.extents))}]"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function of the model."""
+
+    name: str
+    doc: str
+    inputs: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+def load(path, weights=None, copy_weights=False):
+    """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one."""
+    return Model(path, weights, copy_weights)
+
+
+class Model:
+    """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `dims` and `entries` (by name)
+    tell what is in it."""
+
+    def __init__(self, path, weights=None, copy_weights=False):
+        self._pointer = None
+        path, beside = _c.find_library(path)
+        self._library = _c.Library(path)
+        options = _c.ModelOptions(
+            weights=os.fsencode(weights or beside), flags=_c.COPY_WEIGHTS if copy_weights else 0
+        )
+        pointer = c.c_void_p()
+        self._library.call("model_load", c.byref(options), c.byref(pointer))
+        self._pointer = pointer
+        self._describe()
+
+    def _describe(self):
+        info = _c.ModelInfo()
+        self._call("model_describe", c.byref(info))
+        self.name, self.target, self.compiler = (x.decode() for x in (info.name, info.target, info.compiler))
+        self.weights_bytes = info.weights_bytes
+        dims = []
+        for i in range(info.n_dims):
+            dim = _c.DimInfo()
+            self._call("dim_describe", i, c.byref(dim))
+            dims.append(Dim(dim.name.decode(), dim.most if dim.most >= 0 else None))
+        self.dims = tuple(dims)
+        self.entries = {}
+        for i in range(info.n_entries):
+            entry = _c.EntryInfo()
+            self._call("entry_describe", i, c.byref(entry))
+            inputs = tuple(self._value("input_describe", i, k) for k in range(entry.n_inputs))
+            results = tuple(self._value("result_describe", i, k) for k in range(entry.n_results))
+            self.entries[entry.name.decode()] = Entry(entry.name.decode(), entry.doc.decode(), inputs, results)
+
+    def _value(self, function, entry, number):
+        info = _c.ValueInfo()
+        self._call(function, entry, number, c.byref(info))
+        extent = lambda x: Extent(
+            self.dims[x.dim].name if x.dim >= 0 else None, x.value if x.dim == _c.FIXED else None
+        )
+        return Value(
+            info.name.decode(),
+            _c.DTYPES[info.dtype],
+            tuple(extent(x) for x in info.extents[: info.rank]),
+            bool(info.optional),
+            info.initial if info.optional else None,
+            extent(info.below) if info.has_below else None,
+        )
+
+    def _call(self, function, *arguments):
+        if not self._pointer:
+            raise _c.Error("the model is closed", "INVALID_ARGUMENT")
+        self._library.call(function, self._pointer, *arguments)
+
+    def _entry_number(self, name):
+        number = c.c_int32()
+        self._call("entry_find", None if name is None else name.encode(), c.byref(number))
+        return number.value
+
+    def session(self, threads=0, memory_limit=0):
+        """A session that uses at most so many threads; 0: one per core that this process may use."""
+        return Session(self, threads, memory_limit)
+
+    def verify(self):
+        """Compares all weights with their checksum."""
+        self._call("model_verify")
+
+    def memory_needed(self, entry=None, **dims):
+        """Bytes of memory that a call with these dims takes inside, as in memory_needed(B=8, S=128)."""
+        unknown = dims.keys() - {dim.name for dim in self.dims}
+        if unknown:
+            names = ", ".join(dim.name for dim in self.dims)
+            raise _c.Error(f"model '{self.name}' has no dim {sorted(unknown)[0]}; it has: {names}", "NOT_FOUND")
+        values = (c.c_int64 * (len(self.dims) + 1))(*(dims.get(dim.name, 0) for dim in self.dims))
+        needed = c.c_int64()
+        self._call("memory_needed", self._entry_number(entry), values, c.byref(needed))
+        return needed.value
+
+    def close(self):
+        """Frees the model; its sessions must be closed first. Deleting the last reference does the same."""
+        if self._pointer:
+            self._call("model_free")
+            self._pointer = None
+
+    def __del__(self):
+        if getattr(self, "_pointer", None):
+            self.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"<heddle.Model {self.name} for {self.target}: {', '.join(self.entries)}>"
+
+
+def _dtype_code(array):
+    name = "bf16" if array.dtype.name == "bfloat16" else _NAMES.get(array.dtype)
+    if name is None:
+        raise _c.Error(
+            f"arrays of {array.dtype} cannot be given; convert to one of "
+            + ", ".join(np.dtype(_NUMPY[name]).name for name in _c.DTYPES if name != "bf16"),
+            "BAD_TENSOR",
+        )
+    return _c.DTYPES.index(name)
+
+
+def _describe(tensor, name, array, wanted=None):
+    """Fills a Tensor that looks into `array`."""
+    if array.ndim > _c.RANK:
+        raise _c.Error(f"'{name}' has {array.ndim} dimensions; at most {_c.RANK} are supported", "BAD_TENSOR")
+    tensor.name = name.encode()
+    tensor.data = array.ctypes.data
+    tensor.dtype = _dtype_code(array)
+    if wanted == "bf16" and array.dtype == np.uint16:
+        tensor.dtype = _c.DTYPES.index("bf16")
+    tensor.rank = array.ndim
+    for i in range(array.ndim):
+        tensor.shape[i] = array.shape[i]
+        tensor.strides[i] = array.strides[i]
+
+
+def _aligned(shape, dtype):
+    """An array that kernels can write without a copy: 64-byte aligned."""
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = np.empty(count * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
+
+
+class Session:
+    """Runs entries, one call at a time; other threads take sessions of their own."""
+
+    def __init__(self, model, threads=0, memory_limit=0):
+        self._pointer = None
+        self.model = model
+        options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
+        pointer = c.c_void_p()
+        model._call("session_create", c.byref(options), c.byref(pointer))
+        self._pointer = pointer
+
+    def _call(self, function, *arguments):
+        if not self._pointer:
+            raise _c.Error("the session is closed", "INVALID_ARGUMENT")
+        self.model._library.call(function, self._pointer, *arguments)
+
+    @property
+    def threads(self):
+        """How many threads a run uses at most."""
+        threads = c.c_int32()
+        self._call("session_threads", c.byref(threads))
+        return threads.value
+
+    @property
+    def memory(self):
+        """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, allocations."""
+        info = _c.MemoryInfo()
+        self._call("session_memory", c.byref(info))
+        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "allocations")}
+
+    def run(self, inputs, entry=None, out=None):
+        """Runs an entry on a dict of arrays (lists and numbers are converted) and returns its results by name.
+
+        `out` may hold arrays for some of the results; they are filled instead of new ones. With several entries,
+        `entry` names one."""
+        number = self.model._entry_number(entry)
+        description = list(self.model.entries.values())[number]
+        wanted = {value.name: value.dtype for value in description.inputs + description.results}
+        arrays = {name: np.asarray(array) for name, array in inputs.items()}  # alive until the call returns
+        given = (_c.Tensor * (len(arrays) + 1))()
+        for tensor, (name, array) in zip(given, arrays.items()):
+            _describe(tensor, name, array, wanted.get(name))
+        shapes = (_c.Tensor * len(description.results))()
+        self.model._call("result_shapes", number, given, len(arrays), shapes, len(description.results))
+        out = out or {}
+        unknown = out.keys() - {value.name for value in description.results}
+        if unknown:
+            raise _c.Error(f"entry '{description.name}' has no result '{sorted(unknown)[0]}'", "NOT_FOUND")
+        results = {}
+        for tensor, value in zip(shapes, description.results):
+            array = out.get(value.name)
+            if array is None:
+                array = _aligned(tuple(tensor.shape[: tensor.rank]), _NUMPY[value.dtype])
+            elif not isinstance(array, np.ndarray) or not array.flags.writeable:
+                raise _c.Error(f"result '{value.name}': give a writeable NumPy array", "BAD_TENSOR")
+            _describe(tensor, value.name, array, value.dtype)
+            results[value.name] = array
+        self._call("run", number, given, len(arrays), shapes, len(results))
+        return results
+
+    def reset(self):
+        """Puts the session's state back to its beginning."""
+        self._call("session_reset")
+
+    def close(self):
+        """Frees the session. Deleting the last reference does the same."""
+        if self._pointer:
+            self._call("session_free")
+            self._pointer = None
+
+    def __del__(self):
+        if getattr(self, "_pointer", None):
+            self.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,183 @@
+"""The Python package against a library that plays an artifact: struct layouts, introspection, runs, errors."""
+
+import ctypes
+import os
+import pathlib
+import shutil
+import struct
+import tempfile
+import unittest
+
+import numpy as np
+
+import heddle
+from heddle import _c
+
+BUILD = pathlib.Path(os.environ["HEDDLE"]).parent.parent
+LIBRARY = BUILD / "tests" / "runtime" / "libheddle_fake_a.so"
+
+
+def weights_file():
+    """What fits the model of fake_descriptor.cc: a header, and the bias 0.5, 1.5, 2.5, 3.5."""
+    identity = b"fake\x01\x02\x03\x04" + bytes(8)
+    payload = struct.pack("<4f", 0.5, 1.5, 2.5, 3.5)
+    header = struct.pack("<8sIIQQ16sQ8x", b"HEDDLEW1", 1, 64, 4096, len(payload), identity, 0)
+    return header.ljust(4096, b"\0") + payload
+
+
+class PythonTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.folder.name)
+        shutil.copy(LIBRARY, cls.path / "libfake.so")
+        (cls.path / "fake.weights").write_bytes(weights_file())
+        cls.model = heddle.load(cls.path)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+        cls.folder.cleanup()
+
+    def assert_error(self, status, message, function, *arguments, **keywords):
+        with self.assertRaises(heddle.Error) as caught:
+            function(*arguments, **keywords)
+        self.assertEqual((caught.exception.status, str(caught.exception)), (status, message))
+
+    def test_structs_have_the_layout_of_the_header(self):
+        library = ctypes.CDLL(str(LIBRARY))
+        library.fake_layout.restype = ctypes.c_char_p
+        named = {
+            "heddle_tensor": _c.Tensor,
+            "heddle_model_options": _c.ModelOptions,
+            "heddle_session_options": _c.SessionOptions,
+            "heddle_model_info": _c.ModelInfo,
+            "heddle_dim_info": _c.DimInfo,
+            "heddle_entry_info": _c.EntryInfo,
+            "heddle_extent": _c.ExtentInfo,
+            "heddle_value_info": _c.ValueInfo,
+            "heddle_memory_info": _c.MemoryInfo,
+            "heddle_api": _c.Api,
+        }
+        expected = []
+        for name, struct_type in named.items():
+            for field, _ in struct_type._fields_:
+                place = getattr(struct_type, field)
+                expected.append(f"{name} {field} {place.offset} {place.size}")
+            expected.append(f"{name}  {ctypes.sizeof(struct_type)} 0")
+        self.assertEqual(sorted(expected), sorted(library.fake_layout().decode().splitlines()))
+
+    def test_a_model_tells_what_is_in_it(self):
+        model = self.model
+        self.assertEqual((model.name, model.target, model.weights_bytes), ("a", "x86-64-v3", 16))
+        self.assertEqual(model.dims, (heddle.Dim("B", 8), heddle.Dim("S", 512), heddle.Dim("N", None)))
+        self.assertEqual(list(model.entries), ["encode", "spread", "types", "window", "custom", "floats"])
+        encode = model.entries["encode"]
+        self.assertEqual(encode.doc, "Rows of numbers.")
+        self.assertEqual([str(x) for x in encode.inputs], ["ids: i32[B, S]", "mask: i32[B, S]"])
+        self.assertEqual([str(x) for x in encode.results], ["y: f32[B, S, 4]", "total: i32[B]"])
+        self.assertEqual((encode.inputs[0].below.value, encode.inputs[0].initial), (100, None))
+        self.assertEqual((encode.inputs[1].optional, encode.inputs[1].initial), (True, 1.0))
+        self.assertEqual(str(model.entries["window"].results[0]), "last: f32[…]")
+        self.assertEqual(model.memory_needed("encode", B=2, S=3), 2 * 3 * 64)
+        self.assert_error("NOT_FOUND", "model 'a' has no dim T; it has: B, S, N", model.memory_needed, "encode", T=1)
+
+    def test_arrays_of_any_integer_type_and_layout_go_in(self):
+        with self.model.session(threads=1) as session:
+            self.assertEqual(session.threads, 1)
+            ids = np.arange(12, dtype=np.int64).reshape(3, 4).T[::2]  # strided, not dense
+            for given in (ids, ids.tolist(), ids.astype(np.uint8)):
+                results = session.run({"ids": given, "mask": np.ones((2, 3), bool)}, "encode")
+                np.testing.assert_array_equal(
+                    results["y"], ids[..., None].astype(np.float32) + np.float32([0.5, 1.5, 2.5, 3.5])
+                )
+                np.testing.assert_array_equal(results["total"], ids.sum(1))
+                self.assertEqual(results["y"].ctypes.data % 64, 0)
+
+    def test_a_steady_session_allocates_nothing(self):
+        with self.model.session() as session:
+            x = np.ones(1000, np.float32)
+            session.run({"x": x}, "spread")
+            before = session.memory["allocations"]
+            for _ in range(5):
+                self.assertEqual(session.run({"x": x}, "spread")["y"][-1], 1000)
+            self.assertEqual(session.memory["allocations"], before)
+
+    def test_results_go_into_given_arrays(self):
+        with self.model.session() as session:
+            room = np.full((2, 3, 8), -1, np.float32)
+            results = session.run({"ids": np.zeros((2, 3), int)}, "encode", out={"y": room[..., ::2]})
+            self.assertIs(results["y"].base, room)
+            np.testing.assert_array_equal(room[1, 2], [0.5, -1, 1.5, -1, 2.5, -1, 3.5, -1])
+            read_only = np.zeros((2, 3, 4), np.float32)
+            read_only.flags.writeable = False
+            for wrong in (read_only, [1, 2]):
+                self.assert_error(
+                    "BAD_TENSOR", "result 'y': give a writeable NumPy array",
+                    session.run, {"ids": np.zeros((2, 3), int)}, "encode", out={"y": wrong},
+                )  # fmt: skip
+            self.assert_error(
+                "NOT_FOUND", "entry 'encode' has no result 'z'",
+                session.run, {"ids": np.zeros((2, 3), int)}, "encode", out={"z": room},
+            )  # fmt: skip
+
+    def test_every_dtype_comes_back_as_its_array(self):
+        with self.model.session() as session:
+            results = session.run({"i32": np.int32([1, -2])}, "types")
+            self.assertEqual({name: str(x.dtype) for name, x in results.items()},
+                             {"bool": "bool", "i64": "int64", "u8": "uint8", "i8": "int8", "i32": "int32"})
+            self.assertEqual(results["i32"].tolist(), [1, -2])
+            results = session.run({"x": np.ones((1, 1), np.float32), "bf16": np.uint16([0x3F80] * 4)}, "floats")
+            self.assertEqual(results["bf16"].tolist(), [0x3F80] * 4)
+            self.assertEqual(results["f16"].tolist(), [np.float16(0.1)] * 4)
+
+    def test_empty_batches(self):
+        with self.model.session() as session:
+            results = session.run({"ids": np.zeros((0, 7), np.int32)}, "encode")
+            self.assertEqual((results["y"].shape, results["total"].shape), ((0, 7, 4), (0,)))
+
+    def test_errors_carry_the_librarys_message(self):
+        with self.model.session() as session:
+            run = session.run
+            self.assert_error("OUT_OF_RANGE", "entry 'encode', input 'ids': element [0, 1] is 100, but must be in 0 .. 99",
+                              run, {"ids": [[5, 100]]}, "encode")  # fmt: skip
+            self.assert_error("BAD_TENSOR", "entry 'spread', input 'x': has dtype i64, but must be f32 [N]",
+                              run, {"x": np.arange(3)}, "spread")  # fmt: skip
+            self.assert_error("BAD_TENSOR", "arrays of float64 cannot be given; convert to one of float32, float16, int8, "
+                              "int32, bool, int64, uint8", run, {"x": np.zeros(3)}, "spread")  # fmt: skip
+            self.assert_error("BAD_TENSOR", "'x' has 9 dimensions; at most 8 are supported",
+                              run, {"x": np.zeros([1] * 9, np.float32)}, "spread")  # fmt: skip
+            self.assert_error("NOT_FOUND", "model 'a' has several entries; name one of: encode, spread, types, window, "
+                              "custom, floats", run, {})  # fmt: skip
+            self.assert_error("INVALID_ARGUMENT", "model 'a' still has 1 session; free it first", self.model.close)
+        self.assert_error("INVALID_ARGUMENT", "the session is closed", run, {"x": np.zeros(3, np.float32)}, "spread")
+        self.assert_error("INVALID_ARGUMENT", "threads is -1; give a number of threads, or 0 for all cores",
+                          self.model.session, threads=-1)  # fmt: skip
+
+    def test_files_that_cannot_be_opened(self):
+        with tempfile.TemporaryDirectory() as empty:
+            self.assert_error("FILE_ERROR", f"{empty}: holds no lib*.so; give a folder that `heddle compile` wrote",
+                              heddle.load, empty)  # fmt: skip
+            path = pathlib.Path(empty) / "libfake.so"
+            shutil.copy(LIBRARY, path)
+            weights = str(path.with_name("fake.weights"))
+            self.assert_error("FILE_ERROR", f"{weights} cannot be opened: No such file or directory", heddle.load, empty)
+            pathlib.Path(weights).write_bytes(weights_file()[:-1])
+            self.assert_error("BAD_WEIGHTS", f"{weights} is truncated: it has 4111 bytes instead of 4112; copy or "
+                              "compile it again", heddle.load, path)  # fmt: skip
+            pathlib.Path(weights).write_bytes(weights_file())
+            with heddle.load(path, copy_weights=True) as model:
+                self.assert_error("BAD_WEIGHTS", "the weights of model 'a' are damaged: their checksum differs; copy or "
+                                  "compile them again", model.verify)  # fmt: skip
+        with self.assertRaisesRegex(heddle.Error, "is not a library made by Heddle"):
+            heddle.load(_ctypes_file(), weights="unused")
+
+
+def _ctypes_file():
+    import _ctypes
+
+    return _ctypes.__file__
+
+
+if __name__ == "__main__":
+    unittest.main()
