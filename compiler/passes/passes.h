@@ -9,6 +9,7 @@ namespace heddle::passes {
 
 std::unique_ptr<mlir::Pass> form_kernels();
 std::unique_ptr<mlir::Pass> outline_kernels();
+std::unique_ptr<mlir::Pass> collapse_dims();
 
 /// Makes the passes and the pipelines known to heddle-opt.
 void register_passes();

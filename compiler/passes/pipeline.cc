@@ -6,6 +6,7 @@ namespace heddle::passes {
 void register_passes() {
   mlir::registerPass(form_kernels);
   mlir::registerPass(outline_kernels);
+  mlir::registerPass(collapse_dims);
 }
 
 } // namespace heddle::passes

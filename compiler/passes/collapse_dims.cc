@@ -1,0 +1,528 @@
+// Merges loops of a kernel that always stand side by side into one, and drops loops of one turn, so that schedules see
+// few, long loops. Callers reshape with tensor.collapse_shape and expand_shape, which cost nothing.
+//
+//   %y = call @k0(%B, %S, %x, %w)              %M = arith.muli %B, %S
+//     kernel: loops (b, s, h, e, d)       →    %x2 = tensor.collapse_shape %x [[0, 1], [2]]
+//     %x: [B, S, D], %w: [H, E, D]             %y2 = call @k0(%M, %x2, %w2)         kernel: loops (m, n, d)
+//     %y: [B, S, H, E]                         %y = tensor.expand_shape %y2 [[0, 1], [2, 3]] output_shape [%B, %S, H,
+//     E]
+//
+// Two loops merge when every tensor of the kernel has both, one right behind the other, or neither, and every op runs
+// both, as loops of the same type, or neither. A loop whose number a body asks for (linalg.index) stays as it is.
+#include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
+#include "compiler/passes/equal_kernels.h"
+#include "compiler/passes/loop_classes.h"
+#include "compiler/passes/passes.h"
+
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+using linalg::LinalgOp;
+
+namespace {
+
+/// Gives every linalg op its own `outs`: a shared tensor.empty would tie unrelated loops together.
+void unshare_outs(func::FuncOp kernel) {
+  SmallVector<Operation *> ops;
+  kernel.walk([&](LinalgOp op) { ops.push_back(op); });
+  for (Operation *op : llvm::reverse(ops)) // fills after their readers
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *source = operand.get().getDefiningOp();
+      if (isa_and_nonnull<tensor::EmptyOp, linalg::FillOp>(source) && !operand.get().hasOneUse()) {
+        OpBuilder builder(op);
+        operand.set(builder.clone(*source)->getResult(0));
+      }
+    }
+  // a fill cloned above shares its tensor.empty with the original
+  kernel.walk([&](linalg::FillOp fill) {
+    OpOperand &out = fill.getDpsInitsMutable()[0];
+    if (out.get().getDefiningOp<tensor::EmptyOp>() && !out.get().hasOneUse()) {
+      OpBuilder builder(fill);
+      out.set(builder.clone(*out.get().getDefiningOp())->getResult(0));
+    }
+  });
+}
+
+/// What becomes of the loops of a kernel: the analysis.
+class Merging {
+public:
+  explicit Merging(func::FuncOp kernel);
+
+  bool changes_anything() const { return changes_; }
+  /// The old axes behind each new axis of a tensor; unit axes go with a neighbour.
+  SmallVector<ReassociationIndices> groups_of(Value tensor) const;
+  /// The old loops behind each new loop of an op. Dropped loops are in none.
+  SmallVector<SmallVector<unsigned>> groups_of(LinalgOp op) const;
+  bool knows(Value tensor) const { return classes_.has_axes(tensor); }
+
+private:
+  static SmallVector<LinalgOp> ops_of(func::FuncOp kernel) {
+    SmallVector<LinalgOp> out;
+    kernel.walk([&](LinalgOp op) { out.push_back(op); });
+    return out;
+  }
+  void freeze(func::FuncOp kernel);
+  void drop_units();
+  void find_followers();
+  SmallVector<unsigned> kept_axes(Value tensor) const;
+
+  SmallVector<LinalgOp> ops_;
+  LoopClasses classes_;
+  SmallVector<Value> tensors_;
+  llvm::SmallBitVector frozen_, dropped_;
+  SmallVector<int> follower_; // the class that always stands right behind, or -1
+  bool changes_ = false;
+};
+
+Merging::Merging(func::FuncOp kernel)
+    : ops_(ops_of(kernel)), classes_(ops_, [](Value) { return true; }), frozen_(classes_.size()),
+      dropped_(classes_.size()), follower_(classes_.size(), -1) {
+  DenseSet<Value> seen;
+  for (LinalgOp op : ops_) {
+    for (Value operand : op->getOperands())
+      if (knows(operand) && seen.insert(operand).second)
+        tensors_.push_back(operand);
+    for (Value result : op->getResults())
+      if (seen.insert(result).second)
+        tensors_.push_back(result);
+  }
+  freeze(kernel);
+  drop_units();
+  find_followers();
+}
+
+void Merging::freeze(func::FuncOp kernel) {
+  auto freeze_duplicates = [&](ArrayRef<unsigned> classes) {
+    DenseSet<unsigned> seen;
+    for (unsigned c : classes)
+      if (!seen.insert(c).second)
+        frozen_.set(c);
+  };
+  for (LinalgOp op : ops_) {
+    SmallVector<unsigned> loops;
+    for (unsigned i = 0; i < op.getNumLoops(); ++i)
+      loops.push_back(classes_.of_loop(op, i));
+    freeze_duplicates(loops);
+    op.getBlock()->walk([&](linalg::IndexOp index) { frozen_.set(loops[index.getDim()]); });
+    for (OpOperand &operand : op->getOpOperands())
+      if (knows(operand.get()))
+        for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
+          if (!isa<AffineDimExpr>(expr)) { // not of our making; leave all of it alone
+            frozen_.set(classes_.of_axis(operand.get(), axis));
+            for (unsigned c : loops)
+              frozen_.set(c);
+          }
+  }
+  for (Value tensor : tensors_) {
+    SmallVector<unsigned> axes;
+    for (unsigned i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i)
+      axes.push_back(classes_.of_axis(tensor, i));
+    freeze_duplicates(axes);
+    bool opaque = llvm::any_of(tensor.getUsers(), [](Operation *user) { return !isa<LinalgOp, func::ReturnOp>(user); });
+    Operation *source = tensor.getDefiningOp();
+    opaque |= source && !isa<LinalgOp, tensor::EmptyOp>(source);
+    if (opaque)
+      for (unsigned c : axes)
+        frozen_.set(c);
+  }
+}
+
+/// Parallel loops of one turn; a reduction over one element keeps its loop, which tells that it is one.
+void Merging::drop_units() {
+  llvm::SmallBitVector unit(classes_.size());
+  for (Value tensor : tensors_)
+    for (auto [axis, extent] : llvm::enumerate(cast<RankedTensorType>(tensor.getType()).getShape()))
+      if (extent == 1)
+        unit.set(classes_.of_axis(tensor, axis));
+  for (LinalgOp op : ops_)
+    for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray()))
+      if (type != utils::IteratorType::parallel)
+        unit.reset(classes_.of_loop(op, loop));
+  unit.reset(frozen_);
+  dropped_ = unit;
+  changes_ |= unit.any();
+}
+
+SmallVector<unsigned> Merging::kept_axes(Value tensor) const {
+  SmallVector<unsigned> out;
+  for (unsigned i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i)
+    if (unsigned c = classes_.of_axis(tensor, i); !dropped_.test(c))
+      out.push_back(c);
+  return out;
+}
+
+void Merging::find_followers() {
+  int n = classes_.size();
+  constexpr int unknown = -2, none = -1;
+  SmallVector<int> next(n, unknown), before(n, unknown);
+  auto agree = [&](int &known, int now) { known = known == unknown || known == now ? now : none; };
+  for (Value tensor : tensors_) {
+    auto axes = kept_axes(tensor);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      agree(next[axes[i]], i + 1 < axes.size() ? int(axes[i + 1]) : none);
+      agree(before[axes[i]], i ? int(axes[i - 1]) : none);
+    }
+  }
+  for (int a = 0; a < n; ++a) {
+    int b = next[a];
+    if (b < 0 || before[b] != a || frozen_.test(a) || frozen_.test(b))
+      continue;
+    bool together = llvm::all_of(ops_, [&](LinalgOp op) {
+      std::optional<utils::IteratorType> type_a, type_b;
+      for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray())) {
+        if (classes_.of_loop(op, loop) == unsigned(a))
+          type_a = type;
+        if (classes_.of_loop(op, loop) == unsigned(b))
+          type_b = type;
+      }
+      return type_a == type_b;
+    });
+    if (together) {
+      follower_[a] = b;
+      changes_ = true;
+    }
+  }
+}
+
+SmallVector<ReassociationIndices> Merging::groups_of(Value tensor) const {
+  SmallVector<ReassociationIndices> out;
+  ReassociationIndices leading; // dropped axes before the first kept one
+  int last = -1;
+  for (int i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i) {
+    unsigned c = classes_.of_axis(tensor, i);
+    if (dropped_.test(c)) {
+      (out.empty() ? leading : out.back()).push_back(i);
+      continue;
+    }
+    if (last >= 0 && follower_[last] == int(c)) {
+      out.back().push_back(i);
+    } else {
+      out.push_back(out.empty() ? leading : ReassociationIndices());
+      out.back().push_back(i);
+    }
+    last = c;
+  }
+  return out;
+}
+
+SmallVector<SmallVector<unsigned>> Merging::groups_of(LinalgOp op) const {
+  DenseMap<int, unsigned> loop_of;
+  llvm::SmallBitVector follows(classes_.size());
+  for (unsigned i = 0; i < op.getNumLoops(); ++i)
+    loop_of[classes_.of_loop(op, i)] = i;
+  for (auto [c, loop] : loop_of)
+    if (follower_[c] >= 0)
+      follows.set(follower_[c]);
+  SmallVector<SmallVector<unsigned>> out;
+  for (unsigned i = 0; i < op.getNumLoops(); ++i) {
+    int c = classes_.of_loop(op, i);
+    if (dropped_.test(c) || follows.test(c))
+      continue;
+    out.emplace_back();
+    for (; c >= 0; c = follower_[c])
+      out.back().push_back(loop_of.lookup(c));
+  }
+  return out;
+}
+
+/// One kernel and all its calls.
+class Collapser {
+public:
+  Collapser(func::FuncOp kernel, ArrayRef<func::CallOp> calls) : kernel_(kernel), calls_(calls), merging_(kernel) {}
+  LogicalResult run();
+
+private:
+  using Groups = SmallVector<ReassociationIndices>;
+  struct NewSize {
+    SmallVector<AffineExpr> factors; // over the old sizes
+  };
+
+  RankedTensorType collapsed_type(Value tensor) const;
+  /// The number of the new size that is the product of these extents (old formulas).
+  unsigned size_number(ArrayRef<AffineExpr> factors);
+  AffineMap collapsed_extents(Value tensor);
+  void collapse_op(LinalgOp op);
+  void collapse_empty(tensor::EmptyOp op);
+  void collapse_call(func::CallOp call);
+
+  MLIRContext *context() { return kernel_.getContext(); }
+
+  func::FuncOp kernel_;
+  ArrayRef<func::CallOp> calls_;
+  Merging merging_;
+  unsigned old_sizes_ = 0;
+  SmallVector<NewSize> new_sizes_;
+  SmallVector<bool> kept_;                           // of the old and new sizes
+  DenseMap<Value, SmallVector<AffineExpr>> extents_; // old, of every tensor that merging_ knows
+  SmallVector<Groups> argument_groups_, result_groups_;
+  SmallVector<AffineMap> old_result_extents_;
+  SmallVector<mlir::Type> old_results_;
+};
+
+RankedTensorType Collapser::collapsed_type(Value tensor) const {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  SmallVector<int64_t> shape;
+  for (auto &group : merging_.groups_of(tensor)) {
+    int64_t extent = 1;
+    for (int64_t axis : group)
+      extent = ShapedType::isDynamic(extent) || type.isDynamicDim(axis) ? ShapedType::kDynamic
+                                                                        : extent * type.getDimSize(axis);
+    shape.push_back(extent);
+  }
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+unsigned Collapser::size_number(ArrayRef<AffineExpr> factors) {
+  for (auto [i, size] : llvm::enumerate(new_sizes_))
+    if (size.factors == factors)
+      return old_sizes_ + i;
+  new_sizes_.push_back({llvm::to_vector(factors)});
+  return old_sizes_ + new_sizes_.size() - 1;
+}
+
+/// The extents of a collapsed tensor over old and new sizes (before unused ones are dropped).
+AffineMap Collapser::collapsed_extents(Value tensor) {
+  const auto &old = extents_.find(tensor)->second;
+  SmallVector<AffineExpr> out;
+  for (auto &group : merging_.groups_of(tensor)) {
+    SmallVector<AffineExpr> factors;
+    int64_t constant = 1;
+    for (int64_t axis : group)
+      if (auto number = dyn_cast<AffineConstantExpr>(old[axis]))
+        constant *= number.getValue();
+      else
+        factors.push_back(old[axis]);
+    if (factors.size() == 1 && constant == 1) {
+      out.push_back(factors[0]);
+    } else if (factors.empty()) {
+      out.push_back(getAffineConstantExpr(constant, context()));
+    } else {
+      if (constant != 1)
+        factors.push_back(getAffineConstantExpr(constant, context()));
+      out.push_back(getAffineDimExpr(size_number(factors), context()));
+    }
+  }
+  return AffineMap::get(old_sizes_, 0, out, context()); // the number of dims is set when all sizes are known
+}
+
+void Collapser::collapse_empty(tensor::EmptyOp op) {
+  auto extents = collapsed_extents(op);
+  OpBuilder builder(op);
+  SmallVector<Value> sizes(kernel_.getArguments().begin(), kernel_.getArguments().end());
+  SmallVector<OpFoldResult> mixed;
+  auto type = collapsed_type(op);
+  for (auto [extent, formula] : llvm::zip_equal(type.getShape(), extents.getResults())) {
+    if (!ShapedType::isDynamic(extent)) {
+      mixed.push_back(builder.getIndexAttr(extent));
+      continue;
+    }
+    mixed.push_back(
+        ir::build_size(builder, op.getLoc(), formula, ArrayRef(sizes).take_front(old_sizes_ + new_sizes_.size())));
+  }
+  Value made = tensor::EmptyOp::create(builder, op.getLoc(), mixed, type.getElementType());
+  op.getResult().replaceAllUsesWith(made);
+  op.erase();
+}
+
+/// The operands have their new types already; maps and loops follow.
+void Collapser::collapse_op(LinalgOp op) {
+  auto groups = merging_.groups_of(op);
+  SmallVector<int> new_loop(op.getNumLoops(), -1); // of the first old loop of each group
+  for (auto [i, group] : llvm::enumerate(groups))
+    new_loop[group.front()] = i;
+  SmallVector<AffineExpr> renumbered;
+  for (int loop : new_loop)
+    renumbered.push_back(loop >= 0 ? getAffineDimExpr(loop, context()) : getAffineConstantExpr(0, context()));
+  SmallVector<AffineMap> maps;
+  for (AffineMap map : op.getIndexingMapsArray()) {
+    SmallVector<AffineExpr> results;
+    for (AffineExpr expr : map.getResults()) {
+      auto loop = dyn_cast<AffineDimExpr>(expr);
+      if (!loop || new_loop[loop.getPosition()] >= 0) // else it goes with the loop before it, or is dropped
+        results.push_back(expr.replaceDims(renumbered));
+    }
+    maps.push_back(AffineMap::get(groups.size(), 0, results, context()));
+  }
+  for (Value result : op->getResults())
+    result.setType(op.getTiedOpOperand(cast<OpResult>(result))->get().getType());
+  auto generic = dyn_cast<linalg::GenericOp>(op.getOperation());
+  if (!generic)
+    return; // linalg.fill fits any shape
+  SmallVector<Attribute> iterators;
+  for (auto &group : groups)
+    iterators.push_back(generic.getIteratorTypes()[group.front()]);
+  generic.setIndexingMapsAttr(Builder(context()).getAffineMapArrayAttr(maps));
+  generic.setIteratorTypesAttr(ArrayAttr::get(context(), iterators));
+  generic.getBlock()->walk([&](linalg::IndexOp index) { index.setDim(new_loop[index.getDim()]); });
+}
+
+LogicalResult Collapser::run() {
+  if (!merging_.changes_anything())
+    return success();
+  old_sizes_ = ir::size_count(kernel_);
+  Block &block = kernel_.getBody().front();
+  auto *end = block.getTerminator();
+  // Analysis first: everything below changes types.
+  SmallVector<Value> known;
+  kernel_.walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (isa<RankedTensorType>(operand.getType()) && merging_.knows(operand))
+        known.push_back(operand);
+  });
+  for (Value value : known) {
+    auto extents = ir::extent_formulas(value);
+    if (failed(extents))
+      return kernel_.emitError("collapse_dims: extents of ") << value << " are unknown";
+    extents_.try_emplace(value, *extents);
+  }
+  SmallVector<std::optional<RankedTensorType>> argument_types;
+  SmallVector<AffineMap> argument_extents, result_extents;
+  for (BlockArgument argument : block.getArguments()) {
+    bool collapses = extents_.contains(argument);
+    argument_groups_.push_back(collapses ? merging_.groups_of(argument) : Groups());
+    argument_types.push_back(collapses ? std::optional(collapsed_type(argument)) : std::nullopt);
+    auto old = kernel_.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), ir::names::extents);
+    argument_extents.push_back(collapses ? collapsed_extents(argument) : old ? old.getValue() : AffineMap());
+  }
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    bool collapses = extents_.contains(value);
+    old_results_.push_back(value.getType());
+    old_result_extents_.push_back(kernel_.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents).getValue());
+    result_groups_.push_back(collapses ? merging_.groups_of(value) : Groups());
+    result_extents.push_back(collapses ? collapsed_extents(value) : old_result_extents_.back());
+  }
+  SmallVector<tensor::EmptyOp> empties;
+  SmallVector<LinalgOp> ops;
+  kernel_.walk([&](Operation *op) {
+    if (auto empty = dyn_cast<tensor::EmptyOp>(op); empty && extents_.contains(empty)) {
+      (void)collapsed_extents(empty); // names the sizes it needs
+      empties.push_back(empty);
+    } else if (auto linalg = dyn_cast<LinalgOp>(op)) {
+      ops.push_back(linalg);
+    }
+  });
+  // The new sizes, behind the old ones.
+  for (size_t i = 0; i < new_sizes_.size(); ++i)
+    block.insertArgument(old_sizes_ + i, IndexType::get(context()), kernel_.getLoc());
+  // The body.
+  for (tensor::EmptyOp empty : empties)
+    collapse_empty(empty);
+  for (auto [i, type] : llvm::enumerate(argument_types))
+    if (type)
+      block.getArgument(i < old_sizes_ ? i : i + new_sizes_.size()).setType(*type);
+  for (LinalgOp op : ops)
+    collapse_op(op);
+  // Sizes that nothing needs any more.
+  unsigned all_sizes = old_sizes_ + new_sizes_.size();
+  for (unsigned i = 0; i < all_sizes; ++i) {
+    bool used = !block.getArgument(i).use_empty();
+    for (AffineMap map : llvm::concat<AffineMap>(argument_extents, result_extents))
+      used |= map && llvm::any_of(map.getResults(), [&](AffineExpr e) { return e.isFunctionOfDim(i); });
+    kept_.push_back(used);
+  }
+  SmallVector<AffineExpr> renumbered;
+  unsigned count = 0;
+  for (bool kept : kept_)
+    renumbered.push_back(kept ? getAffineDimExpr(count++, context()) : getAffineConstantExpr(0, context()));
+  auto renumber = [&](AffineMap map) {
+    SmallVector<AffineExpr> results;
+    for (AffineExpr e : map.getResults())
+      results.push_back(e.replaceDims(renumbered));
+    return AffineMapAttr::get(AffineMap::get(count, 0, results, context()));
+  };
+  // The function's type and attributes.
+  Builder builder(context());
+  SmallVector<DictionaryAttr> argument_attributes(count, builder.getDictionaryAttr({})), result_attributes;
+  for (auto [i, map] : llvm::enumerate(argument_extents))
+    if (i >= old_sizes_)
+      argument_attributes.push_back(
+          map ? builder.getDictionaryAttr(builder.getNamedAttr(ir::names::extents, renumber(map)))
+              : builder.getDictionaryAttr({}));
+  for (AffineMap map : result_extents)
+    result_attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(ir::names::extents, renumber(map))));
+  for (unsigned i = all_sizes; i-- > 0;)
+    if (!kept_[i])
+      block.eraseArgument(i);
+  kernel_.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), end->getOperandTypes()));
+  kernel_.setAllArgAttrs(argument_attributes);
+  kernel_.setAllResultAttrs(result_attributes);
+  for (func::CallOp call : calls_)
+    collapse_call(call);
+  return success();
+}
+
+void Collapser::collapse_call(func::CallOp call) {
+  OpBuilder builder(call);
+  Location loc = call.getLoc();
+  SmallVector<Value> old_sizes = llvm::to_vector(call.getOperands().take_front(old_sizes_)), operands;
+  for (unsigned i = 0; i < kept_.size(); ++i) {
+    if (!kept_[i])
+      continue;
+    if (i < old_sizes_) {
+      operands.push_back(old_sizes[i]);
+      continue;
+    }
+    Value product;
+    for (AffineExpr factor : new_sizes_[i - old_sizes_].factors) {
+      Value value = ir::build_size(builder, loc, factor, old_sizes);
+      product = product ? arith::MulIOp::create(builder, loc, product, value).getResult() : value;
+    }
+    operands.push_back(product);
+  }
+  for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+    if (i < old_sizes_)
+      continue;
+    mlir::Type type = kernel_.getArgumentTypes()[operands.size()];
+    if (type == operand.getType())
+      operands.push_back(operand);
+    else if (auto weight = operand.getDefiningOp<ir::GetOp>())
+      operands.push_back(ir::GetOp::create(builder, loc, type, weight.getWeightAttr()));
+    else
+      operands.push_back(tensor::CollapseShapeOp::create(builder, loc, type, operand, argument_groups_[i]));
+  }
+  auto made = func::CallOp::create(builder, loc, kernel_, operands);
+  for (auto [i, result] : llvm::enumerate(call.getResults())) {
+    Value value = made.getResult(i);
+    if (value.getType() != result.getType()) {
+      SmallVector<OpFoldResult> shape;
+      auto type = cast<RankedTensorType>(result.getType());
+      for (auto [axis, formula] : llvm::enumerate(old_result_extents_[i].getResults()))
+        if (type.isDynamicDim(axis))
+          shape.push_back(ir::build_size(builder, loc, formula, old_sizes));
+        else
+          shape.push_back(builder.getIndexAttr(type.getDimSize(axis)));
+      value = tensor::ExpandShapeOp::create(builder, loc, type, value, result_groups_[i], shape);
+    }
+    result.replaceAllUsesWith(value);
+  }
+  call.erase();
+}
+
+struct CollapseDims : PassWrapper<CollapseDims, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CollapseDims)
+  StringRef getArgument() const override { return "collapse_dims"; }
+  StringRef getDescription() const override { return "loops of a kernel that are always used together become one"; }
+  void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    DenseMap<StringRef, SmallVector<func::CallOp>> calls;
+    for (func::CallOp call : kernel_calls_of(module))
+      calls[call.getCallee()].push_back(call);
+    for (func::FuncOp kernel : kernels_of(module)) {
+      unshare_outs(kernel);
+      if (failed(Collapser(kernel, calls[kernel.getName()]).run()))
+        return signalPassFailure();
+    }
+    merge_equal_kernels(module);
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> collapse_dims() { return std::make_unique<CollapseDims>(); }
+
+} // namespace heddle::passes
