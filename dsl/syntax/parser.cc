@@ -169,7 +169,7 @@ void Parser::recover(Level level, size_t first) {
 
 std::string nearest(std::string_view word, const std::vector<std::string_view> &words) {
   std::string best;
-  size_t best_distance = word.size() <= 3 ? 2 : 3; // exclusive
+  size_t best_distance = word.size() <= 2 ? 1 : word.size() == 3 ? 2 : 3; // exclusive
   for (std::string_view candidate : words) {
     std::vector<size_t> row(candidate.size() + 1);
     for (size_t j = 0; j < row.size(); ++j)
