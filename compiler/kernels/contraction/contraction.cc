@@ -1,0 +1,139 @@
+// The kind `contraction`: a product with what follows it element by element (bias, activation, residual), such as
+//   y[m, o] = gelu(sum[i](x[m, i] * w[o, i]) + b[o])
+// What it takes, how it wants its weights, and which register tiles it uses.
+#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/contraction/schedule.h"
+#include "compiler/kernels/kinds.h"
+
+#include "compiler/ir/dialect.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+namespace contraction {
+
+static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
+
+/// The extent of an axis of result `result`, as an expression over the sizes of the kernel.
+static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, unsigned result, int axis) {
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[result]);
+  if (!type.isDynamicDim(unsigned(axis)))
+    return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
+  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(result, ir::names::extents);
+  return extents ? extents.getValue().getResult(unsigned(axis)) : mlir::AffineExpr();
+}
+
+/// Columns that a panel should have: as many as registers like, unless padding the last panel costs more.
+static int64_t panel_width(int64_t columns, const Target &target) {
+  // Share of the FMA peak that full tiles of 3, 4, 2 and 1 vectors reach (measured on Cascade Lake, K = 768).
+  static constexpr std::pair<int, double> widths[] = {{3, 1.0}, {4, 0.98}, {2, 0.94}, {1, 0.7}};
+  int64_t best = 3 * target.lanes;
+  double best_cost = 0;
+  for (auto [vectors, share] : widths) {
+    if (target.registers < 32 && vectors > 3) // 4 vectors leave room for 2 rows only
+      continue;
+    int64_t width = vectors * target.lanes, panels = (columns + width - 1) / width;
+    double cost = double(panels * width) / share;
+    if (best_cost == 0 || cost < best_cost * 0.999) {
+      best = width;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
+  std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
+  if (!results)
+    return std::nullopt;
+  for (const std::vector<Reached> &products : *results)
+    for (const Reached &reached : products) {
+      mlir::linalg::LinalgOp op = reached.product.op;
+      unsigned lanes = unsigned(lane_loop(reached));
+      mlir::Value value = wide_factor(reached)->value;
+      while (mlir::Operation *cast = value.getDefiningOp()) {
+        if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
+          break;
+        value = cast->getOperand(0);
+      }
+      auto element = llvm::dyn_cast<mlir::BlockArgument>(value);
+      if (!element || element.getOwner() != op.getBlock())
+        continue;
+      mlir::OpOperand &operand = op->getOpOperand(element.getArgNumber());
+      auto tensor = llvm::dyn_cast<mlir::BlockArgument>(operand.get());
+      if (!tensor || tensor.getArgNumber() != argument)
+        continue;
+      auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+      for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
+        if (expr == mlir::getAffineDimExpr(lanes, kernel.getContext()) && !type.isDynamicDim(unsigned(axis)))
+          return Panels{int(axis), int(panel_width(type.getDimSize(unsigned(axis)), target))};
+    }
+  return std::nullopt;
+}
+
+/// The width of the panels that a kernel's weights already have, or 0.
+static int64_t given_width(mlir::func::FuncOp kernel) {
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
+    if (auto layout = kernel.getArgAttrOfType<ir::PanelsAttr>(argument, ir::names::layout))
+      return int64_t(layout.getWidth());
+  return 0;
+}
+
+static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
+  std::vector<std::vector<Reached>> results = *match(kernel);
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  int64_t columns = type.getShape().back(), width = given_width(kernel);
+  if (width == 0)
+    width = mlir::ShapedType::isDynamic(columns) ? 3 * target.lanes : panel_width(columns, target);
+  int64_t vectors = std::max<int64_t>(1, width / target.lanes);
+  // Accumulators of all products of a result, a row of the wide factor and one broadcast share the registers.
+  int64_t products = 1;
+  for (const std::vector<Reached> &result : results)
+    products = std::max<int64_t>(products, int64_t(result.size()));
+  int64_t most = std::max<int64_t>(1, (target.registers - 2 - vectors) / (vectors * products));
+  if (most > 8)
+    most = most >= 12 ? 12 : 8;
+
+  int axis = row_axis(results[0][0]);
+  mlir::AffineExpr rows = axis < 0 ? mlir::AffineExpr() : extent_of(kernel, 0, axis);
+  auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(rows);
+  auto row = [&](int64_t tile, int64_t least) {
+    ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt};
+    if (least > 0)
+      row.when = mlir::IntegerSet::get(
+          unsigned(llvm::count_if(kernel.getArgumentTypes(), [](mlir::Type t) { return t.isIndex(); })), 0,
+          {rows - least}, {false});
+    return row;
+  };
+  if (axis < 0)
+    return {row(1, 0)};
+  if (!rows || fixed)
+    return {row(fixed ? std::min(most, fixed.getValue()) : most, 0)};
+  // A few rows wait for memory, not for arithmetic: no work on rows that aren't there.
+  std::vector<ScheduleRow> table;
+  if (most > 4)
+    table.push_back(row(most, 5));
+  table.push_back(row(std::min<int64_t>(most, 4), 2));
+  table.push_back(row(1, 0));
+  return table;
+}
+
+static constexpr int64_t row_values[] = {1, 4, 6, 8, 12};
+static constexpr int64_t width_values[] = {16, 32, 48, 64};
+static const Variant variants[] = {
+    {"tiles",
+     "rows x width accumulators in registers over the whole sum; the wide factor in panels",
+     {{"rows", {std::begin(row_values), std::end(row_values)}},
+      {"width", {std::begin(width_values), std::end(width_values)}}}},
+};
+
+} // namespace contraction
+
+extern const KernelKind contraction_kind;
+const KernelKind contraction_kind = {
+    "contraction", contraction::variants, contraction::matches, contraction::panels, contraction::choose,
+    nullptr,       contraction::schedule,
+};
+
+} // namespace heddle

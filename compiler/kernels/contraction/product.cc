@@ -1,0 +1,189 @@
+// Structure only: a value's loops are those of the operands and `linalg.index` ops that it is computed from.
+#include "compiler/kernels/contraction/product.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace heddle::contraction {
+
+using llvm::SmallBitVector;
+using mlir::linalg::LinalgOp;
+
+static SmallBitVector loops_behind(LinalgOp op, mlir::Value value) {
+  SmallBitVector loops(op.getNumLoops());
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+    if (argument.getOwner() != op.getBlock())
+      return loops;
+    mlir::AffineMap map = op.getMatchingIndexingMap(&op->getOpOperand(argument.getArgNumber()));
+    for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
+      if (map.isFunctionOfDim(loop))
+        loops.set(loop);
+    return loops;
+  }
+  mlir::Operation *made = value.getDefiningOp();
+  if (made->getBlock() != op.getBlock())
+    return loops;
+  if (auto index = llvm::dyn_cast<mlir::linalg::IndexOp>(made))
+    loops.set(unsigned(index.getDim()));
+  for (mlir::Value operand : made->getOperands())
+    if (!llvm::isa<mlir::RankedTensorType>(operand.getType()))
+      loops |= loops_behind(op, operand);
+  return loops;
+}
+
+std::optional<Product> product_of(LinalgOp op) {
+  if (op.getNumReductionLoops() == 0 || op.getNumDpsInits() != 1 || !op.getBlock()->mightHaveTerminator())
+    return std::nullopt;
+  mlir::Operation *add = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+  mlir::BlockArgument sum = op.getBlock()->getArgument(op.getNumDpsInputs());
+  if (!add || !llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp>(add) || !sum.hasOneUse() ||
+      !llvm::is_contained(add->getOperands(), sum))
+    return std::nullopt;
+  mlir::Operation *times = add->getOperand(add->getOperand(0) == sum ? 1 : 0).getDefiningOp();
+  if (!times || !llvm::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(times))
+    return std::nullopt;
+  Product product{op, {times->getOperand(0), {}}, {times->getOperand(1), {}}};
+  for (Factor *factor : {&product.left, &product.right})
+    factor->loops = loops_behind(op, factor->value);
+  bool summed = false, reused = false;
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    bool left = product.left.loops.test(unsigned(loop)), right = product.right.loops.test(unsigned(loop));
+    if (kind == mlir::utils::IteratorType::reduction)
+      summed |= left && right;
+    else
+      reused |= left != right;
+  }
+  if (!summed || !reused)
+    return std::nullopt;
+  return product;
+}
+
+/// The axis of the op's result along which each loop runs; nothing where the result isn't written at plain loops.
+static std::optional<std::vector<int>> result_axes(LinalgOp op, unsigned result) {
+  std::vector<int> axis_of_loop(op.getNumLoops(), -1);
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
+  for (auto [axis, expr] : llvm::enumerate(map.getResults())) {
+    auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+    if (!dim || axis_of_loop[dim.getPosition()] >= 0)
+      return std::nullopt;
+    axis_of_loop[dim.getPosition()] = int(axis);
+  }
+  return axis_of_loop;
+}
+
+namespace {
+
+/// Walks from a result to the products behind it, keeping track of which axis is which.
+class Walk {
+public:
+  std::vector<Reached> reached;
+
+  /// `axes`: for each axis of `value`, the axis of the result that it runs along.
+  bool visit(mlir::Value value, const std::vector<int> &axes) {
+    auto op = value.getDefiningOp<LinalgOp>();
+    if (!op || llvm::isa<mlir::linalg::FillOp>(*op))
+      return true;
+    std::optional<std::vector<int>> own = result_axes(op, llvm::cast<mlir::OpResult>(value).getResultNumber());
+    if (!own)
+      return false;
+    for (int &axis : *own)
+      axis = axis < 0 ? -1 : axes[axis];
+    if (op.getNumReductionLoops() > 0) {
+      std::optional<Product> product = product_of(op);
+      if (!product || depends_on_reduction(op))
+        return false;
+      for (const Reached &other : reached)
+        if (other.product.op == op)
+          return other.axis_of_loop == *own;
+      reached.push_back({*product, *own});
+      return true;
+    }
+    for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+      if (!reads_reduction(operand->get()))
+        continue;
+      std::vector<int> below;
+      for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
+        auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+        if (!dim || llvm::is_contained(below, (*own)[dim.getPosition()]))
+          return false;
+        below.push_back((*own)[dim.getPosition()]);
+      }
+      if (below.size() != own->size() || !visit(operand->get(), below))
+        return false;
+    }
+    bool elsewhere = false; // a product read at another place than the result's own
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { elsewhere |= reads_reduction(read.getTensor()); });
+    return !elsewhere;
+  }
+
+private:
+  bool depends_on_reduction(LinalgOp op) {
+    bool found = false;
+    for (mlir::OpOperand *operand : op.getDpsInputOperands())
+      found |= reads_reduction(operand->get());
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { found |= reads_reduction(read.getTensor()); });
+    return found;
+  }
+
+  bool reads_reduction(mlir::Value tensor) {
+    auto op = tensor.getDefiningOp<LinalgOp>();
+    if (!op || llvm::isa<mlir::linalg::FillOp>(*op))
+      return false;
+    return op.getNumReductionLoops() > 0 || depends_on_reduction(op);
+  }
+};
+
+} // namespace
+
+std::optional<std::vector<Reached>> products_behind(mlir::Value value) {
+  std::vector<int> axes;
+  for (int64_t axis = 0; axis < llvm::cast<mlir::RankedTensorType>(value.getType()).getRank(); ++axis)
+    axes.push_back(int(axis));
+  Walk walk;
+  if (axes.empty() || !walk.visit(value, axes) || walk.reached.empty())
+    return std::nullopt;
+  return std::move(walk.reached);
+}
+
+int lane_loop(const Reached &reached) {
+  auto innermost = llvm::max_element(reached.axis_of_loop);
+  return int(innermost - reached.axis_of_loop.begin());
+}
+
+const Factor *wide_factor(const Reached &reached) {
+  unsigned lanes = unsigned(lane_loop(reached));
+  bool left = reached.product.left.loops.test(lanes), right = reached.product.right.loops.test(lanes);
+  return left == right ? nullptr : left ? &reached.product.left : &reached.product.right;
+}
+
+int row_axis(const Reached &reached) {
+  const Factor *wide = wide_factor(reached);
+  int innermost = -1;
+  for (auto [loop, axis] : llvm::enumerate(reached.axis_of_loop))
+    if (!wide->loops.test(unsigned(loop)))
+      innermost = std::max(innermost, axis);
+  return innermost;
+}
+
+std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel) {
+  if (!llvm::hasSingleElement(kernel.getBody()))
+    return std::nullopt;
+  for (mlir::Operation &nested : kernel.getBody().front())
+    if (auto op = llvm::dyn_cast<LinalgOp>(nested); op && op.getNumReductionLoops() > 0 && !product_of(op))
+      return std::nullopt;
+  std::vector<std::vector<Reached>> results;
+  for (mlir::Value value : kernel.getBody().front().getTerminator()->getOperands()) {
+    std::optional<std::vector<Reached>> products = products_behind(value);
+    if (!products)
+      return std::nullopt;
+    for (const Reached &reached : *products)
+      if (!wide_factor(reached) || row_axis(reached) != row_axis(products->front()))
+        return std::nullopt;
+    results.push_back(std::move(*products));
+  }
+  return results;
+}
+
+} // namespace heddle::contraction

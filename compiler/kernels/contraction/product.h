@@ -1,0 +1,50 @@
+// What makes an op a product, y[..m.., ..n..] += x[..m.., ..k..] * w[..n.., ..k..], judged by which loops each factor
+// depends on. The factors may be any expressions: bare operands, casts, reads at computed places (a convolution).
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+#include "llvm/ADT/SmallBitVector.h"
+
+#include <optional>
+#include <vector>
+
+namespace heddle::contraction {
+
+struct Factor {
+  mlir::Value value;          // in the op's body
+  llvm::SmallBitVector loops; // that it depends on
+};
+
+struct Product {
+  mlir::linalg::LinalgOp op;
+  Factor left, right;
+};
+
+/// `op` as a product: a sum over at least one loop that both factors depend on, with a parallel loop that only one
+/// of them depends on (so that the other's elements are reused).
+std::optional<Product> product_of(mlir::linalg::LinalgOp op);
+
+/// A product seen from a result of the kernel that is an element-wise function of it.
+struct Reached {
+  Product product;
+  std::vector<int> axis_of_loop; // the result's axis that each loop of the product runs along; -1: a reduction loop
+};
+
+/// How the result `value` of a kernel comes from products, or nothing where it isn't element-wise in at least one
+/// product, read at its own indices (in any order of axes).
+std::optional<std::vector<Reached>> products_behind(mlir::Value value);
+
+/// The loop of a product that runs along the innermost axis of the result: vector lanes run along it.
+int lane_loop(const Reached &reached);
+/// The factor that depends on the lane loop, where only one does: its rows become vectors; null otherwise.
+const Factor *wide_factor(const Reached &reached);
+/// The innermost axis of the result that only the other factor depends on: registers hold several of its rows.
+/// -1: there is none.
+int row_axis(const Reached &reached);
+
+/// All results of a kernel, where each comes from products and nothing else in the kernel is a reduction.
+std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel);
+
+} // namespace heddle::contraction

@@ -1,0 +1,46 @@
+// A tensor of a kernel as one Halide expression of its indices, with every element-wise stage on the way to it written
+// out. Schedules that need an algorithm of their own (tiles, key blocks) build it from such expressions.
+#pragma once
+
+#include "compiler/emit/halide/lower.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// Rewrites calls of the kernel's stages: element-wise stages by their formulas, others by what was given for them.
+/// Calls of stages that are neither stay as they are.
+class Inliner : public Halide::Internal::IRGraphMutator {
+public:
+  /// Makes the value of a stage at these indices (innermost first, as the Func has them).
+  using Replacement = std::function<Halide::Expr(const std::vector<Halide::Expr> &indices)>;
+
+  explicit Inliner(LoweredKernel &kernel);
+
+  void replace(const Stage &stage, Replacement with) { replacements_[stage.func.name()] = std::move(with); }
+  Halide::Expr operator()(const Halide::Expr &expr) { return mutate(expr); }
+
+protected:
+  using IRGraphMutator::visit;
+  Halide::Expr visit(const Halide::Internal::Call *call) override;
+
+private:
+  std::map<std::string, Stage *> stages_;
+  std::map<std::string, Replacement> replacements_;
+};
+
+/// Variables by name, and what to write for them (all at once).
+using Substitution = std::map<std::string, Halide::Expr>;
+
+/// The reduction loops of a stage as a domain of its own, innermost first: the stage's own can't be scheduled twice.
+Halide::RDom fresh_domain(const Stage &stage);
+/// The names under which the update of a stage refers to its reduction loops, innermost first.
+std::vector<std::string> reduction_names(const Stage &stage);
+
+/// A Func in the place of `output.func`: the same bounds and strides, another definition.
+Halide::Func redefine(Output &output, Halide::Expr value);
+
+} // namespace heddle
