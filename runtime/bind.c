@@ -105,15 +105,16 @@ static heddle_status match_list(rt_call *call, const heddle_tensor *tensors, int
   for (int32_t i = 0; i < n; i++) {
     rt_value *value = NULL;
     if (tensors[i].name) {
-      rt_text list = {.length = 0};
-      for (int32_t v = 0; v < count; v++) {
+      for (int32_t v = 0; v < count && !value; v++)
         if (!strcmp(values[v].desc->name, tensors[i].name))
           value = &values[v];
-        rt_append(&list, "%s%s", v ? ", " : "", values[v].desc->name);
-      }
-      if (!value)
+      if (!value) {
+        rt_text list = {.length = 0};
+        for (int32_t v = 0; v < count; v++)
+          rt_append(&list, "%s%s", v ? ", " : "", values[v].desc->name);
         return rt_fail(HEDDLE_NOT_FOUND, "entry '%s' has no %s '%s'; it has: %s", entry, kind, tensors[i].name,
                        count ? list.data : "none");
+      }
     } else if (i < count) {
       value = &values[i];
     } else {
@@ -216,8 +217,6 @@ static heddle_status bind_input(rt_call *call, int32_t number) {
 // The shapes of all values from the dims; checks what the given tensors say about computed extents.
 static heddle_status compute_shapes(rt_call *call) {
   const heddle_entry_desc *e = call->entry;
-  rt_text dims = {.length = 0};
-  append_dims(&dims, call);
   for (int32_t d = 0; d < call->model->n_dims; d++)
     if (call->dims[d] < 0)
       call->dims[d] = 0; // this entry does not use it
@@ -235,7 +234,8 @@ static heddle_status compute_shapes(rt_call *call) {
       if (value->shape[i] < 0) {
         rt_append(&text, "would have the shape ");
         rt_append_shape(&text, value->shape, value->desc->rank);
-        rt_append(&text, "%s; give larger inputs", dims.data);
+        append_dims(&text, call);
+        rt_append(&text, "; give larger inputs");
         return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
       }
       empty |= value->shape[i] == 0;
@@ -261,7 +261,7 @@ static heddle_status compute_shapes(rt_call *call) {
       rt_append_shape(&text, value->given->shape, value->given->rank);
       rt_append(&text, ", but must be ");
       rt_append_shape(&text, value->shape, value->desc->rank);
-      rt_append(&text, "%s", dims.data);
+      append_dims(&text, call);
       return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
     }
   }

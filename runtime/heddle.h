@@ -241,13 +241,13 @@ __attribute__((weak, visibility("hidden"))) __thread char heddle_error_text[1024
 static inline const char *heddle_last_error(void) { return heddle_error_text; }
 
 // The name of a status, such as "HEDDLE_OUT_OF_RANGE".
-static inline const char *heddle_status_name(heddle_status status) {
+static inline const char *heddle_status_name(int32_t status) {
   static const char *const names[] = {"HEDDLE_OK",          "HEDDLE_INVALID_ARGUMENT", "HEDDLE_NOT_FOUND",
                                       "HEDDLE_BAD_TENSOR",  "HEDDLE_OUT_OF_RANGE",     "HEDDLE_OUT_OF_MEMORY",
                                       "HEDDLE_FILE_ERROR",  "HEDDLE_BAD_WEIGHTS",      "HEDDLE_UNSUPPORTED_CPU",
                                       "HEDDLE_UNSUPPORTED", "HEDDLE_KERNEL_FAILED",    "HEDDLE_BUSY",
                                       "HEDDLE_BAD_LIBRARY"};
-  return (unsigned)status < sizeof names / sizeof *names ? names[status] : "unknown status";
+  return (uint32_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 
 static inline heddle_status heddle_pass_on(const heddle_api *api, heddle_status status) {
@@ -462,7 +462,7 @@ static inline int64_t heddle_dtype_bytes(int32_t dtype) {
 }
 
 // A dense row-major tensor. A rank above HEDDLE_RANK is kept, and refused by the call that gets it.
-static inline heddle_tensor heddle_dense(const char *name, heddle_dtype dtype, void *data, int32_t rank,
+static inline heddle_tensor heddle_dense(const char *name, int32_t dtype, void *data, int32_t rank,
                                          const int64_t *shape) {
   heddle_tensor tensor;
   memset(&tensor, 0, sizeof tensor);

@@ -68,7 +68,7 @@ private:
   size_t length;
 };
 
-inline heddle_tensor tensor(const char *name, heddle_dtype dtype, const void *data, std::vector<int64_t> shape) {
+inline heddle_tensor tensor(const char *name, int32_t dtype, const void *data, std::vector<int64_t> shape) {
   return heddle_dense(name, dtype, const_cast<void *>(data), static_cast<int32_t>(shape.size()), shape.data());
 }
 

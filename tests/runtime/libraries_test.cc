@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <dlfcn.h>
+#include <exception>
 #include <filesystem>
 #include <link.h>
 #include <thread>
@@ -160,7 +161,7 @@ TEST(Libraries, what_is_no_library_of_ours_is_refused) {
   artifact("two", "libheddle_fake_b.so", "y");
   expect(two, HEDDLE_FILE_ERROR, two + ": holds several lib*.so; name the one to open");
   Dl_info info;
-  ASSERT_TRUE(dladdr(reinterpret_cast<void *>(&strtol), &info));
+  ASSERT_TRUE(dladdr(reinterpret_cast<void *>(&std::terminate), &info));
   expect(info.dli_fname, HEDDLE_BAD_LIBRARY, std::string(info.dli_fname) + ": is not a library made by Heddle");
   expect(std::string(5000, 'x'), HEDDLE_FILE_ERROR, std::string(200, 'x') + "…: the path is too long");
   EXPECT_EQ(heddle_open(nullptr, nullptr, &model), HEDDLE_INVALID_ARGUMENT);
@@ -178,7 +179,7 @@ TEST(Libraries, what_is_no_library_of_ours_is_refused) {
 TEST(Libraries, statuses_have_names) {
   EXPECT_STREQ(heddle_status_name(HEDDLE_OK), "HEDDLE_OK");
   EXPECT_STREQ(heddle_status_name(HEDDLE_BAD_LIBRARY), "HEDDLE_BAD_LIBRARY");
-  EXPECT_STREQ(heddle_status_name(static_cast<heddle_status>(99)), "unknown status");
+  EXPECT_STREQ(heddle_status_name(99), "unknown status");
 }
 
 } // namespace
