@@ -3,6 +3,8 @@
 // are stored for one row; scalars of a row (mean, maximum) are computed once per row.
 #include "compiler/kernels/rows.h"
 
+#include "compiler/kernels/contraction/product.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -83,6 +85,20 @@ int shared_axes(mlir::func::FuncOp kernel) {
     rows = std::min(rows, reduces ? rank : std::max(rank - 1, 0));
   }
   return std::max(rows, 0);
+}
+
+bool is_matrix_product(LinalgOp op) {
+  std::optional<contraction::Product> product = contraction::product_of(op);
+  if (!product)
+    return false;
+  bool left_reused = false, right_reused = false;
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+    if (kind == mlir::utils::IteratorType::parallel) {
+      bool left = product->left.loops.test(unsigned(loop)), right = product->right.loops.test(unsigned(loop));
+      left_reused |= right && !left;
+      right_reused |= left && !right;
+    }
+  return left_reused && right_reused;
 }
 
 int64_t default_grain(mlir::func::FuncOp kernel) {

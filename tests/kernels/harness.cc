@@ -313,6 +313,15 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
   return results;
 }
 
+std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::string, std::string>> &replaced) {
+  std::ifstream file(HEDDLE_SOURCE_DIR "/tests/lit/kernels/" + std::string(name) + ".mlir");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const auto &[from, to] : replaced)
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  return text;
+}
+
 std::vector<ScheduleRow> all_rows(const KernelKind &kind) {
   std::vector<ScheduleRow> rows;
   for (const Variant &variant : kind.variants) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heddle::test {
@@ -77,6 +78,9 @@ private:
   void *library_ = nullptr;
   Function function_ = nullptr;
 };
+
+/// The text of tests/lit/kernels/<name>.mlir, with each first string of a pair replaced by its second.
+std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::string, std::string>> &replaced = {});
 
 /// Every variant of a kind with every combination of its parameters' values.
 std::vector<ScheduleRow> all_rows(const KernelKind &kind);

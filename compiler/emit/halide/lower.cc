@@ -27,46 +27,6 @@ static mlir::Operation *combiner_of(LinalgOp op) {
   return last && llvm::is_contained(last->getOperands(), accumulator) ? last : nullptr;
 }
 
-StageRole role_of(LinalgOp op) {
-  if (op.getNumReductionLoops() == 0)
-    return StageRole::pointwise;
-  if (op.getNumDpsInits() != 1)
-    return StageRole::reduction;
-  mlir::Operation *add = combiner_of(op);
-  if (!add || !llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp>(add))
-    return StageRole::reduction;
-  mlir::Value accumulator = op.getBlock()->getArgument(op.getNumDpsInputs());
-  mlir::Value term = add->getOperand(0) == accumulator ? add->getOperand(1) : add->getOperand(0);
-  mlir::Operation *product = term.getDefiningOp();
-  if (!product || !llvm::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(product))
-    return StageRole::reduction;
-  // Two different tensors, each read along a reduction loop and each reused by a loop that the other has alone.
-  auto tensor_behind = [&](mlir::Value value) -> mlir::OpOperand * {
-    while (mlir::Operation *cast = value.getDefiningOp()) {
-      if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
-        return nullptr;
-      value = cast->getOperand(0);
-    }
-    auto argument = llvm::cast<mlir::BlockArgument>(value);
-    return argument.getOwner() == op.getBlock() && argument.getArgNumber() < op.getNumDpsInputs()
-               ? op.getDpsInputOperand(argument.getArgNumber())
-               : nullptr;
-  };
-  mlir::OpOperand *a = tensor_behind(product->getOperand(0)), *b = tensor_behind(product->getOperand(1));
-  if (!a || !b || a == b)
-    return StageRole::reduction;
-  mlir::AffineMap map_a = op.getMatchingIndexingMap(a), map_b = op.getMatchingIndexingMap(b);
-  bool reused_a = false, reused_b = false, summed = false;
-  for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
-    bool in_a = map_a.isFunctionOfDim(loop), in_b = map_b.isFunctionOfDim(loop);
-    if (op.getIteratorTypesArray()[loop] == mlir::utils::IteratorType::reduction)
-      summed |= in_a && in_b;
-    else if (in_a != in_b)
-      (in_a ? reused_b : reused_a) = true;
-  }
-  return summed && (reused_a || reused_b) ? StageRole::contraction : StageRole::reduction;
-}
-
 Stage *LoweredKernel::stage_of(mlir::Value value) {
   auto found = stage_by_value.find(value);
   return found == stage_by_value.end() ? nullptr : found->second;
@@ -335,14 +295,13 @@ private:
       scalars_.define(argument, tensor ? load(operand->get(), indices(op.getMatchingIndexingMap(operand), at))
                                        : scalars_.value(operand->get()));
     }
-    StageRole role = role_of(op);
-    scalars_.set_relaxed(role == StageRole::contraction);
-    scalars_.set_combiner(role == StageRole::pointwise ? nullptr : combiner_of(op));
-    if (role == StageRole::pointwise)
+    bool reduces = op.getNumReductionLoops() > 0;
+    scalars_.set_combiner(reduces ? combiner_of(op) : nullptr);
+    if (!reduces)
       for (unsigned result = 0; result < unsigned(op.getNumDpsInits()); ++result)
         add_pointwise(op, result, loops, at);
     else
-      add_reduction(op, role, loops, at);
+      add_reduction(op, loops, at);
   }
 
   /// The result's axes as Vars, outermost first.
@@ -368,8 +327,8 @@ private:
     return {axes.rbegin(), axes.rend()};
   }
 
-  Stage &add_stage(LinalgOp op, StageRole role, const std::vector<Loop> &loops, std::vector<Halide::Var> axes) {
-    out_.stages.push_back({op, role, Halide::Func("s" + std::to_string(out_.stages.size())), loops, std::move(axes)});
+  Stage &add_stage(LinalgOp op, const std::vector<Loop> &loops, std::vector<Halide::Var> axes) {
+    out_.stages.push_back({op, Halide::Func("s" + std::to_string(out_.stages.size())), loops, std::move(axes)});
     return out_.stages.back();
   }
 
@@ -385,19 +344,19 @@ private:
     mlir::BlockArgument argument = op.getBlock()->getArgument(init->getOperandNumber());
     if (!argument.use_empty())
       scalars_.define(argument, load(init->get(), indices(op.getMatchingIndexingMap(init), at)));
-    Stage &stage = add_stage(op, StageRole::pointwise, loops, axes_of(op, result, loops));
+    Stage &stage = add_stage(op, loops, axes_of(op, result, loops));
     Expr value = scalars_.value(yielded(op, result));
     if (!scalars_.error())
       stage.func(innermost_first(stage.axes)) = value;
     bind(op->getResult(result), stage, -1);
   }
 
-  void add_reduction(LinalgOp op, StageRole role, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
+  void add_reduction(LinalgOp op, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
     unsigned results = op.getNumDpsInits();
     for (unsigned result = 1; result < results; ++result)
       if (op.getMatchingIndexingMap(op.getDpsInitOperand(result)) != op.getMatchingIndexingMap(op.getDpsInitOperand(0)))
         return scalars_.fail(op, "reduces to results of different axes");
-    Stage &stage = add_stage(op, role, loops, axes_of(op, 0, loops));
+    Stage &stage = add_stage(op, loops, axes_of(op, 0, loops));
     if (scalars_.error())
       return;
     std::vector<Halide::Var> args = innermost_first(stage.axes);

@@ -18,14 +18,6 @@
 
 namespace heddle {
 
-/// What the scalar body of an op makes it, which is all that schedules distinguish.
-enum class StageRole {
-  pointwise,   // no reduction loop
-  reduction,   // a reduction of one operand's values, or of anything that is not a product
-  contraction, // a sum of products of two tensors
-};
-StageRole role_of(mlir::linalg::LinalgOp op);
-
 // Its own linkage names: dsl/check/program.h has other types called Stage, Loop, Input and Output, and one
 // library holds both.
 inline namespace lowered {
@@ -43,12 +35,11 @@ struct Loop {
 /// last one innermost, are the RVars of the update. Func arguments are the result's axes, innermost first.
 struct Stage {
   mlir::linalg::LinalgOp op;
-  StageRole role = StageRole::pointwise;
   Halide::Func func;
   std::vector<Loop> loops;       // in the op's order: outermost first
   std::vector<Halide::Var> axes; // of the result, outermost first
 
-  bool has_update() const { return role != StageRole::pointwise; }
+  bool has_update() const { return func.has_update_definition(); }
 };
 
 /// One axis of an output.

@@ -17,7 +17,8 @@ static Expr strict(Call::IntrinsicOp op, Halide::Type type, Expr a, Expr b) {
 static Halide::Type truth(const Expr &a) { return Halide::Bool(a.type().lanes()); }
 
 Expr less(Expr a, Expr b) { return strict(Call::strict_lt, truth(a), a, b); }
-Expr less_equal(Expr a, Expr b) { return strict(Call::strict_le, truth(a), a, b); }
+// Halide 21 turns a <= b into !(b < a), which is true of NaN. LLVM makes one comparison of this.
+Expr less_equal(Expr a, Expr b) { return less(a, b) || equal(a, b); }
 Expr equal(Expr a, Expr b) { return strict(Call::strict_eq, truth(a), a, b); }
 Expr strict_add(Expr a, Expr b) { return strict(Call::strict_add, a.type(), a, b); }
 Expr strict_sub(Expr a, Expr b) { return strict(Call::strict_sub, a.type(), a, b); }

@@ -115,7 +115,8 @@ Expr Scalars::affine(mlir::AffineExpr expr, const std::vector<Expr> &dims, const
 Expr Scalars::combine(mlir::Operation &op, Halide::Internal::IRNodeType node) {
   using Node = Halide::Internal::IRNodeType;
   Expr a = operand(op, 0), b = operand(op, 1);
-  bool exact = careful_ && !relaxed_ && &op != combiner_;
+  bool combines = &op == combiner_ || (op.hasOneUse() && *op.user_begin() == combiner_ && node == Node::Mul);
+  bool exact = careful_ && !combines;
   switch (node) {
   case Node::Add:
     return exact ? math::strict_add(a, b) : a + b;

@@ -32,10 +32,9 @@ public:
   void define(mlir::Value value, Halide::Expr expr) { known_[value] = std::move(expr); }
   /// The loops that `linalg.index` of the op now being lowered means.
   void set_loops(std::vector<Halide::Expr> loops) { loops_ = std::move(loops); }
-  /// The op that combines a reduction's accumulator with the next value: it stays free to be reassociated.
+  /// The op that combines a reduction's accumulator with the next value: it stays free to be reassociated,
+  /// and contracted with the product that it adds.
   void set_combiner(mlir::Operation *op) { combiner_ = op; }
-  /// Whether sums and products may be contracted even in a careful kernel (inside of contractions).
-  void set_relaxed(bool relaxed) { relaxed_ = relaxed; }
 
   /// The expression of `value`. After a failure, which `error()` then tells, it is some expression of that type.
   Halide::Expr value(mlir::Value value);
@@ -55,7 +54,6 @@ private:
 
   Load load_;
   bool careful_;
-  bool relaxed_ = false;
   mlir::Operation *combiner_ = nullptr;
   std::vector<Halide::Expr> loops_;
   llvm::DenseMap<mlir::Value, Halide::Expr> known_;

@@ -31,7 +31,7 @@ bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
 bool matches(mlir::func::FuncOp kernel) {
   bool looks_up = false, contracts = false;
   kernel.walk([&](mlir::linalg::LinalgOp op) {
-    contracts |= role_of(op) == StageRole::contraction;
+    contracts |= rows::is_matrix_product(op);
     op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { looks_up |= is_lookup(read, op.getBlock()); });
   });
   return looks_up && !contracts && rows::shared_axes(kernel) > 0;

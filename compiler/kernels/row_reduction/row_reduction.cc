@@ -13,7 +13,7 @@ bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false, contracts = false;
   kernel.walk([&](mlir::linalg::LinalgOp op) {
     reduces |= op.getNumReductionLoops() > 0;
-    contracts |= role_of(op) == StageRole::contraction;
+    contracts |= rows::is_matrix_product(op);
   });
   return reduces && !contracts && rows::shared_axes(kernel) > 0;
 }
