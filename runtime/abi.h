@@ -101,7 +101,8 @@ enum {
 // with HEDDLE_ONLY_TYPES to see the types alone). The typed function of an entry is one call of
 //   int32_t heddle_run_dense(session, entry, const int64_t *dims, const void *const *inputs, void *const *results)
 // with dims in the model's order, and the library exports `heddle_api_1`, which the linker must be told to keep
-// (--undefined=heddle_api_1): it pulls the rest of the runtime out of its archive.
+// (--undefined=heddle_api_1): it pulls the rest of the runtime out of its archive. Generated code that needs the table
+// refers to it by its hidden name, `heddle_table`: the exported one may be bound to another library's.
 
 typedef struct heddle_model_desc {
   uint32_t abi_version;

@@ -2,7 +2,7 @@
 #include "runtime/runtime.h"
 
 // Inside the library the table has a hidden name: the exported one may be bound to another library's.
-const heddle_api rt_api = {
+const heddle_api heddle_table = {
     .size = sizeof(heddle_api),
     .version = HEDDLE_API_VERSION,
     .text = RT_VERSION,
@@ -31,4 +31,4 @@ const heddle_api rt_api = {
     .pool = rt_own_pool,
 };
 
-extern const heddle_api heddle_api_1 __attribute__((alias("rt_api"), visibility("default")));
+extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

@@ -43,7 +43,7 @@ heddle_status heddle_model_load(const heddle_model_options *options, heddle_mode
   heddle_model *made = calloc(1, sizeof *made);
   if (!made)
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a model");
-  made->head.api = &rt_api;
+  made->head.api = &heddle_table;
   made->desc = desc;
   status = rt_weights_load(made, all.weights, all.flags & HEDDLE_COPY_WEIGHTS);
   if (status != HEDDLE_OK)

@@ -215,6 +215,6 @@ heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_te
                          const heddle_tensor *results, int32_t n_results);
 heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,
                                void *const *results);
-extern const heddle_api rt_api; // exported as heddle_api_1
+extern const heddle_api heddle_table; // exported as heddle_api_1
 
 #endif

@@ -77,7 +77,7 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   heddle_session *made = calloc(1, sizeof *made);
   if (!made)
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
-  made->head.api = &rt_api;
+  made->head.api = &heddle_table;
   made->model = model;
   made->memory_limit = all.memory_limit;
   atomic_init(&made->scratch.allocations, 1); // itself

@@ -12,7 +12,8 @@ namespace heddle {
 
 using namespace mlir;
 
-static constexpr const char *table_name = "heddle_api_1";
+// The runtime's table by its hidden name: the exported one may be bound to another library's in the same program.
+static constexpr const char *table_name = "heddle_table";
 
 namespace {
 
