@@ -1,0 +1,107 @@
+// Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
+// Weights that nothing reads any more are dropped. Runs between upstream's canonicalize and cse, which do the rest.
+//
+//   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
+//   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/passes.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+
+namespace {
+
+/// Where each element of a stage comes from, if the stage only copies.
+struct Copy {
+  Value source;
+  AffineMap place; // result's index → source's index
+};
+
+std::optional<Copy> copy_of(Value value) {
+  auto op = value.getDefiningOp<linalg::GenericOp>();
+  if (!op || op.getNumReductionLoops() || op->getNumResults() != 1 || !llvm::hasSingleElement(*op.getBlock()))
+    return std::nullopt;
+  auto yielded = dyn_cast<BlockArgument>(op.getBlock()->getTerminator()->getOperand(0));
+  if (!yielded || yielded.getArgNumber() >= op.getNumDpsInputs())
+    return std::nullopt;
+  OpOperand *source = op.getMatchingOpOperand(yielded);
+  AffineMap place = op.getMatchingIndexingMap(source);
+  if (!op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isIdentity() || !place.isProjectedPermutation())
+    return std::nullopt;
+  return Copy{source->get(), place};
+}
+
+struct ReadThroughCopy : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      auto copy = copy_of(operand->get());
+      if (!copy)
+        continue;
+      unsigned number = operand->getOperandNumber();
+      AffineMap old = maps[number];
+      maps[number] = copy->place.compose(old);
+      // Another operand must still say how far each loop goes.
+      bool covered = true;
+      for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
+        covered &= llvm::any_of(maps, [&](AffineMap map) { return map.isFunctionOfDim(loop); });
+      if (!covered) {
+        maps[number] = old;
+        continue;
+      }
+      rewriter.modifyOpInPlace(op, [&] {
+        operand->set(copy->source);
+        op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps));
+      });
+      return success();
+    }
+    return failure();
+  }
+};
+
+struct ExtractThroughCopy : OpRewritePattern<tensor::ExtractOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExtractOp op, PatternRewriter &rewriter) const override {
+    auto copy = copy_of(op.getTensor());
+    if (!copy)
+      return failure();
+    SmallVector<Value> places;
+    for (AffineExpr at : copy->place.getResults())
+      places.push_back(op.getIndices()[cast<AffineDimExpr>(at).getPosition()]);
+    rewriter.replaceOpWithNewOp<tensor::ExtractOp>(op, copy->source, places);
+    return success();
+  }
+};
+
+struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
+  StringRef getArgument() const override { return "simplify"; }
+  StringRef getDescription() const override { return "read through copies, drop weights that nothing reads"; }
+
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy>(&getContext());
+    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+      getOperation().emitError("simplify: the rewrites do not come to an end");
+      return signalPassFailure();
+    }
+    llvm::StringSet<> read;
+    getOperation().walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
+    for (auto weight : llvm::make_early_inc_range(getOperation().getOps<ir::WeightOp>()))
+      if (!read.contains(weight.getSymName()))
+        weight.erase();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> simplify() { return std::make_unique<Simplify>(); }
+
+} // namespace heddle::passes
