@@ -1,0 +1,257 @@
+// The meaning of programs as authors write them: text through parser, checker and evaluator, against the same
+// formula written as loops in C++.
+#include "dsl/check/check.h"
+#include "dsl/syntax/parser.h"
+
+#include "programs.h"
+
+namespace heddle {
+namespace {
+
+/// A program from text, with weights made on demand (a pattern that depends on the name's length).
+class Text {
+public:
+  explicit Text(const std::string &text, std::map<std::string, std::vector<int64_t>> weights = {})
+      : shapes_(std::move(weights)) {
+    int file = sources_.add("test.heddle", text);
+    Diagnostics diagnostics(sources_);
+    syntax::File tree = syntax::parse(sources_, file, diagnostics);
+    CheckOptions options;
+    options.find_file = [](const std::string &) { return -1; };
+    program_ = check(sources_, tree, options, diagnostics);
+    if (diagnostics.has_errors() || !program_)
+      ADD_FAILURE() << diagnostics.render();
+    else
+      interpreter_ = std::make_unique<Interpreter>(*program_, [this](const std::string &name) { return weight(name); });
+  }
+
+  Result<Array> weight(const std::string &name) const {
+    auto found = shapes_.find(name);
+    if (found == shapes_.end())
+      return Error{"no such tensor"};
+    return pattern(found->second, int(name.size()));
+  }
+  Array operator()(const std::map<std::string, Array> &inputs, const std::string &output = "y",
+                   const std::string &entry = "run") {
+    if (!interpreter_)
+      return {};
+    auto results = interpreter_->run(entry, inputs);
+    if (!results) {
+      ADD_FAILURE() << results.error().message;
+      return {};
+    }
+    return results->at(output);
+  }
+  std::string message(const std::map<std::string, Array> &inputs) {
+    auto results = interpreter_->run("run", inputs);
+    return results ? "no error" : results.error().message;
+  }
+
+private:
+  Sources sources_;
+  std::map<std::string, std::vector<int64_t>> shapes_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<Interpreter> interpreter_;
+};
+
+/// Each stage rounds to f32, so results differ from unrounded loops by some of its steps.
+void expect_near(const Array &got, const std::vector<int64_t> &shape, const std::vector<double> &want,
+                 double tolerance = 1e-5) {
+  ASSERT_EQ(got.shape, shape);
+  ASSERT_EQ(got.data.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i)
+    if (std::isfinite(want[i]))
+      EXPECT_NEAR(got.data[i], want[i], tolerance * std::max(1.0, std::fabs(want[i]))) << "at " << i;
+    else
+      EXPECT_EQ(got.data[i], want[i]) << "at " << i;
+}
+
+TEST(Language, softmax_of_a_row_without_terms_is_zero) {
+  Text t(R"(dim B, N
+            model T { entry run(x: real[B, N], ok: bool[B, N]) -> y: real[B, N] {
+              s[b, n] = if ok[b, n] then x[b, n] else -inf
+              return softmax(s)
+            } })");
+  Array got = t({{"x", array({3, 3}, {1, 2, 3, 4, 5, 6, 800, 801, 1})},
+                 {"ok", array({3, 3}, {1, 0, 1, 0, 0, 0, 1, 1, 1}, Type::boolean)}});
+  double e = std::exp(2), f = std::exp(1);
+  expect_near(got, {3, 3}, {1 / (1 + e), 0, e / (1 + e), 0, 0, 0, 1 / (1 + f), f / (1 + f), 0});
+}
+
+TEST(Language, a_layer_is_its_formula) {
+  Text t(R"(dim B, S
+            model T {
+              sub dense = Linear(7, 5)
+              sub norm  = LayerNorm(5, 0.01)
+              entry run(x: real[B, S, 7]) -> y: real[B, S, 5] { return norm(gelu(dense(x))) }
+            })",
+         {{"dense.weight", {5, 7}}, {"dense.bias", {5}}, {"norm.weight", {5}}, {"norm.bias", {5}}});
+  Array x = pattern({2, 3, 7}, 40), w = *t.weight("dense.weight"), b = *t.weight("dense.bias");
+  Array scale = *t.weight("norm.weight"), shift = *t.weight("norm.bias");
+  std::vector<double> want;
+  for (int row = 0; row < 6; ++row) {
+    std::vector<double> z(5);
+    double mean = 0, variance = 0;
+    for (int o = 0; o < 5; ++o) {
+      double sum = b.data[o];
+      for (int i = 0; i < 7; ++i)
+        sum += x.data[row * 7 + i] * w.data[o * 7 + i];
+      z[o] = 0.5 * sum * (1 + std::erf(sum / std::sqrt(2.0)));
+      mean += z[o] / 5;
+    }
+    for (double value : z)
+      variance += (value - mean) * (value - mean) / 5;
+    for (int o = 0; o < 5; ++o)
+      want.push_back((z[o] - mean) / std::sqrt(variance + 0.01) * scale.data[o] + shift.data[o]);
+  }
+  expect_near(t({{"x", x}}), {2, 3, 5}, want);
+}
+
+TEST(Language, attention_with_relative_positions_reads_at_a_difference) {
+  Text t(R"(dim B, T
+            let H = 2  let E = 3
+            model M { entry run(q: real[B, T, H, E], k: real[B, T, H, E], v: real[B, T, H, E], r: real[T, H, E]) -> y: real[B, T, H, E] {
+              s[b, h, i in T, j in T] = if j <= i then sum[e](q[b, i, h, e] * (k[b, j, h, e] + r[i - j, h, e])) / sqrt(E) else -inf
+              return attend(s, v)
+            } })");
+  const int B = 2, T = 5, H = 2, E = 3;
+  Array q = pattern({B, T, H, E}, 3), k = pattern({B, T, H, E}, 4), v = pattern({B, T, H, E}, 5),
+        r = pattern({T, H, E}, 6);
+  auto at = [&](const Array &a, int b, int i, int h, int e) { return a.data[((b * T + i) * H + h) * E + e]; };
+  std::vector<double> want;
+  for (int b = 0; b < B; ++b)
+    for (int i = 0; i < T; ++i)
+      for (int h = 0; h < H; ++h)
+        for (int e = 0; e < E; ++e) {
+          double total = 0, sum = 0;
+          for (int j = 0; j <= i; ++j) {
+            double s = 0;
+            for (int d = 0; d < E; ++d)
+              s += at(q, b, i, h, d) * (at(k, b, j, h, d) + at(r, 0, i - j, h, d));
+            double p = std::exp(s / std::sqrt(3.0));
+            total += p;
+            sum += p * at(v, b, j, h, e);
+          }
+          want.push_back(sum / total);
+        }
+  expect_near(t({{"q", q}, {"k", k}, {"v", v}, {"r", r}}), {B, T, H, E}, want);
+}
+
+TEST(Language, padding_stands_in_the_subscript) {
+  Text t(R"(dim B
+            model T {
+              sub conv = Conv(2, 3, 3, 2, 1)
+              sub pool = MaxPool(3, 2, 1)
+              entry run(x: real[B, 2, 7, 6]) -> y: real[B, 3, 4, 3], z: real[B, 2, 4, 3] { return conv(x), pool(x) }
+            })",
+         {{"conv.weight", {3, 2, 3, 3}}});
+  Array x = pattern({2, 2, 7, 6}, 8), w = *t.weight("conv.weight");
+  std::vector<double> want, most;
+  for (int b = 0; b < 2; ++b)
+    for (int o = 0; o < 3; ++o)
+      for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 3; ++j) {
+          double sum = 0, largest = -INFINITY;
+          for (int c = 0; c < 2; ++c)
+            for (int u = 0; u < 3; ++u)
+              for (int v = 0; v < 3; ++v) {
+                int row = 2 * i + u - 1, column = 2 * j + v - 1;
+                if (row < 0 || row >= 7 || column < 0 || column >= 6)
+                  continue;
+                double value = x.data[((b * 2 + c) * 7 + row) * 6 + column];
+                sum += value * w.data[((o * 2 + c) * 3 + u) * 3 + v];
+                if (c == o)
+                  largest = std::max(largest, value);
+              }
+          want.push_back(sum);
+          if (o < 2)
+            most.push_back(largest);
+        }
+  expect_near(t({{"x", x}}), {2, 3, 4, 3}, want);
+  expect_near(t({{"x", x}}, "z"), {2, 2, 4, 3}, most);
+}
+
+TEST(Language, a_where_drops_terms) {
+  Text t(R"(dim N
+            model T { entry run(x: real[N], ok: bool[N]) -> y: real, most: real, place: i32, some: bool {
+              return sum[n where ok[n]](x[n]), max[n where ok[n]](x[n]), argmax[n](x[n]), any[n](x[n] > 2 and ok[n])
+            } })");
+  std::map<std::string, Array> some{{"x", array({4}, {1, 9, 4, 9})}, {"ok", array({4}, {1, 0, 1, 0}, Type::boolean)}};
+  EXPECT_EQ(t(some).data, (std::vector<double>{5}));
+  EXPECT_EQ(t(some, "most").data, (std::vector<double>{4}));
+  EXPECT_EQ(t(some, "place").data, (std::vector<double>{1}));
+  EXPECT_EQ(t(some, "some").data, (std::vector<double>{1}));
+  some["ok"] = array({4}, {0, 0, 0, 0}, Type::boolean);
+  EXPECT_EQ(t(some).data, (std::vector<double>{0}));
+  EXPECT_EQ(t(some, "most").data, (std::vector<double>{-INFINITY}));
+}
+
+TEST(Language, a_stored_view_splits_heads_without_moving_anything) {
+  Text t(R"(dim B
+            model T {
+              param qkv as "attn.qkv.weight": real[3, 2, 2, 4] stored [12, 4]
+              entry run(x: real[B, 4]) -> y: real[B, 2, 2] {
+                y[b, h, e] = sum[d](x[b, d] * qkv[1, h, e, d])
+                return y
+              }
+            })",
+         {{"attn.qkv.weight", {12, 4}}});
+  Array x = pattern({1, 4}, 9), w = *t.weight("attn.qkv.weight");
+  std::vector<double> want(4);
+  for (int o = 0; o < 4; ++o)
+    for (int d = 0; d < 4; ++d)
+      want[o] += x.data[d] * w.data[(4 + o) * 4 + d];
+  expect_near(t({{"x", x}}), {1, 2, 2}, want);
+}
+
+TEST(Language, a_concatenation_is_a_condition) {
+  Text t(R"(dim B, M, T
+            model C { entry run(old: real[B, M], new: real[B, T]) -> y: real[B, M + T] {
+              y[b, j in M + T] = if j < M then old[b, j] else new[b, j - M]
+              return y
+            } })");
+  EXPECT_EQ(t({{"old", array({2, 1}, {1, 2})}, {"new", array({2, 2}, {3, 4, 5, 6})}}).data,
+            (std::vector<double>{1, 3, 4, 2, 5, 6}));
+  EXPECT_EQ(t({{"old", array({2, 0}, {})}, {"new", array({2, 2}, {3, 4, 5, 6})}}).data,
+            (std::vector<double>{3, 4, 5, 6}));
+}
+
+TEST(Language, loops_over_layers_use_each_layers_weights) {
+  Text t(R"(dim B
+            model T {
+              sub layer[2] as "h" = Linear(3, 3)
+              entry run(x: real[B, 3]) -> y: real[B, 3] {
+                for l in 2 with x { x = relu(layer[l](x)) }
+                return x
+              }
+            })",
+         {{"h.0.weight", {3, 3}}, {"h.0.bias", {3}}, {"h.1.weight", {3, 3}}, {"h.1.bias", {3}}});
+  Array x = pattern({4, 3}, 11);
+  std::vector<double> want = x.data;
+  for (const char *layer : {"h.0", "h.1"}) {
+    Array w = *t.weight(std::string(layer) + ".weight"), b = *t.weight(std::string(layer) + ".bias");
+    std::vector<double> next;
+    for (int row = 0; row < 4; ++row)
+      for (int o = 0; o < 3; ++o) {
+        double sum = b.data[o];
+        for (int i = 0; i < 3; ++i)
+          sum += want[row * 3 + i] * w.data[o * 3 + i];
+        next.push_back(std::max(sum, 0.0));
+      }
+    want = next;
+  }
+  expect_near(t({{"x", x}}), {4, 3}, want);
+}
+
+TEST(Language, narrow_types_round_where_they_are_declared) {
+  Text t(R"(dim N
+            model T { entry run(x: f32[N]) -> y: f32[N] {
+              let narrow = bf16(x)
+              y[n] = f32(narrow[n]) * 2
+              return y
+            } })");
+  EXPECT_EQ(t({{"x", array({2}, {1 + 0x1p-9, 3})}}).data, (std::vector<double>{2, 6}));
+}
+
+} // namespace
+} // namespace heddle
