@@ -30,42 +30,6 @@ static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &fil
   return nullptr;
 }
 
-static std::string nearest_name(StringRef name, const WeightFiles &files) {
-  std::string best;
-  unsigned distance = ~0u;
-  for (const auto &[candidate, tensor] : files.tensors())
-    if (unsigned d = name.edit_distance(candidate, true, distance); d < distance)
-      distance = d, best = candidate;
-  return best;
-}
-
-Status check_weights(ModuleOp module, const WeightFiles &files) {
-  for (auto weight : module.getOps<ir::WeightOp>()) {
-    auto first = cast<StringAttr>(weight.getNames()[0]).str();
-    const TensorView *tensor = find_tensor(weight, files);
-    if (!tensor) {
-      std::string message = files.path() + ": there is no tensor `" + first + "`";
-      for (Attribute other : weight.getNames().getValue().drop_front())
-        message += " (nor `" + cast<StringAttr>(other).str() + "`)";
-      if (std::string near = nearest_name(first, files); !near.empty())
-        message += "; the nearest name in it is `" + near + "`";
-      return Error{message};
-    }
-    std::vector<int64_t> wanted(weight.getStored().begin(), weight.getStored().end());
-    if (tensor->shape != wanted)
-      return Error{files.path() + ": tensor `" + first + "` has shape " + shape_text(tensor->shape) +
-                   ", the model wants " + shape_text(wanted) +
-                   "; do the settings (config.json, --set) belong to these weights?"};
-    auto element = cast<RankedTensorType>(weight.getType()).getElementType();
-    bool from_float = tensor->dtype == DType::f32 || tensor->dtype == DType::f16 || tensor->dtype == DType::bf16 ||
-                      tensor->dtype == DType::f64;
-    if (element.isF32() != from_float)
-      return Error{files.path() + ": tensor `" + first + "` is " + std::string(dtype_name(tensor->dtype)) +
-                   ", the model wants " + (element.isF32() ? "a floating-point type" : "integers")};
-  }
-  return Done{};
-}
-
 namespace {
 
 /// A weight (of f32: only those are laid out) seen as [outer, extent, inner], where `extent` is the axis that is cut

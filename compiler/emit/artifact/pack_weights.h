@@ -7,10 +7,6 @@
 
 namespace heddle {
 
-/// Whether the files have every weight in the shape that the model stores it in. Cheap: looks at headers only, so it
-/// runs before anything is compiled. The message names the tensor, and the nearest name or both shapes.
-Status check_weights(mlir::ModuleOp module, const WeightFiles &files);
-
 /// Writes the file of runtime/abi.h to `path`, on all threads. Reads and writes are mapped, so memory stays flat.
 /// `files` have passed check_weights; null where the module has no weights.
 Status pack_weights(mlir::ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,

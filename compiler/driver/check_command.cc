@@ -1,0 +1,83 @@
+// `check`, `fmt` and `explain`: what needs no compiler.
+#include "compiler/driver/commands.h"
+
+#include "compiler/driver/library.h"
+#include "compiler/emit/artifact/check_weights.h"
+#include "compiler/io/output.h"
+#include "dsl/syntax/parser.h"
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace heddle {
+
+Status check_command(const ModelOptions &options) {
+  if (is_artifact(options.path)) {
+    auto library = Library::open(options.path, 1);
+    if (!library)
+      return library.error();
+    if (Status intact = library->verify(); !intact)
+      return intact;
+    std::printf("%s: the library loads and its weights are intact\n", options.path.c_str());
+    return Done{};
+  }
+  auto model = load_model(options);
+  if (!model)
+    return model.error();
+  if (model->weights)
+    if (Status fits = check_weights(*model->program, *model->weights); !fits)
+      return fits;
+  size_t steps = 0;
+  for (const Entry &entry : model->program->entries)
+    steps += entry.steps.size();
+  std::printf("%s: no errors; %zu entries, %zu steps, %zu weights\n", options.path.c_str(),
+              model->program->entries.size(), steps, model->program->weights.size());
+  return Done{};
+}
+
+static Result<std::string> formatted(const std::string &path, std::string &text) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream read;
+  read << in.rdbuf();
+  if (!in)
+    return Error{path + ": cannot be read"};
+  text = read.str();
+  Sources sources;
+  Diagnostics diagnostics(sources);
+  int source = sources.add(path, text);
+  syntax::File file = syntax::parse(sources, source, diagnostics);
+  if (diagnostics.has_errors())
+    return Error{diagnostics.render()};
+  return syntax::print(sources, file);
+}
+
+Status format_command(const FormatOptions &options) {
+  std::string changed;
+  for (const std::string &path : options.files) {
+    std::string before;
+    auto after = formatted(path, before);
+    if (!after)
+      return after.error();
+    if (*after == before)
+      continue;
+    changed += (changed.empty() ? "" : ", ") + path;
+    if (!options.check)
+      if (Status written = write_file(path, *after); !written)
+        return written;
+  }
+  if (options.check && !changed.empty())
+    return Error{"not in the canonical form: " + changed + "; `heddle fmt` puts it right"};
+  return Done{};
+}
+
+Status explain_command(const std::string &name) {
+  auto code = find_code(name);
+  if (!code)
+    return Error{"there is no message with the code " + name + "; codes look like E021"};
+  std::string_view text = explanation(*code);
+  std::printf("%.*s", int(text.size()), text.data());
+  return Done{};
+}
+
+} // namespace heddle

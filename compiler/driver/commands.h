@@ -1,0 +1,60 @@
+// One struct of options and one function per word of the `heddle` command; driver.cc fills the options from the
+// command line. A command's failure is one message; how it is shown is driver.cc's matter.
+#pragma once
+
+#include "compiler/driver/compile_model.h"
+#include "compiler/driver/model.h"
+
+namespace heddle {
+
+/// MODEL, or an artifact: then its weights are compared with their checksum.
+Status check_command(const ModelOptions &model);
+
+struct FormatOptions {
+  std::vector<std::string> files;
+  bool check = false; // only say which files would change
+};
+Status format_command(const FormatOptions &options);
+
+Status explain_command(const std::string &code);
+
+struct CompileCommand {
+  ModelOptions model;
+  CompileOptions compile;
+  std::string output; // empty: the model's name
+  bool timings = false;
+};
+Status compile_command(const CompileCommand &options);
+
+struct RunCommand {
+  ModelOptions model;
+  CompileOptions compile;
+  std::string entry;
+  std::vector<std::string> in, out;
+  int threads = 0;
+  std::string profile; // path of a Chrome trace
+  bool reference = false;
+};
+Status run_command(const RunCommand &options);
+
+struct ShowCommand {
+  ModelOptions model;
+  CompileOptions compile;
+  std::string stage = "schedule";
+};
+Status show_command(const ShowCommand &options);
+
+struct BenchCommand {
+  std::string path;
+  std::string entry;
+  std::vector<std::string> dims; // NAME=N
+  int threads = 0;
+  std::string json;
+};
+Status bench_command(const BenchCommand &options);
+
+/// Wrong usage that only a look at the files can find out: a failure of a command with this in front of its message
+/// ends with status 2.
+inline constexpr const char *usage_mark = "usage: ";
+
+} // namespace heddle

@@ -1,0 +1,85 @@
+// Passes speak through MLIR's diagnostics; the first error of a run becomes the command's message, at its place in
+// the model file.
+#include "compiler/driver/compile_model.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/ir/import.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+namespace heddle {
+
+using namespace mlir;
+
+Result<Target> find_compile_target(const CompileOptions &options) {
+  if (options.precision == "bf16" || options.precision == "int8")
+    return Error{"--precision " + options.precision + " is not built yet; leave it out for f32"};
+  if (options.precision != "f32")
+    return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
+  if (options.target.starts_with("cuda:"))
+    return Error{"--target " + options.target + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
+  return find_target(options.target);
+}
+
+/// "bert.heddle:41:5: error: …" for the first error that passes report.
+static std::string render(const mlir::Diagnostic &diagnostic) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  Location loc = diagnostic.getLocation();
+  loc->walk([&](Location at) {
+    auto place = dyn_cast<FileLineColLoc>(at);
+    if (!place)
+      return WalkResult::advance();
+    out << place.getFilename().getValue() << ":" << place.getLine() << ":" << place.getColumn() << ": ";
+    return WalkResult::interrupt();
+  });
+  out << "error: " << diagnostic << "\n";
+  return text;
+}
+
+Result<CompiledModule> compile_module(Model &model, const Target &target, passes::Stage stage, Progress &progress) {
+  DialectRegistry registry;
+  ir::register_dialects(registry);
+  CompiledModule out;
+  out.context = std::make_unique<MLIRContext>(registry);
+  std::string first;
+  ScopedDiagnosticHandler handler(out.context.get(), [&](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && first.empty())
+      first = render(diagnostic);
+    return success();
+  });
+
+  progress.stage("import");
+  out.module = ir::import_program(*model.program, *out.context, *model.diagnostics);
+  if (!out.module)
+    return Error{model.diagnostics->has_errors() ? model.diagnostics->render() : first};
+
+  progress.stage("passes");
+  passes::PipelineOptions pipeline;
+  pipeline.until = stage;
+  if (failed(passes::run_pipeline(*out.module, target, pipeline)))
+    return Error{first.empty()
+                     ? std::string("a pass failed without a message; this is a bug of Heddle, please report it")
+                     : first};
+  return out;
+}
+
+Result<ArtifactReport> compile_model(Model &model, const Target &target, const std::string &output,
+                                     Progress &progress) {
+  auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
+  if (!compiled)
+    return compiled.error();
+  std::string first;
+  ScopedDiagnosticHandler handler(compiled->context.get(), [&](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && first.empty())
+      first = render(diagnostic);
+    return success();
+  });
+  ArtifactJob job{*compiled->module, model.library_name, target, model.weights ? &*model.weights : nullptr, output};
+  auto report = write_artifact(job, progress);
+  if (!report && !first.empty())
+    return Error{first};
+  return report;
+}
+
+} // namespace heddle

@@ -1,0 +1,34 @@
+// A checked program through the pipeline: module by module form, then the artifact.
+#pragma once
+
+#include "compiler/driver/model.h"
+#include "compiler/emit/artifact/artifact.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/targets/target.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle {
+
+struct CompileOptions {
+  std::string target = "native";
+  std::string precision = "f32";
+};
+
+/// The target, where this version can compile for it with that precision.
+Result<Target> find_compile_target(const CompileOptions &options);
+
+/// A module and the context that owns its types.
+struct CompiledModule {
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Import and passes, up to the stage. Errors of passes come back with their places.
+Result<CompiledModule> compile_module(Model &model, const Target &target, passes::Stage stage, Progress &progress);
+
+/// All of it: MODEL to a folder.
+Result<ArtifactReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress);
+
+} // namespace heddle

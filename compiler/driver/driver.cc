@@ -1,0 +1,213 @@
+// CLI11 reads the words. An interrupt is taken by a thread of its own, so that it can remove unfinished output
+// whatever the others are doing.
+#include "compiler/driver/driver.h"
+
+#include "compiler/driver/commands.h"
+#include "compiler/emit/artifact/temporary_folder.h"
+#include "compiler/version.h"
+
+#include "llvm/Config/llvm-config.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <pthread.h>
+#include <thread>
+#include <unistd.h>
+
+namespace heddle {
+
+namespace {
+
+constexpr const char *about = R"(Compiles Transformer models to native libraries.
+
+MODEL is a .heddle file, or a folder in the Hugging Face layout (config.json and model.safetensors).
+DIR is what `heddle compile` wrote: lib<name>.so, <name>.h, <name>.weights, <name>.json.)";
+
+/// All words of the command, with the options that each fills.
+class CommandLine {
+public:
+  CommandLine() {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", std::string("heddle ") + version + " (LLVM " LLVM_VERSION_STRING ", Halide 21)");
+    app.failure_message([](const CLI::App *at, const CLI::Error &error) {
+      return "error: " + std::string(error.what()) + "\n`" + at->get_display_name() + " --help` says what there is\n";
+    });
+    app.get_formatter()->column_width(34);
+    add_check();
+    add_fmt();
+    add_explain();
+    add_compile();
+    add_run();
+    add_generate();
+    add_tune();
+    add_bench();
+    add_show();
+  }
+
+  CLI::App app{about, "heddle"};
+  std::function<Status()> chosen;
+
+private:
+  CLI::App *command(const char *name, const char *what, std::function<Status()> work) {
+    CLI::App *out = app.add_subcommand(name, what);
+    out->callback([this, work] { chosen = work; });
+    return out;
+  }
+  static void add_settings(CLI::App *to, ModelOptions &model) {
+    to->add_option("--set", model.settings, "Set a config by its name or config.json key; may be given again")
+        ->type_name("K=V")
+        ->allow_extra_args(false);
+  }
+  static void add_model(CLI::App *to, ModelOptions &model, const char *word = "MODEL",
+                        const char *what = "A .heddle file or a Hugging Face folder") {
+    to->add_option("model", model.path, what)->required()->option_text(word);
+    add_settings(to, model);
+  }
+  static void add_weights(CLI::App *to, ModelOptions &model) {
+    to->add_option("--weights", model.weights, "A .safetensors file or index; a Hugging Face folder has its own")
+        ->type_name("FILE");
+  }
+  static void add_compile_options(CLI::App *to, CompileOptions &compile) {
+    to->add_option("--target", compile.target,
+                   "native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx")
+        ->type_name("T")
+        ->capture_default_str();
+    to->add_option("--precision", compile.precision, "f32, bf16 or int8")->type_name("P")->capture_default_str();
+  }
+
+  void add_check() {
+    auto *sub = command("check", "Read and check a model; or compare a library's weights with their checksum",
+                        [this] { return check_command(check.model); });
+    add_model(sub, check.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
+    add_weights(sub, check.model);
+  }
+  void add_fmt() {
+    auto *sub = command("fmt", "Lay out model files in the canonical form", [this] { return format_command(format); });
+    sub->add_option("files", format.files, "Model files, changed in place")->required()->option_text("FILE.heddle...");
+    sub->add_flag("--check", format.check, "Change nothing; fail if a file would change");
+  }
+  void add_explain() {
+    auto *sub = command("explain", "Explain a message at length", [this] { return explain_command(code); });
+    sub->add_option("code", code, "The message's code, such as E021")->required()->option_text("CODE");
+  }
+  void add_compile() {
+    auto *sub = command("compile", "Compile a model to a library", [this] { return compile_command(compile); });
+    add_model(sub, compile.model);
+    add_weights(sub, compile.model);
+    add_compile_options(sub, compile.compile);
+    sub->add_option("-o,--output", compile.output, "Folder to write; the model's name if not given")->type_name("DIR");
+    sub->add_flag("--timings", compile.timings, "Say how long each stage took");
+  }
+  void add_run() {
+    auto *sub = command("run", "Run a library, or compile a model and run it", [this] { return run_command(run); });
+    add_model(sub, run.model, "DIR|MODEL", "A compiled library's folder, a .heddle file or a Hugging Face folder");
+    add_weights(sub, run.model);
+    add_compile_options(sub, run.compile);
+    sub->add_option("--entry", run.entry, "Which entry; not needed where there is one")->type_name("E");
+    sub->add_option(
+           "--in", run.in,
+           "Inputs: FILE.safetensors, or NAME=FILE.npy for each; several files are several calls on one session")
+        ->required()
+        ->type_name("FILE...");
+    sub->add_option("--out", run.out, "Results as .safetensors, one file per call; without it a summary is printed")
+        ->type_name("FILE...");
+    sub->add_option("--threads", run.threads, "At most so many threads; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--profile", run.profile, "Write a trace for chrome://tracing or Perfetto")
+        ->type_name("TRACE.json");
+    sub->add_flag("--reference", run.reference, "Evaluate slowly and exactly instead of compiling");
+  }
+  void add_generate() {
+    auto *sub = command("generate", "Generate sequences, greedily or by beam search", [] {
+      return Status(Error{"generate is not built yet; `heddle run` gives the logits of one step"});
+    });
+    sub->allow_extras();
+  }
+  void add_tune() {
+    auto *sub = command("tune", "Search for the fastest schedules of a model", [] {
+      return Status(Error{"tune is not built yet; `heddle compile` uses the schedules of its cost model"});
+    });
+    sub->allow_extras();
+  }
+  void add_bench() {
+    auto *sub =
+        command("bench", "Time a library beside the machine's own limits", [this] { return bench_command(bench); });
+    sub->add_option("dir", bench.path, "A compiled library's folder")->required()->option_text("DIR");
+    sub->add_option("--entry", bench.entry, "Which entry; not needed where there is one")->type_name("E");
+    sub->add_option("--dim", bench.dims, "A dim's value, such as B=8; may be given again")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false);
+    sub->add_option("--threads", bench.threads, "At most so many threads; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_option("--json", bench.json, "Write the numbers to a file")->type_name("FILE");
+  }
+  void add_show() {
+    auto *sub = command("show", "Print a model at a stage of its compilation, or a library's manifest", [this] {
+      return html.empty() ? show_command(show)
+                          : Status(Error{"show --html is not built yet; without it the stage is printed as text"});
+    });
+    add_model(sub, show.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
+    add_weights(sub, show.model);
+    add_compile_options(sub, show.compile);
+    sub->add_option("--stage", show.stage, "Which stage")
+        ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "llvm", "asm"}))
+        ->capture_default_str();
+    sub->add_option("--html", html, "Write a page instead of text")->type_name("FILE");
+  }
+
+  struct {
+    ModelOptions model;
+  } check;
+  FormatOptions format;
+  std::string code;
+  CompileCommand compile;
+  RunCommand run;
+  BenchCommand bench;
+  ShowCommand show;
+  std::string html;
+};
+
+} // namespace
+
+/// From here on an interrupt removes what is unfinished before the process ends.
+static void take_interrupts() {
+  static sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr); // inherited by every later thread
+  std::thread([] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    remove_leftovers();
+    if (isatty(STDERR_FILENO))
+      std::fprintf(stderr, "\r\033[K");
+    _exit(128 + signal);
+  }).detach();
+}
+
+int run_driver(int argc, char **argv) {
+  CommandLine line;
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return line.app.exit(error) == 0 ? 0 : 2;
+  }
+  take_interrupts();
+  Status done = line.chosen();
+  if (done)
+    return 0;
+  Error error = done.error();
+  bool usage = error.message.starts_with(usage_mark);
+  if (usage)
+    error.message = error.message.substr(std::string(usage_mark).size());
+  print_error(error);
+  return usage ? 2 : 1;
+}
+
+} // namespace heddle

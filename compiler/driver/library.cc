@@ -1,0 +1,162 @@
+// Every message is the library's own (heddle_last_error), which names entry, input and numbers.
+#include "compiler/driver/library.h"
+
+#include "runtime/heddle.h"
+
+#include <filesystem>
+
+namespace heddle {
+
+namespace fs = std::filesystem;
+
+static Error last_error() { return Error{heddle_last_error()}; }
+
+static constexpr DType dtypes[] = {DType::f32, DType::bf16,    DType::f16, DType::i8,
+                                   DType::i32, DType::boolean, DType::i64, DType::u8}; // by heddle_dtype
+
+static int heddle_dtype_of(DType dtype) {
+  for (int i = 0; i < int(std::size(dtypes)); ++i)
+    if (dtypes[i] == dtype)
+      return i;
+  return -1; // f64: no library takes it
+}
+
+bool is_artifact(const std::string &path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored))
+    return false;
+  for (const auto &file : fs::directory_iterator(path, ignored)) {
+    std::string name = file.path().filename();
+    if (name.starts_with("lib") && name.ends_with(".so"))
+      return true;
+  }
+  return false;
+}
+
+Result<Library> Library::open(const std::string &path, int threads) {
+  heddle_model *model = nullptr;
+  if (heddle_open(path.c_str(), nullptr, &model) != HEDDLE_OK)
+    return last_error();
+  Library out;
+  out.model_ = {model, [](heddle_model *m) { heddle_close(m); }};
+  heddle_session_options options = HEDDLE_INIT(heddle_session_options);
+  options.threads = threads;
+  heddle_session *session = nullptr;
+  if (heddle_session_create(model, &options, &session) != HEDDLE_OK)
+    return last_error();
+  // A session goes before its model.
+  out.session_ = {session, [keep = out.model_](heddle_session *s) { heddle_session_free(s); }};
+  heddle_model_info info = HEDDLE_INIT(heddle_model_info);
+  if (heddle_model_describe(model, &info) != HEDDLE_OK)
+    return last_error();
+  for (int i = 0; i < info.n_dims; ++i) {
+    heddle_dim_info dim = HEDDLE_INIT(heddle_dim_info);
+    if (heddle_dim_describe(model, i, &dim) != HEDDLE_OK)
+      return last_error();
+    out.dims_.push_back({dim.name, dim.most});
+  }
+  return out;
+}
+
+static heddle_model_info describe(heddle_model *model) {
+  heddle_model_info info = HEDDLE_INIT(heddle_model_info);
+  heddle_model_describe(model, &info);
+  return info;
+}
+std::string Library::name() const { return describe(model_.get()).name; }
+std::string Library::target() const { return describe(model_.get()).target; }
+int Library::threads() const {
+  int32_t threads = 0;
+  heddle_session_threads(session_.get(), &threads);
+  return threads;
+}
+
+Status Library::verify() const {
+  return heddle_model_verify(model_.get()) == HEDDLE_OK ? Status(Done{}) : Status(last_error());
+}
+
+Result<int> Library::entry(const std::string &name) const {
+  int32_t number = 0;
+  if (heddle_entry_find(model_.get(), name.empty() ? nullptr : name.c_str(), &number) != HEDDLE_OK)
+    return last_error();
+  return int(number);
+}
+
+Result<std::vector<Library::Value>> Library::inputs(int entry) const {
+  heddle_entry_info info = HEDDLE_INIT(heddle_entry_info);
+  if (heddle_entry_describe(model_.get(), entry, &info) != HEDDLE_OK)
+    return last_error();
+  std::vector<Value> out;
+  for (int i = 0; i < info.n_inputs; ++i) {
+    heddle_value_info input = HEDDLE_INIT(heddle_value_info);
+    if (heddle_input_describe(model_.get(), entry, i, &input) != HEDDLE_OK)
+      return last_error();
+    Value value{.name = input.name, .dtype = dtypes[input.dtype], .dims = {}, .fixed = {}};
+    for (int axis = 0; axis < input.rank; ++axis) {
+      value.dims.push_back(input.extents[axis].dim);
+      value.fixed.push_back(input.extents[axis].value);
+    }
+    value.optional = input.optional;
+    if (input.has_below && input.below.dim == HEDDLE_FIXED)
+      value.below = input.below.value;
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+
+static Result<heddle_tensor> as_heddle(const std::string &name, const HostTensor &tensor) {
+  int dtype = heddle_dtype_of(tensor.dtype);
+  if (dtype < 0)
+    return Error{"input `" + name + "` is " + std::string(dtype_name(tensor.dtype)) +
+                 "; no library takes that, save it as F32"};
+  if (tensor.shape.size() > HEDDLE_RANK)
+    return Error{"input `" + name + "` has rank " + std::to_string(tensor.shape.size()) + "; at most " +
+                 std::to_string(HEDDLE_RANK) + " is possible"};
+  void *data = const_cast<std::byte *>(tensor.bytes.data()); // inputs are only read
+  return heddle_dense(name.c_str(), heddle_dtype(dtype), data, tensor.shape.size(), tensor.shape.data());
+}
+
+static Result<std::vector<heddle_tensor>> as_heddle(const TensorMap &tensors) {
+  std::vector<heddle_tensor> out;
+  for (const auto &[name, tensor] : tensors) {
+    auto converted = as_heddle(name, tensor);
+    if (!converted)
+      return converted.error();
+    out.push_back(*converted);
+  }
+  return out;
+}
+
+Result<TensorMap> Library::run(int entry, const TensorMap &inputs) const {
+  auto in = as_heddle(inputs);
+  if (!in)
+    return in.error();
+  heddle_entry_info info = HEDDLE_INIT(heddle_entry_info);
+  if (heddle_entry_describe(model_.get(), entry, &info) != HEDDLE_OK)
+    return last_error();
+  std::vector<heddle_tensor> shapes(info.n_results);
+  if (heddle_result_shapes(model_.get(), entry, in->data(), in->size(), shapes.data(), shapes.size()) != HEDDLE_OK)
+    return last_error();
+  TensorMap results;
+  for (const heddle_tensor &shape : shapes) {
+    HostTensor result{dtypes[shape.dtype], {shape.shape, shape.shape + shape.rank}, {}};
+    result.bytes.resize(result.view().count() * byte_width(result.dtype));
+    results.emplace(shape.name, std::move(result));
+  }
+  if (Status ran = run_into(entry, inputs, results); !ran)
+    return ran.error();
+  return results;
+}
+
+Status Library::run_into(int entry, const TensorMap &inputs, TensorMap &results) const {
+  auto in = as_heddle(inputs), out = as_heddle(results);
+  if (!in)
+    return in.error();
+  if (!out)
+    return out.error();
+  if (heddle_run(session_.get(), entry, in->data(), in->size(), out->data(), out->size()) != HEDDLE_OK)
+    return last_error();
+  return Done{};
+}
+
+} // namespace heddle

@@ -1,0 +1,61 @@
+// A compiled library, as `run` and `bench` use it: through heddle.h, like any other program.
+#pragma once
+
+#include "compiler/io/host_tensor.h"
+#include "dsl/errors/result.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct heddle_model;
+struct heddle_session;
+
+namespace heddle {
+
+using TensorMap = std::map<std::string, HostTensor>;
+
+/// Whether `path` is a folder that `heddle compile` wrote.
+bool is_artifact(const std::string &path);
+
+class Library {
+public:
+  struct Value {
+    std::string name;
+    DType dtype;
+    std::vector<int> dims;      // per extent: number of a dim, or negative: fixed or computed
+    std::vector<int64_t> fixed; // per extent, where it is fixed
+    bool optional = false;
+    int64_t below = -1; // index inputs: every element is below it; -1: no bound, or one that dims decide
+  };
+  struct Dim {
+    std::string name;
+    int64_t most; // -1: no bound
+  };
+
+  static Result<Library> open(const std::string &path, int threads);
+
+  const std::vector<Dim> &dims() const { return dims_; }
+  std::string name() const;
+  std::string target() const;
+  int threads() const;
+  /// Compares the weights with their checksum.
+  Status verify() const;
+  /// The entry's number; of an empty name: the only entry. The message lists those there are.
+  Result<int> entry(const std::string &name) const;
+  Result<std::vector<Value>> inputs(int entry) const;
+
+  /// One call on this library's session.
+  Result<TensorMap> run(int entry, const TensorMap &inputs) const;
+  /// The same into results of the right shapes, for a benchmark's loop.
+  Status run_into(int entry, const TensorMap &inputs, TensorMap &results) const;
+
+private:
+  Library() = default;
+  std::shared_ptr<heddle_model> model_;
+  std::shared_ptr<heddle_session> session_;
+  std::vector<Dim> dims_;
+};
+
+} // namespace heddle

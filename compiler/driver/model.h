@@ -1,0 +1,38 @@
+// From what a command line names (a .heddle file or a Hugging Face folder, settings, weights) to a checked program.
+#pragma once
+
+#include "compiler/io/model_folder.h"
+#include "dsl/check/check.h"
+#include "dsl/errors/result.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+struct ModelOptions {
+  std::string path;                  // MODEL
+  std::vector<std::string> settings; // K=V
+  std::string weights;               // path; empty: those of the folder, if it is one
+};
+
+struct Model {
+  std::unique_ptr<Sources> sources;
+  std::unique_ptr<Diagnostics> diagnostics;
+  std::unique_ptr<Program> program;
+  std::optional<WeightFiles> weights;
+  std::string library_name; // C identifier made of the model file's name
+};
+
+/// Reads and checks the model. A failure's message is ready to print (see print_error).
+Result<Model> load_model(const ModelOptions &options);
+
+/// Whether the weights hold what the program reads; the remedy where none were given.
+Status require_weights(const Model &model);
+
+/// One message on stderr. What diagnostics have laid out already (it ends in a newline) is printed as it is.
+void print_error(const Error &error);
+
+} // namespace heddle

@@ -1,0 +1,80 @@
+// Arithmetic: independent chains of FMAs on all vector registers. Bandwidth: summing a buffer far larger than the
+// caches. Best of a few turns, since anything else on the machine only takes away.
+#include "compiler/driver/roof.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <immintrin.h>
+#include <thread>
+#include <vector>
+
+namespace heddle {
+
+static constexpr int chains = 12; // latency 4 times 2 units, and some to spare
+static constexpr int turns = 3;
+
+__attribute__((target("avx512f"))) static float fma_512(long rounds) {
+  __m512 sum[chains], factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
+  for (auto &s : sum)
+    s = factor;
+  for (long i = 0; i < rounds; ++i)
+    for (auto &s : sum)
+      s = _mm512_fmadd_ps(s, factor, term);
+  float out = 0;
+  for (auto &s : sum)
+    out += _mm512_reduce_add_ps(s);
+  return out;
+}
+
+__attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
+  __m256 sum[chains], factor = _mm256_set1_ps(0.999f), term = _mm256_set1_ps(0.001f);
+  for (auto &s : sum)
+    s = factor;
+  for (long i = 0; i < rounds; ++i)
+    for (auto &s : sum)
+      s = _mm256_fmadd_ps(s, factor, term);
+  float out = 0;
+  for (auto &s : sum)
+    out += _mm256_cvtss_f32(s);
+  return out;
+}
+
+__attribute__((target("avx2"))) static long read_all(const std::vector<long> &data) {
+  __m256i sum[4] = {};
+  const __m256i *at = reinterpret_cast<const __m256i *>(data.data());
+  for (size_t i = 0; i + 4 <= data.size() / 4; i += 4)
+    for (int j = 0; j < 4; ++j)
+      sum[j] = _mm256_add_epi64(sum[j], _mm256_loadu_si256(at + i + j));
+  return _mm256_extract_epi64(_mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3])), 0);
+}
+
+/// Seconds that `work` takes when each of `threads` threads does it, the best of some turns.
+static double seconds(int threads, const std::function<void(int)> &work) {
+  double best = 1e9;
+  for (int turn = 0; turn < turns; ++turn) {
+    auto begin = std::chrono::steady_clock::now();
+    std::vector<std::thread> helpers;
+    for (int i = 1; i < threads; ++i)
+      helpers.emplace_back(work, i);
+    work(0);
+    for (std::thread &helper : helpers)
+      helper.join();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best;
+}
+
+Roof measure_roof(int threads) {
+  bool wide = __builtin_cpu_supports("avx512f");
+  volatile float sink = 0;
+  volatile long sink_bytes = 0;
+  constexpr long rounds = 2000000;
+  double fma = seconds(threads, [&](int) { sink = wide ? fma_512(rounds) : fma_256(rounds); });
+  constexpr size_t words = (128 << 20) / sizeof(long) / 2; // 64 MB each
+  std::vector<std::vector<long>> data(threads, std::vector<long>(words, 1));
+  double read = seconds(threads, [&](int i) { sink_bytes = read_all(data[i]); });
+  return {2.0 * rounds * chains * (wide ? 16 : 8) * threads / fma / 1e9, 8.0 * words * threads / read / 1e9};
+}
+
+} // namespace heddle

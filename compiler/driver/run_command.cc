@@ -1,0 +1,177 @@
+// `run`: through the compiled library, or with --reference through the evaluator. All calls go to one session, and
+// results are written when the last call has succeeded.
+#include "compiler/driver/commands.h"
+#include "compiler/driver/tensors.h"
+#include "compiler/emit/artifact/temporary_folder.h"
+#include "compiler/io/output.h"
+#include "dsl/interp/interp.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <unistd.h>
+
+namespace heddle {
+
+namespace {
+
+/// Spans of time in the format of chrome://tracing and Perfetto.
+class Trace {
+public:
+  template <class F> auto span(const std::string &name, F work) {
+    auto begin = Clock::now();
+    auto result = work();
+    events_.push_back({{"name", name},
+                       {"ph", "X"},
+                       {"pid", 1},
+                       {"tid", 1},
+                       {"ts", micros(begin - start_)},
+                       {"dur", micros(Clock::now() - begin)}});
+    return result;
+  }
+  std::string text() const {
+    return nlohmann::json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump(1) + "\n";
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static double micros(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
+  Clock::time_point start_ = Clock::now();
+  nlohmann::json events_ = nlohmann::json::array();
+};
+
+} // namespace
+
+static Status finish(const RunCommand &options, const std::vector<TensorMap> &results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (options.out.empty()) {
+      if (results.size() > 1)
+        std::printf("call %zu\n", i + 1);
+      std::printf("%s", summary(results[i]).c_str());
+    } else if (Status written = write_tensors(options.out[i], results[i]); !written) {
+      return written;
+    }
+  }
+  return Done{};
+}
+
+static Status run_library(const RunCommand &options, const std::string &path, const std::vector<TensorMap> &calls,
+                          Trace &trace) {
+  auto library = trace.span("load " + path, [&] { return Library::open(path, options.threads); });
+  if (!library)
+    return library.error();
+  auto entry = library->entry(options.entry);
+  if (!entry)
+    return entry.error();
+  std::vector<TensorMap> results;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto result = trace.span("call " + std::to_string(i + 1), [&] { return library->run(*entry, calls[i]); });
+    if (!result)
+      return result.error();
+    results.push_back(std::move(*result));
+  }
+  return finish(options, results);
+}
+
+static const Entry *find_entry(const Program &program, const std::string &name) {
+  for (const Entry &entry : program.entries)
+    if (entry.name == name || (name.empty() && program.entries.size() == 1))
+      return &entry;
+  return nullptr;
+}
+
+static Status run_reference(const RunCommand &options, const std::vector<TensorMap> &calls, Trace &trace) {
+  auto model = load_model(options.model);
+  if (!model)
+    return model.error();
+  if (Status fits = require_weights(*model); !fits)
+    return fits;
+  const Entry *entry = find_entry(*model->program, options.entry);
+  if (!entry) {
+    std::string names;
+    for (const Entry &candidate : model->program->entries)
+      names += (names.empty() ? "" : ", ") + candidate.name;
+    return Error{(options.entry.empty() ? "the model has several entries; choose one with --entry: "
+                                        : "there is no entry `" + options.entry + "`; there are: ") +
+                 names};
+  }
+  std::map<std::string, Type> weight_types;
+  for (const Weight &weight : model->program->weights)
+    for (const std::string &name : weight.names)
+      weight_types.emplace(name, weight.tensor->type);
+  Interpreter interpreter(*model->program, [&](const std::string &name) -> Result<Array> {
+    const TensorView *tensor = model->weights ? model->weights->find(name) : nullptr;
+    if (!tensor)
+      return Error{"there is no tensor `" + name + "`"};
+    return weight_array(*tensor, weight_types.at(name), name);
+  });
+  std::vector<TensorMap> results;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    std::map<std::string, Array> inputs;
+    for (const auto &[name, tensor] : calls[i]) {
+      Type wanted = natural_type(tensor.dtype);
+      for (const Input &input : entry->inputs)
+        if (input.name == name)
+          wanted = input.tensor->type;
+      auto array = input_array(tensor.view(), wanted, name);
+      if (!array)
+        return array.error();
+      inputs.emplace(name, std::move(*array));
+    }
+    auto result = trace.span("call " + std::to_string(i + 1), [&] { return interpreter.run(entry->name, inputs); });
+    if (!result)
+      return result.error();
+    TensorMap tensors;
+    for (const auto &[name, array] : *result)
+      tensors.emplace(name, host_tensor(array));
+    results.push_back(std::move(tensors));
+  }
+  return finish(options, results);
+}
+
+/// MODEL: compiled into a folder that goes away afterwards.
+static Status run_model(const RunCommand &options, const std::vector<TensorMap> &calls, Trace &trace) {
+  auto target = find_compile_target(options.compile);
+  if (!target)
+    return target.error();
+  auto model = load_model(options.model);
+  if (!model)
+    return model.error();
+  if (Status fits = require_weights(*model); !fits)
+    return fits;
+  auto folder = temporary_folder();
+  if (!folder)
+    return folder.error();
+  std::string output = folder->path() + "/library";
+  Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
+  auto report = trace.span("compile", [&] { return compile_model(*model, *target, output, progress); });
+  if (!report)
+    return report.error();
+  return run_library(options, output, calls, trace);
+}
+
+Status run_command(const RunCommand &options) {
+  bool artifact = is_artifact(options.model.path);
+  if (artifact && options.reference)
+    return Error{std::string(usage_mark) + "--reference evaluates a model's source, and " + options.model.path +
+                 " is a compiled library; give the .heddle file or the Hugging Face folder"};
+  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty()))
+    return Error{std::string(usage_mark) + "--set and --weights were decided when " + options.model.path +
+                 " was compiled"};
+  auto calls = read_calls(options.in);
+  if (!calls)
+    return calls.error();
+  if (!options.out.empty() && options.out.size() != calls->size())
+    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
+                 std::to_string(options.out.size()) + " files in --out; give one file per call"};
+  Trace trace;
+  Status done = artifact            ? run_library(options, options.model.path, *calls, trace)
+                : options.reference ? run_reference(options, *calls, trace)
+                                    : run_model(options, *calls, trace);
+  if (done && !options.profile.empty())
+    return write_file(options.profile, trace.text());
+  return done;
+}
+
+} // namespace heddle

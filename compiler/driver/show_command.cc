@@ -1,0 +1,113 @@
+// `show`: the forms a program takes, each as text.
+#include "compiler/driver/commands.h"
+#include "compiler/driver/library.h"
+#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/host/host.h"
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace heddle {
+
+using namespace mlir;
+
+static Status show_manifest(const std::string &folder) {
+  for (const auto &file : std::filesystem::directory_iterator(folder))
+    if (file.path().extension() == ".json") {
+      std::ifstream in(file.path());
+      std::ostringstream text;
+      text << in.rdbuf();
+      std::fputs(text.str().c_str(), stdout);
+      return Done{};
+    }
+  return Error{folder + ": has no manifest (<name>.json); compile the model again"};
+}
+
+static void print_module(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  module.print(out);
+  std::printf("%s\n", text.c_str());
+}
+
+/// Every row of every kernel in a textual form.
+static Status show_kernels(ModuleOp module, const Target &target, KernelForm form) {
+  for (auto kernel : module.getOps<func::FuncOp>()) {
+    if (!kernel->hasAttr(ir::names::kernel))
+      continue;
+    int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
+    for (int row = 0; row < rows; ++row) {
+      auto text = emit_kernel(kernel, row, target, {form, false});
+      if (!text)
+        return text.error();
+      std::printf("// %s\n%s\n", text->symbol.c_str(), text->bytes.c_str());
+    }
+  }
+  return Done{};
+}
+
+static Status show_host(const Model &model, ModuleOp module, const Target &target, const std::string &stage) {
+  WeightsLayout layout = lay_out_weights(module, model.library_name);
+  HostProgram program{module, model.library_name, target.name, target.cpu_features, &layout};
+  OwningOpRef<ModuleOp> host = build_host(program);
+  if (!host)
+    return Error{"the host program could not be built; this is a bug of Heddle"};
+  llvm::LLVMContext context;
+  auto ir = host_to_llvm(program, *host, context);
+  if (!ir)
+    return ir.error();
+  std::string text;
+  if (stage == "asm") {
+    auto assembly = host_assembly(**ir);
+    if (!assembly)
+      return assembly.error();
+    text = *assembly;
+  } else {
+    llvm::raw_string_ostream out(text);
+    (*ir)->print(out, nullptr);
+  }
+  std::printf("%s host program\n%s\n", stage == "asm" ? "#" : ";", text.c_str());
+  return Done{};
+}
+
+Status show_command(const ShowCommand &options) {
+  if (is_artifact(options.model.path))
+    return show_manifest(options.model.path);
+  auto target = find_compile_target(options.compile);
+  if (!target)
+    return target.error();
+  auto model = load_model(options.model);
+  if (!model)
+    return model.error();
+  if (options.stage == "tree") {
+    std::fputs(to_text(*model->program).c_str(), stdout);
+    return Done{};
+  }
+  Progress progress(Progress::Show::nothing);
+  // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
+  passes::Stage stage = passes::find_stage(options.stage).value_or(passes::Stage::schedule);
+  auto compiled = compile_module(*model, *target, stage, progress);
+  if (!compiled)
+    return compiled.error();
+  if (options.stage == "halide")
+    return show_kernels(*compiled->module, *target, KernelForm::statement);
+  if (options.stage == "llvm" || options.stage == "asm") {
+    KernelForm form = options.stage == "llvm" ? KernelForm::llvm : KernelForm::assembly;
+    if (Status kernels = show_kernels(*compiled->module, *target, form); !kernels)
+      return kernels;
+    return show_host(*model, *compiled->module, *target, options.stage);
+  }
+  print_module(*compiled->module);
+  return Done{};
+}
+
+} // namespace heddle

@@ -1,0 +1,83 @@
+#include "compiler/driver/tensors.h"
+
+#include "compiler/io/npy.h"
+#include "compiler/io/safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace heddle {
+
+static Result<TensorMap> read_safetensors(const std::string &path) {
+  auto file = Safetensors::open(path);
+  if (!file)
+    return file.error();
+  TensorMap out;
+  for (const auto &[name, view] : file->tensors())
+    out.emplace(name, HostTensor{view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}});
+  return out;
+}
+
+Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words) {
+  std::vector<TensorMap> calls;
+  bool gathering = false; // the last call is made of NAME=FILE words
+  for (const std::string &word : words) {
+    size_t equals = word.find('=');
+    if (equals == std::string::npos || !word.ends_with(".npy")) {
+      if (word.ends_with(".npy"))
+        return Error{word + ": which input is this? Write NAME=" + word};
+      auto call = read_safetensors(word);
+      if (!call)
+        return call.error();
+      calls.push_back(std::move(*call));
+      gathering = false;
+      continue;
+    }
+    auto tensor = read_npy(word.substr(equals + 1));
+    if (!tensor)
+      return tensor.error();
+    std::string name = word.substr(0, equals);
+    if (!gathering || calls.back().count(name))
+      calls.emplace_back();
+    gathering = true;
+    calls.back().emplace(name, std::move(*tensor));
+  }
+  return calls;
+}
+
+Status write_tensors(const std::string &path, const TensorMap &tensors) {
+  std::map<std::string, TensorView> views;
+  for (const auto &[name, tensor] : tensors)
+    views.emplace(name, tensor.view());
+  return write_safetensors(path, views);
+}
+
+std::string summary(const TensorMap &tensors) {
+  std::string out;
+  for (const auto &[name, tensor] : tensors) {
+    TensorView view = tensor.view();
+    int64_t count = view.count();
+    out += name + ": " + std::string(dtype_name(view.dtype)) + " " + shape_text(view.shape);
+    double least = INFINITY, most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      double value = read_element(view, i);
+      least = std::min(least, value);
+      most = std::max(most, value);
+      sum += value;
+    }
+    char line[160];
+    if (count > 0) {
+      std::snprintf(line, sizeof line, ", from %.6g to %.6g, mean %.6g, begins", least, most, sum / count);
+      out += line;
+    }
+    for (int64_t i = 0; i < std::min<int64_t>(count, 4); ++i) {
+      std::snprintf(line, sizeof line, " %.6g", read_element(view, i));
+      out += line;
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+} // namespace heddle

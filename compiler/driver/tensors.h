@@ -1,0 +1,21 @@
+// The tensors that `--in` and `--out` name.
+#pragma once
+
+#include "compiler/driver/library.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// The words of `--in` as calls. A .safetensors file is a call of its own; NAME=FILE.npy words are gathered into one
+/// until a name comes again.
+Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words);
+
+/// A safetensors file, whole or not at all.
+Status write_tensors(const std::string &path, const TensorMap &tensors);
+
+/// One line per tensor: name, type, shape, range, mean and the first values.
+std::string summary(const TensorMap &tensors);
+
+} // namespace heddle

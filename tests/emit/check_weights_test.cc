@@ -1,0 +1,64 @@
+// What a weights file may lack, with the whole message of each.
+#include "compiler/emit/artifact/check_weights.h"
+#include "compiler/io/safetensors.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+using namespace heddle;
+namespace fs = std::filesystem;
+
+namespace {
+
+class CheckWeights : public ::testing::Test {
+protected:
+  CheckWeights() {
+    std::string pattern = (fs::temp_directory_path() / "heddle-test-XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+    path = folder + "/w.safetensors";
+    program.tensors.push_back({Tensor::weight, "fc.weight", Type::f32, {Size(2), Size(3)}, {}});
+    program.weights.push_back({&program.tensors[0], {"net.fc.weight", "fc.weight"}, {6}});
+  }
+  ~CheckWeights() override { fs::remove_all(folder); }
+
+  /// The message for a file with one tensor; "" where it fits.
+  std::string message(const std::string &name, DType dtype, std::vector<int64_t> shape) {
+    std::vector<std::byte> bytes(64);
+    TensorView view{dtype, shape, {}};
+    view.bytes = std::span(bytes).first(view.count() * byte_width(dtype));
+    EXPECT_TRUE(bool(write_safetensors(path, {{name, view}})));
+    auto files = WeightFiles::open(path);
+    EXPECT_TRUE(bool(files));
+    auto status = check_weights(program, *files);
+    return status ? "" : status.error().message;
+  }
+
+  std::string folder, path;
+  Program program;
+};
+
+TEST_F(CheckWeights, either_name_is_found_in_any_floating_type) {
+  EXPECT_EQ(message("net.fc.weight", DType::f32, {6}), "");
+  EXPECT_EQ(message("fc.weight", DType::f16, {6}), "");
+  EXPECT_EQ(message("fc.weight", DType::bf16, {6}), "");
+}
+
+TEST_F(CheckWeights, a_missing_tensor_is_named_with_the_nearest_one) {
+  EXPECT_EQ(message("net.fc.weights", DType::f32, {6}),
+            path +
+                ": there is no tensor `net.fc.weight` (nor `fc.weight`); the nearest name in it is `net.fc.weights`");
+}
+
+TEST_F(CheckWeights, a_wrong_shape_is_named_with_the_right_one) {
+  EXPECT_EQ(message("fc.weight", DType::f32, {2, 3}),
+            path + ": tensor `fc.weight` has shape [2, 3], the model wants [6]; do the settings (config.json, --set) "
+                   "belong to these weights?");
+}
+
+TEST_F(CheckWeights, integers_are_no_weights_of_a_real_parameter) {
+  EXPECT_EQ(message("fc.weight", DType::i32, {6}),
+            path + ": tensor `fc.weight` is I32, the model wants a floating-point type");
+}
+
+} // namespace
