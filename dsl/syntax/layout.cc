@@ -176,6 +176,8 @@ std::vector<size_t> Layout::breaks() const {
           (best == 0 || (column <= page_width && piece.level <= pieces_[best].level)))
         best = end;
       column += width(piece.text) + (end > begin && piece.space);
+      if (column > page_width && best > 0)
+        break;
     }
     begin = column > page_width && best > 0 ? best : end;
   }

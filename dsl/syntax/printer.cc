@@ -24,7 +24,7 @@ enum Binding {
   of_atom
 };
 // Where a line may end, loosest first.
-enum Break { at_else, at_equals, at_or, at_and, at_compare, at_add, at_mul, at_power, at_comma, at_bracket };
+enum Break { at_else, at_or, at_and, at_compare, at_add, at_mul, at_power, at_equals, at_comma, at_bracket };
 
 struct Row {
   std::string_view text;
