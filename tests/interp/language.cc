@@ -253,5 +253,60 @@ TEST(Language, narrow_types_round_where_they_are_declared) {
   EXPECT_EQ(t({{"x", array({2}, {1 + 0x1p-9, 3})}}).data, (std::vector<double>{2, 6}));
 }
 
+TEST(Language, a_recurrence_runs_over_any_number_of_steps) {
+  Text t(R"(dim B, T
+            model R {
+              param w: real[3, 3]
+              entry run(x: real[B, T, 3]) -> y: real[B, T, 3], last: real[B, 3] {
+                h[b in B, d in 3] = 0
+                for t in T with h {
+                  z[b, d] = tanh(x[b, t, d] + sum[e](h[b, e] * w[d, e]))
+                  h = z
+                  y[b, t, d] = z[b, d]
+                }
+                return y, h
+              }
+            })",
+         {{"w", {3, 3}}});
+  Array w = *t.weight("w");
+  for (int steps : {1, 4}) {
+    Array x = pattern({2, steps, 3}, 21);
+    std::vector<double> want(x.data.size()), last;
+    for (int b = 0; b < 2; ++b) {
+      std::vector<double> h(3);
+      for (int s = 0; s < steps; ++s) {
+        std::vector<double> next(3);
+        for (int d = 0; d < 3; ++d) {
+          double sum = x.data[(b * steps + s) * 3 + d];
+          for (int e = 0; e < 3; ++e)
+            sum += h[e] * w.data[d * 3 + e];
+          next[d] = want[(b * steps + s) * 3 + d] = std::tanh(sum);
+        }
+        h = next;
+      }
+      last.insert(last.end(), h.begin(), h.end());
+    }
+    expect_near(t({{"x", x}}), {2, steps, 3}, want);
+    expect_near(t({{"x", x}}, "last"), {2, 3}, last);
+  }
+}
+
+TEST(Language, a_memory_shifts_by_the_length_of_each_call) {
+  Text t(R"(dim B, T
+            model M {
+              state past: real[B, 4] = 0
+              state seen: i32 = 0
+              entry run(x: real[B, T]) -> y: real[B, 4], n: i32 {
+                past[b, m] <- if m + T < 4 then past[b, m + T] else x[b, m + T - 4]
+                seen <- min(seen + T, 4)
+                return past, seen
+              }
+            })");
+  EXPECT_EQ(t({{"x", array({1, 3}, {1, 2, 3})}}).data, (std::vector<double>{0, 0, 0, 0})); // the old value
+  EXPECT_EQ(t({{"x", array({1, 2}, {4, 5})}}).data, (std::vector<double>{0, 1, 2, 3}));
+  EXPECT_EQ(t({{"x", array({1, 6}, {6, 7, 8, 9, 10, 11})}}, "n").data, (std::vector<double>{4}));
+  EXPECT_EQ(t({{"x", array({1, 1}, {12})}}).data, (std::vector<double>{8, 9, 10, 11}));
+}
+
 } // namespace
 } // namespace heddle
