@@ -3,6 +3,7 @@
 // error.
 #include "dsl/check/elaborate.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace heddle::checking {
@@ -11,6 +12,15 @@ Prover::Outcome Elaborator::prove(const Expr *e) {
   std::vector<Fact> facts = always_;
   facts.insert(facts.end(), facts_.begin(), facts_.end());
   return prover_.nonnegative(e, facts);
+}
+
+void Elaborator::refuse_subscripts(const Entity &base, const Tree &e) {
+  const char *what = base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
+                     : base.kind == Entity::instance                            ? "a module"
+                     : base.kind == Entity::tuple                               ? "several values"
+                     : base.kind == Entity::text                                ? "a string"
+                                                                                : "a function";
+  report(Code::E027, e.span, {text(e.span), what});
 }
 
 Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) {
@@ -66,13 +76,8 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   }
   if (base.kind == Entity::list || base.kind == Entity::array)
     return access_list(base, e, frame);
-  if (base.kind != Entity::tensor) {
-    const char *what = base.kind == Entity::scalar     ? "one number"
-                       : base.kind == Entity::instance ? "a module"
-                       : base.kind == Entity::tuple    ? "several values"
-                       : base.kind == Entity::text     ? "a string"
-                                                       : "a function";
-    report(Code::E027, e.callee->span, {text(e.callee->span), what});
+  if (base.kind != Entity::tensor || base.read->shape.empty()) {
+    refuse_subscripts(base, *e.callee);
     return {};
   }
 
@@ -110,9 +115,16 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
     slice = true;
     at.resize(rank, nullptr);
   }
-  if (at.size() != rank || (slice && frame.per_element)) {
-    report(Code::E025, e.span,
-           {text(e.callee->span), text(base.shape), std::to_string(rank), std::to_string(at.size())});
+  if (at.size() != rank) {
+    report(Code::E025, e.span, {text(e.callee->span), text(base.shape), count_of(at.size(), "subscript")});
+    return {};
+  }
+  if (slice && frame.per_element) {
+    std::vector<Extent> left;
+    for (size_t i = 0; i < rank; ++i)
+      if (!at[i])
+        left.push_back(base.shape[i]);
+    report(Code::E026, e.span, {text(e.span), text(left)});
     return {};
   }
   if (!slice)
@@ -198,12 +210,14 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   std::string cure = whole.substr(0, whole.rfind(']')) + " | 0]";
   Span span = place ? place->span : e.span;
   const Extent &extent = base.shape[axis];
-  std::string end = extent.name.empty() ? text(extent.size) : extent.name;
+  bool simple =
+      std::all_of(extent.name.begin(), extent.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  std::string end = extent.name.empty() || !simple ? text(extent.size) : extent.name;
   if (outcome.kind == Prover::Outcome::unknown) {
     report(Code::E022, span, {subscript, name, cure});
     return;
   }
-  std::string last = extent.size.is_constant() && extent.name.empty() ? text(extent.size - Size(1)) : end + " - 1";
+  std::string last = extent.size.is_constant() && end == text(extent.size) ? text(extent.size - Size(1)) : end + " - 1";
   std::string when;
   for (const auto &[who, value] : outcome.example)
     when += (when.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
@@ -220,13 +234,15 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + end;
   std::string rows =
       extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
-  if (!extent.name.empty() && extent.size.is_constant() && rows.back() != 's')
-    rows += " (" + extent.name + " = " + text(extent.size) + ")";
+  if (end != text(extent.size))
+    rows += " (" + end + " = " + text(extent.size) + ")";
   Diagnostic &d = report(Code::E021, span, {name, std::to_string(row), when, rows, guard, cure});
   std::vector<Fact> facts = facts_;
-  if (auto range = prover_.range(at, facts))
-    d.label =
-        range->first == range->second ? "is " + range->first : "goes from " + range->first + " to " + range->second;
+  if (auto range = prover_.range(at, facts)) {
+    bool one = range->first == range->second;
+    std::string where = d.label.empty() ? "" : "; " + d.label;
+    d.label = (one ? "is " + range->first : "goes from " + range->first + " to " + range->second) + where;
+  }
 }
 
 const Expr *Elaborator::neutral(Reducer reducer, Type type) {

@@ -201,6 +201,18 @@ template <class T> std::optional<bool> compare(Expr::Op op, T a, T b) {
 
 } // namespace
 
+namespace {
+
+/// Whole numbers of the language are 32 bits wide, and so are the factors of a size.
+bool fits(const Size &size) {
+  bool good = size.constant() <= INT32_MAX && size.constant() >= INT32_MIN;
+  for (const auto &term : size.terms())
+    good &= term.factor <= INT32_MAX && term.factor >= INT32_MIN;
+  return good;
+}
+
+} // namespace
+
 const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &args, bool &failed) {
   auto a = as_size(args[0]);
   auto b = args.size() > 1 ? as_size(args[1]) : std::nullopt;
@@ -221,18 +233,22 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
     return nullptr;
   }
   bool zero_a = a && *a == Size(0), zero_b = b && *b == Size(0), one_a = a && *a == Size(1), one_b = b && *b == Size(1);
+  auto sized = [&](const Size &size) -> const Expr * {
+    failed = !fits(size);
+    return failed ? nullptr : of_size(size);
+  };
   switch (op) {
   case Expr::add:
     if (a && b)
-      return of_size(*a + *b);
+      return sized(*a + *b);
     return zero_a ? args[1] : zero_b ? args[0] : nullptr;
   case Expr::sub:
     if (a && b)
-      return of_size(*a - *b);
+      return sized(*a - *b);
     return zero_b ? args[0] : nullptr;
   case Expr::mul:
     if (a && b && (a->is_constant() || b->is_constant()))
-      return of_size(a->is_constant() ? *b * a->constant() : *a * b->constant());
+      return sized(a->is_constant() ? *b * a->constant() : *a * b->constant());
     if (zero_a || zero_b)
       return integer(0);
     return one_a ? args[1] : one_b ? args[0] : nullptr;

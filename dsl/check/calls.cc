@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t deepest_call = 64;
 
-std::string number_of(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
 } // namespace
 
 std::optional<Type> Elaborator::type_of(const syntax::Type &type) {
@@ -50,9 +48,13 @@ Entity Elaborator::call_builtin(const Tree &e, const ScalarFunction &f, Frame &f
     failed |= args.back().kind == Entity::error;
   }
   if (args.size() != f.arguments) {
-    report(Code::E029, e.span, {std::string(f.name), number_of(f.arguments, "argument"), std::to_string(args.size())});
+    report(Code::E029, e.span,
+           {std::string(f.name), count_of(f.arguments, "argument"), std::to_string(args.size()),
+            std::string(f.name) + (f.arguments == 1 ? "(x)" : "(x, y)")});
     return {};
   }
+  for (size_t i = 0; i < args.size() && !failed; ++i)
+    failed = !made_of_numbers(args[i], *e.args[i], frame);
   if (failed)
     return {};
   if (shaped && !frame.per_element)
@@ -116,11 +118,17 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
   check_size_names(code, f.home, f.self);
   std::string name = text(e.callee->span);
   if (e.args.size() != code.formals.size()) {
-    report(Code::E029, e.span, {name, number_of(code.formals.size(), "argument"), std::to_string(e.args.size())});
+    std::string formals;
+    for (const Formal &formal : code.formals)
+      formals += (formals.empty() ? "" : ", ") + formal.name.text;
+    report(
+        Code::E029, e.span,
+        {name, count_of(code.formals.size(), "argument"), std::to_string(e.args.size()), name + "(" + formals + ")"});
     return {};
   }
   if (calls_.size() >= deepest_call) {
-    report(Code::E050, e.span, {name});
+    stopped_ = true;
+    report(Code::E050, e.span, {name, "calls", "write it as a loop: calls are inlined, so they must end"});
     return {};
   }
   bool plain_result = true, plain = true;
@@ -181,6 +189,9 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
     return result;
   };
 
+  for (size_t i = 0; plain && i < args.size(); ++i)
+    if (!made_of_numbers(args[i], *e.args[i], frame))
+      return {};
   if (plain && shaped && !frame.per_element)
     return lift(e, args, [&](std::vector<const Expr *> x) -> const Expr * {
       std::vector<Entity> values;
@@ -340,7 +351,7 @@ Entity Elaborator::finish_call(const Tree &e, const syntax::Function &f, Frame &
   Span place = f.body.empty() ? f.expr ? f.expr->span : f.span : f.body.back().span;
   if (callee.results.size() != f.results.size()) {
     report(Code::E068, place,
-           {f.name.text, number_of(callee.results.size(), "value"), std::to_string(f.results.size())});
+           {f.name.text, count_of(callee.results.size(), "value"), std::to_string(f.results.size())});
     return {};
   }
   std::vector<Entity> values;

@@ -1,6 +1,7 @@
 // Definitions by index: `y[b, i] = …`. Finds what each index ranges over (rule 3), makes the stages, and puts
 // together what loops define slice by slice.
 #include "dsl/check/elaborate.h"
+#include "dsl/check/mentions.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,17 +14,17 @@ using syntax::Place;
 
 namespace {
 
-bool mentions(const syntax::Expr &e, const std::string &name) {
+bool uses_name(const syntax::Expr &e, const std::string &name) {
   if (e.kind == syntax::Expr::name && e.text == name)
     return true;
   for (const auto &arg : e.args)
-    if (mentions(*arg, name))
+    if (uses_name(*arg, name))
       return true;
   for (const auto &place : e.places)
-    if ((place.kind == Place::pack && place.name.text == name) || (place.expr && mentions(*place.expr, name)) ||
-        (place.upper && mentions(*place.upper, name)))
+    if ((place.kind == Place::pack && place.name.text == name) || (place.expr && uses_name(*place.expr, name)) ||
+        (place.upper && uses_name(*place.upper, name)))
       return true;
-  return (e.callee && mentions(*e.callee, name)) || (e.outside && mentions(*e.outside, name));
+  return (e.callee && uses_name(*e.callee, name)) || (e.outside && uses_name(*e.outside, name));
 }
 
 } // namespace
@@ -50,7 +51,7 @@ std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &fr
       }
     }
     for (const auto &[index, variable] : frame.indices)
-      if (mentions(e, index))
+      if (uses_name(e, index))
         return std::nullopt;
     bool outer = frame.per_element;
     frame.per_element = false;
@@ -70,12 +71,24 @@ std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &fr
 }
 
 void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out) {
-  if (e.kind == Tree::condition && mentions(*e.args[0], name))
+  if (e.kind == Tree::condition && uses_name(*e.args[0], name))
     return bare_uses(*e.args[0], name, pack, frame, out); // a guarded use says nothing about the range
+  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
+    bool constant = true;
+    mentions(*e.args[0], [&](const std::string &mentioned, Span) {
+      auto found = find(mentioned, frame);
+      constant &= found && (found->kind == Entity::scalar || found->kind == Entity::text || found->kind == Entity::list);
+    });
+    if (const Expr *test = constant ? condition(*e.args[0], frame) : nullptr)
+      if (auto known = truth(test))
+        return bare_uses(*e.args[*known ? 1 : 2], name, pack, frame, out);
+  }
   if (e.kind == Tree::reduce)
     for (const Place &place : e.places)
-      if (place.name.text == name)
-        return; // another index of that name
+      if (place.name.text == name) { // another index of that name
+        reused_ = place.span;
+        return;
+      }
   if (e.kind == Tree::access) {
     bool bare = false;
     for (const Place &place : e.places)
@@ -84,7 +97,14 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
     if (bare) {
       auto shape = shape_of(*e.callee, frame);
       if (!shape) {
-        out.push_back({{}, {}}); // a base that failed: already reported
+        bool outer = std::exchange(frame.per_element, false);
+        Entity base = eval(*e.callee, frame); // says what is wrong with it
+        frame.per_element = outer;
+        if (base.kind != Entity::list && base.kind != Entity::array) {
+          if (base.kind != Entity::error && !base.tensor_like())
+            refuse_subscripts(base, *e.callee);
+          out.push_back({{}, {}});
+        }
       } else {
         size_t axis = 0, packed = shape->size() + 1 - std::min(e.places.size(), shape->size() + 1);
         for (const Place &place : e.places) {
@@ -112,6 +132,7 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
 std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name, bool pack,
                                                         const std::vector<const Tree *> &uses, Frame &frame) {
   std::vector<Use> found;
+  reused_ = {};
   for (const Tree *use : uses)
     bare_uses(*use, name.text, pack, frame, found);
   const Use *first = nullptr;
@@ -135,7 +156,10 @@ std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name
     }
   }
   if (!first) {
-    report(Code::E023, name.span, {name.text});
+    if (reused_.valid())
+      report(Code::E054, reused_, {name.text});
+    else
+      report(Code::E023, name.span, {name.text});
     return std::nullopt;
   }
   return first->extents;
@@ -349,8 +373,17 @@ void Elaborator::define(const syntax::Stmt &s, const syntax::Target &target, Fra
               known->value->op == Expr::integer && !slices)
             slices = &frame.scopes[k];
         }
-    if (place.kind == Place::value && !bare)
-      known = eval(*place.expr, frame);
+    if (place.kind == Place::value && !bare) {
+      bool names_known = true; // `y[i + 1]` introduces no index
+      mentions(*place.expr, [&](const std::string &name, Span) { names_known &= find(name, frame).has_value(); });
+      if (names_known) {
+        known = eval(*place.expr, frame);
+      } else {
+        report(Code::E080, place.span, {"a computed place on the left side", "shift the subscripts on the right side"});
+        failed = true;
+        continue;
+      }
+    }
     if (known) {
       if (known->kind == Entity::scalar && known->value->op == Expr::integer) {
         places.push_back(known->value->whole);
@@ -406,7 +439,13 @@ void Elaborator::define(const syntax::Stmt &s, const syntax::Target &target, Fra
   bool part = loop_axis >= 0;
   for (const auto &place : places)
     part |= place.has_value();
-  if (!part || !tensor)
+  if (part && !tensor) { // after the loop the name stands for what failed
+    for (Scope &scope : frame.scopes)
+      if (scope.loop)
+        scope.collected.emplace(target.name.text, Entity{});
+    return;
+  }
+  if (!part)
     return put(target.name, tensor ? entity(tensor, shape_of(tensor)) : Entity{}, frame, false);
 
   std::vector<Extent> shape = shape_of(tensor);

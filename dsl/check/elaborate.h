@@ -47,6 +47,8 @@ private:
   void run(const syntax::Stmt &s, Frame &frame);
   void bind(const syntax::Stmt &s, const std::vector<syntax::Name> &names, Frame &frame);
   void put(const syntax::Name &name, Entity value, Frame &frame, bool is_let);
+  /// Gives a name that exists its value of the next turn.
+  void rebind(const std::string &name, Entity value, Frame &frame);
   void run_for(const syntax::Stmt &s, Frame &frame);
   void unroll(const syntax::Stmt &s, int64_t count, Frame &frame);
   void keep_loop(const syntax::Stmt &s, const Size &extent, Frame &frame);
@@ -101,9 +103,11 @@ private:
   std::optional<Entity> find(const std::string &name, Frame &frame);
   std::string nearest(const std::string &name, Frame &frame);
   const Expr *as_scalar(const Entity &e, const Tree &at, Frame &frame);
+  bool made_of_numbers(const Entity &e, const Tree &at, Frame &frame); // reports where it is not
 
   // --- access.cc
   Entity eval_access(const Tree &e, Frame &frame);
+  void refuse_subscripts(const Entity &base, const Tree &e);
   Entity access_list(const Entity &base, const Tree &e, Frame &frame);
   /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
   const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);
@@ -127,9 +131,8 @@ private:
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
   // --- shared
-  Diagnostic &report(Code code, Span span, std::vector<std::string> args = {}) {
-    return diagnostics_.report(code, span, std::move(args));
-  }
+  /// Where the place is in another file than the call that led there, the label says which call.
+  Diagnostic &report(Code code, Span span, std::vector<std::string> args = {});
   std::string text(Span span) const { return std::string(sources_.slice(span)); }
   std::string text(const Size &size) const { return size.text(program_->dim_names()); }
   std::string text(const Extent &extent) const; // "D (768)"
@@ -170,6 +173,9 @@ private:
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
   int loop_count_ = 0;
+  int64_t work_ = 0;     // expressions evaluated; a program that unrolls without end is stopped
+  bool stopped_ = false; // by that, or by a recursion: nothing more is evaluated
+  Span reused_;          // where the last search for a range met the index's name again
   struct Pending {
     const Tensor *value = nullptr;
     std::vector<Scope::Slice> slices;

@@ -103,4 +103,7 @@ struct Frame {
   std::vector<Entity> results;
 };
 
+/// "1 argument", "2 arguments".
+std::string count_of(size_t n, const char *what);
+
 } // namespace heddle::checking

@@ -21,6 +21,18 @@ Elaborator::Elaborator(Sources &sources, const CheckOptions &options, Diagnostic
           },
           [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; }) {}
 
+Diagnostic &Elaborator::report(Code code, Span span, std::vector<std::string> args) {
+  Diagnostic &d = diagnostics_.report(code, span, std::move(args));
+  if (!calls_.empty() && span.valid() && span.file != calls_[0].file && d.label.empty()) {
+    auto at = sources_.position(calls_[0].file, calls_[0].begin);
+    d.label = "called in line " + std::to_string(at.line) + ", column " + std::to_string(at.column) + " of " +
+              sources_.path(calls_[0].file);
+  }
+  return d;
+}
+
+std::string count_of(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
 std::string Elaborator::text(const Extent &extent) const {
   std::string value = text(extent.size);
   return extent.name.empty() || extent.name == value ? value : extent.name + " = " + value;
@@ -46,8 +58,7 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
     if (d.kind == syntax::Declaration::module && d.module_body->is_model)
       model = d.module_body.get();
   if (!model) {
-    int end = sources_.text(file.source).size();
-    report(Code::E059, {file.source, end, end});
+    report(Code::E059, {file.source, 0, 0});
     return nullptr;
   }
   program_->name = model->name.text;
@@ -62,9 +73,9 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
   for (const syntax::Entry *entry : entries_)
     if (instance)
       add_entry(*entry, *instance);
-  warn_unused(*own);
   if (diagnostics_.has_errors())
     return nullptr;
+  warn_unused(*own);
   list_used(*program_, weights_, states_);
   return std::move(program_);
 }
@@ -96,6 +107,8 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   run(entry.body, frame);
   add_outputs(out, entry, frame);
   add_updates(out);
+  if (out.outputs.size() != entry.results.size() && !diagnostics_.has_errors())
+    report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
   if (diagnostics_.has_errors())
     return;
   keep_needed(out);
@@ -146,8 +159,7 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
       return false;
     }
     if (input.below && (*number < 0 || (input.below->is_constant() && *number >= input.below->constant()))) {
-      report(Code::E060, formal.initial->span,
-             {text(formal.initial->span), text(formal.type.range->span), text(*input.below)});
+      report(Code::E070, formal.initial->span, {text(formal.initial->span), text(formal.type.range->span)});
       return false;
     }
     input.initial = number;
@@ -174,10 +186,8 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
     if (result.kind == Entity::error)
       return;
   if (frame.results.size() != entry.results.size()) {
-    size_t n = frame.results.size();
-    report(
-        Code::E068, place,
-        {entry.name.text, std::to_string(n) + (n == 1 ? " value" : " values"), std::to_string(entry.results.size())});
+    report(Code::E068, place,
+           {entry.name.text, count_of(frame.results.size(), "value"), std::to_string(entry.results.size())});
     return;
   }
   std::set<const Tensor *> taken;

@@ -145,17 +145,27 @@ std::string Elaborator::nearest(const std::string &name, Frame &frame) {
 Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
   if (auto found = find(e.text, frame))
     return *found;
+  bool unfinished = e.text == frame.defining;
   for (const Scope &scope : frame.scopes)
-    if (scope.collected.count(e.text) || scope.slices.count(e.text)) {
-      report(Code::E062, e.span, {e.text});
-      return {};
-    }
+    unfinished |= scope.collected.count(e.text) || scope.slices.count(e.text);
+  if (unfinished) {
+    report(Code::E062, e.span, {e.text});
+    return {};
+  }
   std::string close = nearest(e.text, frame);
   report(Code::E020, e.span, {e.text, close.empty() ? "define it before this line" : "did you mean `" + close + "`?"});
   return {};
 }
 
 Entity Elaborator::eval(const Tree &e, Frame &frame) {
+  constexpr int64_t most_work = 5'000'000; // BERT with 24 layers takes 30,000
+  if (stopped_)
+    return {};
+  if (++work_ > most_work) {
+    stopped_ = true;
+    report(Code::E071, calls_.empty() ? e.span : calls_[0]);
+    return {};
+  }
   switch (e.kind) {
   case Tree::integer:
     if (e.number > INT32_MAX) {
@@ -235,6 +245,10 @@ const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame)
   }
 }
 
+bool Elaborator::made_of_numbers(const Entity &e, const Tree &at, Frame &frame) {
+  return e.tensor_like() || as_scalar(e, at, frame);
+}
+
 const Expr *Elaborator::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e, frame); }
 
 const Expr *Elaborator::condition(const Tree &e, Frame &frame) {
@@ -256,8 +270,18 @@ std::optional<Size> Elaborator::size(const Tree &e, Frame &frame, const char *wh
     return std::nullopt;
   }
   if (result->is_constant() && result->constant() < 0) {
-    report(Code::E056, e.span, {what, std::to_string(result->constant())});
+    report(Code::E056, e.span, {what, std::to_string(result->constant()), " for these settings"});
     return std::nullopt;
+  }
+  if (!result->is_constant() && result->as_dim() < 0) {
+    Prover::Outcome outcome = prover_.nonnegative(value, always_);
+    if (outcome.kind == Prover::Outcome::refuted) {
+      std::string when;
+      for (const auto &[who, number] : outcome.example)
+        when += (when.empty() ? " (when " : ", ") + who + " = " + std::to_string(number);
+      report(Code::E056, e.span, {what, std::to_string(outcome.value), when + ")"});
+      return std::nullopt;
+    }
   }
   return result;
 }
@@ -344,10 +368,14 @@ Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
     Entity b = eval(*e.args[1], frame);
     facts_.pop_back();
     const Expr *right = as_scalar(b, *e.args[1], frame);
+    if (right && right->type != Type::boolean) {
+      report(Code::E037, e.args[1]->span, {type_name(right->type), text(e.args[1]->span)});
+      return {};
+    }
     return entity(right ? arithmetic(e, left, right) : nullptr);
   }
   Entity b = eval(*e.args[1], frame);
-  if (b.kind == Entity::error)
+  if (b.kind == Entity::error || !made_of_numbers(a, *e.args[0], frame) || !made_of_numbers(b, *e.args[1], frame))
     return {};
   if ((a.tensor_like() || b.tensor_like()) && !frame.per_element)
     return lift(e, {a, b}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], x[1]); });
@@ -374,7 +402,8 @@ Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
     Type type = common_type(a->type, b->type);
     return build_.select(test, build_.convert(a, type), build_.convert(b, type));
   };
-  if (yes.kind == Entity::error || no.kind == Entity::error)
+  if (yes.kind == Entity::error || no.kind == Entity::error || !made_of_numbers(yes, *e.args[1], frame) ||
+      !made_of_numbers(no, *e.args[2], frame))
     return {};
   if ((yes.tensor_like() || no.tensor_like()) && !frame.per_element)
     return lift(e, {yes, no}, [&](std::vector<const Expr *> x) { return choose(x[0], x[1]); });
@@ -427,10 +456,6 @@ Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
   for (const Entity &arg : args) {
     if (arg.kind == Entity::error)
       return {};
-    if (!arg.tensor_like() && arg.kind != Entity::scalar) {
-      report(Code::E031, e.span, {text(e.span), "not made of numbers", "a tensor or a number"});
-      return {};
-    }
     if (!arg.tensor_like() || arg.extents().empty())
       continue;
     if (!shaped) {

@@ -17,6 +17,7 @@ using syntax::Member;
 namespace {
 
 constexpr size_t deepest_module = 32;
+constexpr int64_t most_members = 65536; // of one array
 
 std::string kind_of(const Value &value) {
   constexpr const char *names[] = {"a bool", "a whole number", "a real number", "a string", "a list"};
@@ -266,13 +267,18 @@ void Elaborator::warn_unused(const FileScope &file) {
 Instance *Elaborator::instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args,
                                   std::string path, std::vector<std::string> prefixes, Span span) {
   if (args.size() != module.sizes.size()) {
+    std::string sizes;
+    for (const syntax::Name &size : module.sizes)
+      sizes += (sizes.empty() ? "" : ", ") + size.text;
     report(Code::E029, span,
-           {module.name.text, std::to_string(module.sizes.size()) + (module.sizes.size() == 1 ? " size" : " sizes"),
-            std::to_string(args.size())});
+           {module.name.text, count_of(module.sizes.size(), "size"), std::to_string(args.size()),
+            module.name.text + (sizes.empty() ? "" : "(" + sizes + ")")});
     return nullptr;
   }
   if (static_cast<size_t>(std::count(path.begin(), path.end(), '.')) >= deepest_module) {
-    report(Code::E050, span, {module.name.text});
+    stopped_ = true;
+    report(Code::E050, span,
+           {module.name.text, "contains", "a module is made of other modules, down to those with weights"});
     return nullptr;
   }
   Instance &instance = instances_.emplace_back();
@@ -295,7 +301,6 @@ void Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
     if (!instance.members.emplace(name.text, std::move(value)).second)
       report(Code::E051, name.span, {name.text});
   };
-  bool is_model = instance.module->is_model;
   for (const Member &m : members) {
     switch (m.kind) {
     case Member::param:
@@ -324,9 +329,7 @@ void Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
     }
     case Member::state:
     case Member::entry:
-      if (!is_model)
-        report(Code::E058, m.span, {m.kind == Member::state ? "state" : "entry"});
-      else if (m.kind == Member::state)
+      if (m.kind == Member::state)
         add(m.name, state(instance, m, frame));
       else
         entries_.push_back(m.entry_point.get());
@@ -452,7 +455,11 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
     return {};
   e.kind = Entity::array;
   e.first = *first;
-  for (int64_t i = *first; i < *end; ++i) {
+  if (*end - *first > most_members) {
+    report(Code::E071, m.name.span);
+    return {};
+  }
+  for (int64_t i = *first; i < *end && !stopped_; ++i) {
     bool named = m.count.kind == syntax::Place::range;
     if (named)
       frame.scopes.back().names[m.count.name.text] = entity(build_.integer(i));

@@ -17,10 +17,16 @@ constexpr size_t most_columns = 40;
 
 Prover::Affine Prover::plus(const Affine &a, const Affine &b, int64_t factor) {
   Affine sum = a;
-  sum.constant += b.constant * factor;
-  for (auto [atom, f] : b.terms)
-    if ((sum.terms[atom] += f * factor) == 0)
+  auto accumulate = [&](int64_t &to, int64_t value) {
+    int64_t product = 0;
+    overflow_ |= __builtin_mul_overflow(value, factor, &product) || __builtin_add_overflow(to, product, &to);
+  };
+  accumulate(sum.constant, b.constant);
+  for (auto [atom, f] : b.terms) {
+    accumulate(sum.terms[atom], f);
+    if (sum.terms[atom] == 0)
       sum.terms.erase(atom);
+  }
   return sum;
 }
 
@@ -75,6 +81,11 @@ Prover::Affine Prover::affine(const Size &size) {
 }
 
 std::optional<Prover::Affine> Prover::affine(const Expr *e) {
+  auto found = known_.find(e);
+  return found != known_.end() ? found->second : known_[e] = new_affine(e);
+}
+
+std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   auto ranged = [&](Atom::Kind kind, const std::string &key, const std::string &name, const Size &extent, int number) {
     Affine most = plus(affine(extent), {1, {}}, -1);
     int n = atom(key, [&](int self) {
@@ -303,7 +314,7 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
       }
   }
   std::vector<int> columns(reached.begin(), reached.end());
-  if (columns.size() > most_columns)
+  if (columns.size() > most_columns || overflow_)
     return {Outcome::unknown, {}};
   // Dims first: a counterexample is the least solution in this order, so its sizes are as small as can be.
   std::sort(columns.begin(), columns.end(),

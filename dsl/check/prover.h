@@ -64,9 +64,10 @@ private:
     int number = -1; // of the dim or variable
   };
 
-  static Affine plus(const Affine &a, const Affine &b, int64_t factor);
-  static Affine times(const Affine &a, int64_t factor);
+  Affine plus(const Affine &a, const Affine &b, int64_t factor);
+  Affine times(const Affine &a, int64_t factor);
   std::optional<Affine> affine(const Expr *e);
+  std::optional<Affine> new_affine(const Expr *e);
   Affine affine(const Size &size);
   Affine quotient(const Affine &a, int64_t divisor);
   /// The atom of that key; made by `make` when it is new.
@@ -88,6 +89,8 @@ private:
   std::vector<Atom> atoms_;
   std::unordered_map<std::string, int> atom_numbers_;
   std::map<std::string, Solution> solved_;
+  std::unordered_map<const Expr *, std::optional<Affine>> known_;
+  bool overflow_ = false; // some coefficient left 64 bits: nothing is concluded
 };
 
 } // namespace heddle::checking

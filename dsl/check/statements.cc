@@ -84,9 +84,7 @@ void Elaborator::bind(const Stmt &s, const std::vector<syntax::Name> &names, Fra
   if (value.kind == Entity::error)
     values.resize(names.size());
   if (values.size() != names.size()) {
-    report(Code::E033, s.span,
-           {std::to_string(names.size()), names.size() == 1 ? "name" : "names", std::to_string(values.size()),
-            values.size() == 1 ? "value" : "values"});
+    report(Code::E033, s.span, {count_of(names.size(), "name"), count_of(values.size(), "value")});
     values.assign(names.size(), {});
   }
   for (size_t i = 0; i < names.size(); ++i) {
@@ -124,6 +122,14 @@ void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool 
   frame.scopes.back().names[name.text] = std::move(value);
 }
 
+void Elaborator::rebind(const std::string &name, Entity value, Frame &frame) {
+  for (size_t i = frame.scopes.size(); i-- > 0;)
+    if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end()) {
+      found->second = std::move(value);
+      return;
+    }
+}
+
 // --- loops
 
 void Elaborator::run_for(const Stmt &s, Frame &frame) {
@@ -151,13 +157,18 @@ void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
   frame.scopes[own].loop = &s;
   for (size_t i = 1; i < s.names.size(); ++i)
     frame.scopes[own].carried.insert(s.names[i].text);
-  for (int64_t turn = 0; turn < count && !frame.returned; ++turn) {
+  for (int64_t turn = 0; turn < count && !frame.returned && !stopped_; ++turn) {
     frame.scopes[own].names.clear();
     frame.scopes[own].names[s.names[0].text] = entity(build_.integer(turn));
     run(s.body, frame);
   }
   auto slices = std::move(frame.scopes[own].slices);
+  Names failed = std::move(frame.scopes[own].collected);
   frame.scopes.pop_back();
+  for (auto &[name, value] : failed) {
+    put({name, s.span}, {}, frame, false);
+    slices.erase(name);
+  }
   for (auto &[name, list] : slices) {
     // Places that the loops fix, and the rest, which every slice has alike.
     std::vector<int> variables, rest;
@@ -209,10 +220,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
   auto order = update_order_;
   std::vector<const Tensor *> starts;
   std::vector<std::vector<Extent>> shapes;
-  auto fail = [&] {
-    for (size_t i = 1; i < s.names.size(); ++i)
-      put(s.names[i], {}, frame, false);
-  };
+  std::set<std::string> names_before = tensor_names_;
   for (size_t i = 1; i < s.names.size(); ++i) {
     Entity start = *find(s.names[i].text, frame);
     if (!start.tensor_like() && start.kind != Entity::scalar) {
@@ -244,11 +252,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
       const Tensor *carried = new_tensor(Tensor::carried, frame.path + s.names[i].text + ".carried", start->type,
                                          start->shape, s.names[i].span);
       loop.carried.push_back({carried, start, nullptr});
-      for (size_t k = own; k-- > 0;)
-        if (auto found = frame.scopes[k].names.find(s.names[i].text); found != frame.scopes[k].names.end()) {
-          found->second = entity(carried, shapes[i - 1]);
-          break;
-        }
+      rebind(s.names[i].text, entity(carried, shapes[i - 1]), frame);
     }
     steps_ = &loop.steps;
     run(s.body, frame);
@@ -277,8 +281,13 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     loops_.pop_back();
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
-    if (failed)
-      return fail();
+    if (failed) {
+      for (size_t i = 1; i < s.names.size(); ++i)
+        rebind(s.names[i].text, {}, frame);
+      for (auto &[name, tensor] : collected)
+        put({name, s.span}, {}, frame, false);
+      return;
+    }
     if (widen) {
       for (size_t i = 0; i < starts.size(); ++i) {
         const Tensor *next = loop.carried[i].next;
@@ -287,21 +296,18 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
           starts[i] = materialise(*real, frame.path + s.names[i + 1].text + ".start", s.names[i + 1].span);
         }
       }
-      for (const auto &c : loop.collected)
-        tensor_names_.erase(c.whole->name);
+      tensor_names_ = names_before;
+      for (const Tensor *start : starts)
+        tensor_names_.insert(start->name);
       frame.scopes = scopes;
       updates_ = updates;
       update_order_ = order;
       continue;
     }
     for (size_t i = 1; i < s.names.size(); ++i)
-      for (size_t k = frame.scopes.size(); k-- > 0;)
-        if (auto found = frame.scopes[k].names.find(s.names[i].text); found != frame.scopes[k].names.end()) {
-          found->second = entity(loop.carried[i - 1].carried, shapes[i - 1]);
-          break;
-        }
+      rebind(s.names[i].text, entity(loop.carried[i - 1].carried, shapes[i - 1]), frame);
     for (auto &[name, tensor] : collected)
-      put({name, tensor.read->span}, tensor, frame, false);
+      put({name, tensor.read ? tensor.read->span : s.span}, tensor, frame, false);
     steps_->push_back({std::move(loop)});
     return;
   }
@@ -371,8 +377,7 @@ void Elaborator::run_update(const Stmt &s, Frame &frame) {
   }
   if (target.places.size() != state->shape.size()) {
     report(Code::E025, target.span,
-           {target.name.text, text(found->shape), std::to_string(state->shape.size()),
-            std::to_string(target.places.size())});
+           {target.name.text, text(found->shape), count_of(target.places.size(), "subscript")});
     return;
   }
   // As a definition, but an index without `in` runs over the state's own extent.
