@@ -17,7 +17,8 @@ typedef struct parallel_job {
   uint8_t *closure;
   int min;
   int size;
-  _Atomic int next;
+  int threads;
+  _Atomic int64_t next;
   _Atomic int error;
 } parallel_job;
 
@@ -38,13 +39,20 @@ static void take_tasks(void *data, int32_t index) {
   rt_slot *slot = &job->session->scratch.slots[index];
   rt_here = (rt_place){job->session, slot, slot->used};
   for (;;) {
-    int i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed);
-    if (i >= job->size)
+    // Runs of neighbours while many tasks are left, then ever fewer: little traffic, and all threads end together.
+    int64_t left = job->size - atomic_load_explicit(&job->next, memory_order_relaxed);
+    int64_t run = left / (8 * job->threads) > 1 ? left / (8 * job->threads) : 1;
+    int64_t first = left > 0 ? atomic_fetch_add_explicit(&job->next, run, memory_order_relaxed) : job->size;
+    if (first >= job->size)
       break;
-    int error = job->task(job->session, job->min + i, job->closure);
-    if (error) {
-      atomic_store_explicit(&job->error, error, memory_order_relaxed);
-      atomic_store_explicit(&job->next, job->size, memory_order_relaxed); // the rest need not begin
+    int64_t end = run < job->size - first ? first + run : job->size;
+    for (int64_t i = first; i < end; i++) {
+      int error = job->task(job->session, job->min + (int)i, job->closure);
+      if (error) {
+        atomic_store_explicit(&job->error, error, memory_order_relaxed);
+        atomic_store_explicit(&job->next, job->size, memory_order_relaxed); // the rest need not begin
+        break;
+      }
     }
   }
   rt_here = before;
@@ -62,8 +70,9 @@ int halide_do_par_for(void *user_context, halide_task task, int min, int size, u
     }
     return 0;
   }
-  parallel_job job = {.session = session, .task = task, .closure = closure, .min = min, .size = size};
   int32_t threads = session->threads < size ? session->threads : size;
+  parallel_job job = {
+      .session = session, .task = task, .closure = closure, .min = min, .size = size, .threads = threads};
   if (session->has_custom) {
     session->custom.run(session->custom.context, threads, take_tasks, &job);
   } else {

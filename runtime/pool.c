@@ -27,7 +27,10 @@
 
 enum { ABSENT, STARTING, REFUSED, IDLE, ASLEEP, CLAIMED, ASSIGNED, RUNNING, AWAITED, DONE };
 
-#define SPIN_NS 100000        // a worker without a job, and a caller whose workers are still busy
+// A worker without a job looks for one so long; a caller so long for the last tasks of its workers, longer because,
+// woken from sleep, it might land on a worker's CPU.
+#define WORKER_SPIN_NS 100000
+#define CALLER_SPIN_NS 2000000
 #define POLITE_AFTER_NS 20000 // from then on it offers its CPU to others between looks
 
 typedef struct worker {
@@ -85,7 +88,7 @@ static int64_t now(void) {
 }
 
 // Looks at the state until it is `wanted`: false when the time is up.
-static bool spin(worker *w, uint32_t wanted) {
+static bool spin(worker *w, uint32_t wanted, int64_t limit) {
   int64_t start = 0;
   for (uint32_t round = 0;; round++) {
     if (state_of(w) == wanted)
@@ -94,7 +97,7 @@ static bool spin(worker *w, uint32_t wanted) {
     if (round % 32 == 31) {
       int64_t time = now();
       start = start ? start : time;
-      if (time - start > SPIN_NS)
+      if (time - start > limit)
         return false;
       if (time - start > POLITE_AFTER_NS)
         sched_yield();
@@ -106,7 +109,7 @@ static void *worker_main(void *argument) {
   worker *w = argument;
   change(w, STARTING, IDLE);
   for (;;) {
-    if (!spin(w, ASSIGNED)) {
+    if (!spin(w, ASSIGNED, WORKER_SPIN_NS)) {
       if (change(w, IDLE, ASLEEP)) {
         while (state_of(w) == ASLEEP)
           futex_wait(w, ASLEEP);
@@ -172,7 +175,7 @@ static void finish(worker *w) {
   if (change(w, ASSIGNED, IDLE)) // it has not begun, and nothing is left to do
     return;
   while (state_of(w) != DONE) {
-    if (!spin(w, DONE) && (change(w, RUNNING, AWAITED) || state_of(w) == AWAITED))
+    if (!spin(w, DONE, CALLER_SPIN_NS) && (change(w, RUNNING, AWAITED) || state_of(w) == AWAITED))
       futex_wait(w, AWAITED);
   }
   set(w, IDLE);

@@ -126,6 +126,22 @@ TEST(Libraries, both_run_at_once_from_many_threads) {
     caller.join();
 }
 
+TEST(Libraries, a_library_keeps_to_itself_when_anothers_symbols_are_global) {
+  std::string a = artifact("a", "libheddle_fake_a.so", "heddle_fake_a");
+  std::string b = artifact("b", "libheddle_fake_b.so", "heddle_fake_b");
+  void *global = dlopen((a + "/libheddle_fake_a.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
+  ASSERT_NE(global, nullptr) << dlerror();
+  heddle_model *model = nullptr;
+  ASSERT_EQ(heddle_open(b.c_str(), nullptr, &model), HEDDLE_OK) << heddle_last_error();
+  const auto *head = reinterpret_cast<const heddle_head *>(model);
+  EXPECT_NE(head->api, dlsym(global, "heddle_api_1"));
+  EXPECT_EQ(head->api->model_free, static_cast<const heddle_api *>(dlsym(head->library, "heddle_api_1"))->model_free);
+  expect_runs(model, 0);
+  EXPECT_STREQ(heddle_last_error(), "there is no entry number 99; model 'b' has 6");
+  EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+  dlclose(global);
+}
+
 TEST(Libraries, a_library_for_another_machine_names_what_is_missing) {
   std::string folder = artifact("future", "libheddle_fake_future.so", "heddle_fake_future");
   heddle_model *model = nullptr;
@@ -174,6 +190,12 @@ TEST(Libraries, what_is_no_library_of_ours_is_refused) {
   options.weights = weights.c_str();
   EXPECT_EQ(heddle_open(lonely.c_str(), &options, &model), HEDDLE_OK) << heddle_last_error();
   EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+}
+
+extern "C" int header_in_c(const char *folder); // layout/header.c
+
+TEST(Libraries, a_c_program_calls_every_function) {
+  EXPECT_EQ(header_in_c(artifact("c", "libheddle_fake_a.so", "heddle_fake_a").c_str()), 22) << heddle_last_error();
 }
 
 TEST(Libraries, statuses_have_names) {

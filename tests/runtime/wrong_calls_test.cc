@@ -8,6 +8,12 @@
 
 using namespace fake;
 
+extern "C" {
+int halide_error_access_out_of_bounds(void *, const char *, int, int, int, int, int);
+int halide_error_host_is_null(void *, const char *);
+int halide_error_constraint_violated(void *, const char *, int, const char *, int);
+}
+
 namespace {
 
 alignas(64) int32_t numbers[64]; // used in place
@@ -235,6 +241,26 @@ TEST_F(WrongCall, a_kernel_that_fails) {
   EXPECT_EQ(heddle_run(f.session, custom, &x, 1, nullptr, 0), HEDDLE_OUT_OF_MEMORY);
   EXPECT_STREQ(heddle_last_error(),
                "entry 'custom': the system has no memory for a kernel's scratch; give smaller inputs");
+}
+
+TEST_F(WrongCall, a_kernel_that_fails_an_assertion_says_which) {
+  run_custom = [](const heddle_call &call) {
+    int error = halide_error_access_out_of_bounds(call.session, "x", 1, -1, 7, 0, 6);
+    halide_error_host_is_null(call.session, "y"); // the first counts
+    return error;
+  };
+  heddle_tensor x = tensor("x", HEDDLE_F32, reals, {1});
+  for (int i = 0; i < 2; i++) {
+    EXPECT_EQ(heddle_run(f.session, custom, &x, 1, nullptr, 0), HEDDLE_KERNEL_FAILED);
+    EXPECT_STREQ(heddle_last_error(), "entry 'custom': a kernel failed with code -4: x is accessed at -1..7 of "
+                                      "dimension 1, which is 0..6; please report this");
+  }
+  run_custom = [](const heddle_call &) { return -8; };
+  EXPECT_EQ(heddle_run(f.session, custom, &x, 1, nullptr, 0), HEDDLE_KERNEL_FAILED);
+  EXPECT_STREQ(heddle_last_error(), "entry 'custom': a kernel failed with code -8; please report this")
+      << "the message of an earlier run is gone";
+  EXPECT_EQ(halide_error_constraint_violated(nullptr, "x.stride.0", 2, "1", 1), -8);
+  EXPECT_STREQ(heddle_api_1.last_error(), "x.stride.0 is 2, but 1 is 1") << "outside of a session";
 }
 
 TEST_F(WrongCall, null_objects) {
