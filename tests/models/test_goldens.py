@@ -115,7 +115,7 @@ class Inputs(unittest.TestCase):
         want = self.outputs(self.given)
         for row in range(3):
             alone = self.outputs({name: value[row : row + 1] for name, value in self.given.items()})
-            self.assertLessEqual(difference(alone, {name: value[row : row + 1] for name, value in want.items()}), 1e-6)
+            self.assertLessEqual(difference(alone, {name: value[row : row + 1] for name, value in want.items()}), 1e-5)
 
     def test_an_empty_batch_gives_empty_results(self):
         got = self.outputs({"input_ids": self.given["input_ids"][:0]})
