@@ -1,106 +1,14 @@
 // Tree to text: `heddle fmt`. Walks the tree and puts its words on the page (layout.h), which knows the author's
-// comments, blank lines and line breaks. Parentheses are kept, and added where the tree needs them.
-#include "dsl/syntax/layout.h"
+// comments, blank lines and line breaks.
 #include "dsl/syntax/parser.h"
-
-#include <charconv>
-#include <cmath>
+#include "dsl/syntax/print_expressions.h"
 
 namespace heddle::syntax {
 namespace {
 
-// How tightly an expression binds: the rule of the grammar that makes it.
-enum Binding {
-  of_condition,
-  of_or,
-  of_and,
-  of_not,
-  of_compare,
-  of_add,
-  of_mul,
-  of_unary,
-  of_power,
-  of_postfix,
-  of_atom
-};
-// Where a line may end, loosest first.
-enum Break { at_else, at_or, at_and, at_compare, at_add, at_mul, at_power, at_equals, at_comma, at_bracket };
-
-struct Row {
-  std::string_view text;
-  Binding binding, left, right;
-  Break at;
-};
-
-Row row_of(Operator op) {
-  switch (op) {
-  case Operator::add:
-    return {"+", of_add, of_add, of_mul, at_add};
-  case Operator::sub:
-    return {"-", of_add, of_add, of_mul, at_add};
-  case Operator::mul:
-    return {"*", of_mul, of_mul, of_unary, at_mul};
-  case Operator::div:
-    return {"/", of_mul, of_mul, of_unary, at_mul};
-  case Operator::floor_div:
-    return {"//", of_mul, of_mul, of_unary, at_mul};
-  case Operator::mod:
-    return {"%", of_mul, of_mul, of_unary, at_mul};
-  case Operator::power:
-    return {"**", of_power, of_postfix, of_unary, at_power};
-  case Operator::less:
-    return {"<", of_compare, of_add, of_add, at_compare};
-  case Operator::less_equal:
-    return {"<=", of_compare, of_add, of_add, at_compare};
-  case Operator::greater:
-    return {">", of_compare, of_add, of_add, at_compare};
-  case Operator::greater_equal:
-    return {">=", of_compare, of_add, of_add, at_compare};
-  case Operator::equal:
-    return {"==", of_compare, of_add, of_add, at_compare};
-  case Operator::not_equal:
-    return {"!=", of_compare, of_add, of_add, at_compare};
-  case Operator::logical_and:
-    return {"and", of_and, of_and, of_not, at_and};
-  case Operator::logical_or:
-    return {"or", of_or, of_or, of_and, at_or};
-  case Operator::logical_not:
-    return {"not", of_not, of_not, of_not, at_and};
-  case Operator::negate:
-    return {"-", of_unary, of_unary, of_unary, at_mul};
-  }
-  return {};
-}
-
-Binding binding_of(const Expr &e) {
-  switch (e.kind) {
-  case Expr::condition:
-    return of_condition;
-  case Expr::unary:
-  case Expr::binary:
-    return row_of(e.op).binding;
-  case Expr::call:
-  case Expr::access:
-  case Expr::field:
-    return of_postfix;
-  default:
-    return of_atom;
-  }
-}
-
-std::string number_text(const Expr &e) {
-  if (!e.text.empty())
-    return e.text;
-  if (std::isinf(e.number))
-    return "inf";
-  char buffer[32];
-  std::string out(buffer, std::to_chars(buffer, buffer + sizeof buffer, e.number).ptr);
-  return e.kind == Expr::real && out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
-}
-
 class Printer {
 public:
-  Printer(const Sources &sources, const File &file) : file_(file), out_(sources, file.source) {}
+  Printer(const Sources &sources, const File &file) : file_(file), out_(sources, file.source), e_(out_) {}
 
   std::string run() {
     for (const Declaration &d : file_.declarations)
@@ -109,224 +17,6 @@ public:
   }
 
 private:
-  // --- expressions
-
-  void expr(const Expr &e, Binding least = of_condition, bool space = true) {
-    if (e.in_parens || binding_of(e) < least) {
-      out_.open("(", space);
-      bare(e, false);
-      out_.close(")");
-    } else {
-      bare(e, space);
-    }
-  }
-
-  void bare(const Expr &e, bool space) {
-    auto put = [&](std::string_view text) { space ? out_.word(text) : out_.tight(text); };
-    switch (e.kind) {
-    case Expr::integer:
-    case Expr::real:
-      put(number_text(e));
-      break;
-    case Expr::boolean:
-      put(e.number != 0 ? "true" : "false");
-      break;
-    case Expr::string:
-      put(quote(e.text));
-      break;
-    case Expr::name:
-      put(e.text);
-      break;
-    case Expr::list:
-      out_.open("[", space);
-      args(e.args);
-      out_.close("]");
-      break;
-    case Expr::unary: {
-      Row row = row_of(e.op);
-      put(row.text);
-      expr(*e.args[0], row.right, e.op == Operator::logical_not);
-      break;
-    }
-    case Expr::binary: {
-      Row row = row_of(e.op);
-      expr(*e.args[0], row.left, space);
-      out_.may_break(row.at);
-      out_.word(row.text);
-      expr(*e.args[1], row.right);
-      break;
-    }
-    case Expr::condition:
-      put("if");
-      expr(*e.args[0]);
-      out_.may_break(at_else);
-      out_.word("then");
-      expr(*e.args[1]);
-      out_.may_break(at_else);
-      out_.word("else");
-      expr(*e.args[2]);
-      break;
-    case Expr::call:
-      expr(*e.callee, of_postfix, space);
-      out_.open("(");
-      args(e.args);
-      out_.close(")");
-      break;
-    case Expr::access:
-      expr(*e.callee, of_postfix, space);
-      out_.open("[");
-      places(e.places);
-      if (e.outside) {
-        out_.may_break(at_comma);
-        out_.word("|");
-        expr(*e.outside);
-      }
-      out_.close("]");
-      break;
-    case Expr::field:
-      // `1.x` would be read as a number.
-      expr(*e.callee, e.callee->kind == Expr::integer || e.callee->kind == Expr::real ? above_all : of_postfix, space);
-      out_.tight(".");
-      out_.tight(e.text);
-      break;
-    case Expr::cast:
-      put(e.text);
-      if (e.args.size() > 1) {
-        out_.open("(");
-        expr(*e.args[1], of_condition, false);
-        out_.close(")");
-      }
-      out_.open("(");
-      expr(*e.args[0], of_condition, false);
-      out_.close(")");
-      break;
-    case Expr::reduce:
-      put(e.text);
-      out_.open("[");
-      places(e.places);
-      if (e.outside) {
-        out_.may_break(at_comma);
-        out_.word("where");
-        expr(*e.outside);
-      }
-      out_.close("]");
-      out_.open("(");
-      out_.may_break(at_bracket);
-      expr(*e.args[0], of_condition, false);
-      out_.close(")");
-      break;
-    }
-  }
-
-  void args(const std::vector<ExprPtr> &list) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      comma(i);
-      expr(*list[i], of_condition, i > 0);
-    }
-  }
-
-  /// Between the items of a list in brackets.
-  void comma(size_t i) {
-    if (i > 0)
-      out_.tight(",");
-    out_.may_break(i > 0 ? at_comma : at_bracket);
-  }
-
-  void places(const std::vector<Place> &list) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      comma(i);
-      place(list[i], i > 0);
-    }
-  }
-
-  void place(const Place &p, bool space) {
-    auto put = [&](std::string_view text) { space ? out_.word(text) : out_.tight(text); };
-    switch (p.kind) {
-    case Place::value:
-      expr(*p.expr, of_condition, space);
-      break;
-    case Place::all:
-      put(":");
-      break;
-    case Place::wildcard:
-      put("_");
-      break;
-    case Place::pack:
-      put("..");
-      out_.tight(p.name.text);
-      break;
-    case Place::range:
-      put(p.name.text);
-      if (!p.expr)
-        break;
-      out_.word("in");
-      expr(*p.expr);
-      if (p.upper) {
-        out_.word("..");
-        expr(*p.upper);
-      }
-      break;
-    }
-  }
-
-  void names(const std::vector<Name> &list) {
-    for (size_t i = 0; i < list.size(); ++i) {
-      if (i > 0)
-        comma(i);
-      out_.word(list[i].text);
-    }
-  }
-
-  /// `= value`, on a line of its own if it must
-  void equals(const Expr &value) {
-    out_.column(Column::equals);
-    out_.word("=");
-    out_.may_break(at_equals);
-    expr(value);
-  }
-
-  // --- types
-
-  void shape(const std::vector<Place> &list, bool space) {
-    out_.open("[", space);
-    places(list);
-    out_.close("]");
-  }
-
-  void type(const Type &t) {
-    out_.word(t.scalar);
-    type_rest(t);
-  }
-
-  void type_rest(const Type &t) {
-    if (t.range) {
-      out_.open("(");
-      expr(*t.range, of_condition, false);
-      out_.close(")");
-    }
-    if (t.has_shape)
-      shape(t.shape, false);
-  }
-
-  void formal(const Formal &f, bool space) {
-    space ? out_.word(f.name.text) : out_.tight(f.name.text);
-    out_.tight(":");
-    type(f.type);
-    if (f.initial) {
-      out_.word("=");
-      expr(*f.initial);
-    }
-  }
-
-  void formals(const std::vector<Formal> &list) {
-    out_.open("(");
-    for (size_t i = 0; i < list.size(); ++i) {
-      comma(i);
-      formal(list[i], i > 0);
-    }
-    out_.close(")");
-  }
-
   // --- statements
 
   template <class Item, class Print> void braces(const std::vector<Item> &items, bool simple, Print print) {
@@ -376,37 +66,37 @@ private:
     case Stmt::update:
       for (size_t i = 0; i < s.targets.size(); ++i) {
         if (i > 0)
-          comma(i);
+          e_.comma(i);
         out_.word(s.targets[i].name.text);
         if (s.targets[i].has_places)
-          shape(s.targets[i].places, false);
+          e_.shape(s.targets[i].places, false);
       }
       if (s.kind == Stmt::assign) {
-        equals(*s.exprs[0]);
+        e_.equals(*s.exprs[0]);
       } else {
         out_.column(Column::equals);
         out_.word("<-");
         out_.may_break(at_equals);
-        expr(*s.exprs[0]);
+        e_.expr(*s.exprs[0]);
       }
       break;
     case Stmt::loop:
       out_.word("for");
       out_.word(s.names[0].text);
       out_.word("in");
-      expr(*s.exprs[0]);
+      e_.expr(*s.exprs[0]);
       for (size_t i = 1; i < s.names.size(); ++i) {
         if (i == 1)
           out_.word("with");
         else
-          comma(i);
+          e_.comma(i);
         out_.word(s.names[i].text);
       }
       block(s.body);
       break;
     case Stmt::when:
       out_.word("if");
-      expr(*s.exprs[0]);
+      e_.expr(*s.exprs[0]);
       block(s.body);
       if (s.otherwise.empty())
         break;
@@ -418,7 +108,7 @@ private:
       break;
     case Stmt::require:
       out_.word("require");
-      expr(*s.exprs[0]);
+      e_.expr(*s.exprs[0]);
       if (!s.message.empty()) {
         out_.may_break(at_else);
         out_.word("else");
@@ -429,8 +119,8 @@ private:
       out_.word("return");
       for (size_t i = 0; i < s.exprs.size(); ++i) {
         if (i > 0)
-          comma(i);
-        expr(*s.exprs[i]);
+          e_.comma(i);
+        e_.expr(*s.exprs[i]);
       }
       break;
     }
@@ -438,8 +128,8 @@ private:
 
   void let(const std::vector<Name> &list, const Expr &value) {
     out_.word("let");
-    names(list);
-    equals(value);
+    e_.names(list);
+    e_.equals(value);
   }
 
   // --- members
@@ -455,7 +145,7 @@ private:
   void colon_type(const Type &t) {
     out_.tight(":");
     out_.column(Column::type);
-    type(t);
+    e_.type(t);
   }
 
   void member(const Member &m) {
@@ -468,7 +158,7 @@ private:
       if (m.has_stored) {
         out_.column(Column::stored);
         out_.word("stored");
-        shape(m.stored, true);
+        e_.shape(m.stored, true);
       }
       break;
     case Member::sub:
@@ -476,7 +166,7 @@ private:
       out_.word(m.name.text);
       if (m.is_array) {
         out_.open("[");
-        place(m.count, false);
+        e_.place(m.count, false);
         out_.close("]");
       }
       alias(m.alias);
@@ -485,7 +175,7 @@ private:
       out_.word(m.module.text);
       if (!m.args.empty()) {
         out_.open("(");
-        args(m.args);
+        e_.args(m.args);
         out_.close(")");
       }
       break;
@@ -500,14 +190,14 @@ private:
       out_.word(m.name.text);
       colon_type(m.type);
       if (m.expr)
-        equals(*m.expr);
+        e_.equals(*m.expr);
       break;
     case Member::entry:
       entry(*m.entry_point);
       break;
     case Member::condition:
       out_.word("if");
-      expr(*m.expr);
+      e_.expr(*m.expr);
       members(m.members);
       if (m.otherwise.empty())
         break;
@@ -530,17 +220,16 @@ private:
     out_.begin_head();
     out_.word("fn");
     out_.word(f.name.text);
-    formals(f.formals);
+    e_.formals(f.formals);
     out_.may_break(at_else);
     out_.word("->");
     if (f.results.size() == 1) {
-      type(f.results[0]);
+      e_.type(f.results[0]);
     } else {
       out_.open("(", true);
       for (size_t i = 0; i < f.results.size(); ++i) {
-        comma(i);
-        i > 0 ? out_.word(f.results[i].scalar) : out_.tight(f.results[i].scalar);
-        type_rest(f.results[i]);
+        e_.comma(i);
+        e_.type(f.results[i], i > 0);
       }
       out_.close(")");
     }
@@ -548,7 +237,7 @@ private:
       out_.word("=");
       out_.end_head();
       out_.may_break(at_equals);
-      expr(*f.expr);
+      e_.expr(*f.expr);
     } else {
       block(f.body);
     }
@@ -558,15 +247,15 @@ private:
     out_.begin_head();
     out_.word("entry");
     out_.word(e.name.text);
-    formals(e.formals);
+    e_.formals(e.formals);
     for (size_t i = 0; i < e.results.size(); ++i) {
       if (i == 0) {
         out_.may_break(at_else);
         out_.word("->");
       } else {
-        comma(i);
+        e_.comma(i);
       }
-      formal(e.results[i], true);
+      e_.formal(e.results[i], true);
     }
     block(e.body);
   }
@@ -580,29 +269,29 @@ private:
       out_.word("use");
       out_.word(d.name.text);
       out_.tight(":");
-      names(d.names);
+      e_.names(d.names);
       break;
     case Declaration::config:
       out_.word("config");
       for (size_t i = 0; i < d.settings.size(); ++i) {
         if (i > 0)
-          comma(i);
+          e_.comma(i);
         out_.word(d.settings[i].name.text);
         if (d.settings[i].key)
           out_.word(quote(*d.settings[i].key));
         out_.word("=");
-        expr(*d.settings[i].initial);
+        e_.expr(*d.settings[i].initial);
       }
       break;
     case Declaration::dim:
       out_.word("dim");
       for (size_t i = 0; i < d.bounds.size(); ++i) {
         if (i > 0)
-          comma(i);
+          e_.comma(i);
         out_.word(d.bounds[i].name.text);
         if (d.bounds[i].most) {
           out_.word("<=");
-          expr(*d.bounds[i].most);
+          e_.expr(*d.bounds[i].most);
         }
       }
       break;
@@ -619,7 +308,7 @@ private:
       if (!m.sizes.empty()) {
         out_.open("(");
         for (size_t i = 0; i < m.sizes.size(); ++i) {
-          comma(i);
+          e_.comma(i);
           i > 0 ? out_.word(m.sizes[i].text) : out_.tight(m.sizes[i].text);
         }
         out_.close(")");
@@ -631,10 +320,9 @@ private:
     out_.end_line();
   }
 
-  static constexpr Binding above_all = static_cast<Binding>(of_atom + 1);
-
   const File &file_;
   Layout out_;
+  ExpressionPrinter e_;
 };
 
 } // namespace
