@@ -227,8 +227,9 @@ Importer::generic(const Stage &stage, ValueRange outs, ArrayRef<AffineMap> out_m
   SmallVector<utils::IteratorType> iterators(stage.space.size(), utils::IteratorType::parallel);
   iterators.append(stage.over.size(), utils::IteratorType::reduction);
   SmallVector<mlir::Type> types(outs.getTypes());
+  OpBuilder inner(builder_); // moves into the body, while builder_ makes weights and sizes in front of the op
   auto op = linalg::GenericOp::create(
-      builder_, loc_, types, in.values, outs, maps, iterators, [&](OpBuilder &body, Location, ValueRange arguments) {
+      inner, loc_, types, in.values, outs, maps, iterators, [&](OpBuilder &body, Location, ValueRange arguments) {
         BodyWriter writer(body, {.stage = stage,
                                  .operand =
                                      [&](const HExpr &read) {
