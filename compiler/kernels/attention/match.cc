@@ -1,0 +1,147 @@
+// A walk from the result up: every op must be read at loops that mean the same thing throughout.
+#include "compiler/kernels/attention/match.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace heddle::attention {
+
+using contraction::Factor;
+using contraction::Product;
+using mlir::linalg::LinalgOp;
+
+namespace {
+
+LinalgOp producer(mlir::Value value) {
+  auto op = value.getDefiningOp<LinalgOp>();
+  return op && !llvm::isa<mlir::linalg::FillOp>(*op) ? op : LinalgOp();
+}
+
+bool extracts_from_ops(LinalgOp op) {
+  bool found = false;
+  op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { found |= bool(producer(read.getTensor())); });
+  return found;
+}
+
+/// The roles of an op's loops, given those of its only result's axes; reduction loops get `reduced`.
+std::optional<std::vector<Role>> loop_roles(LinalgOp op, const std::vector<Role> &axes, Role reduced) {
+  std::vector<Role> roles(op.getNumLoops(), reduced);
+  std::vector<bool> seen(op.getNumLoops());
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+  for (auto [axis, expr] : llvm::enumerate(map.getResults())) {
+    auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+    if (!dim || seen[dim.getPosition()])
+      return std::nullopt;
+    seen[dim.getPosition()] = true;
+    roles[dim.getPosition()] = axes[axis];
+  }
+  return roles;
+}
+
+std::optional<std::vector<Role>> operand_roles(LinalgOp op, mlir::OpOperand *operand, const std::vector<Role> &loops) {
+  std::vector<Role> roles;
+  for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
+    auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+    if (!dim || llvm::is_contained(roles, loops[dim.getPosition()]))
+      return std::nullopt;
+    roles.push_back(loops[dim.getPosition()]);
+  }
+  return roles;
+}
+
+class Walk {
+public:
+  explicit Walk(Match &match) : match_(match) {}
+
+  /// An op behind the weights, read at axes of these roles.
+  bool visit(LinalgOp op, const std::vector<Role> &axes) {
+    if (op.getNumDpsInits() != 1 || extracts_from_ops(op))
+      return false;
+    bool reduction = op.getNumReductionLoops() > 0;
+    bool product = reduction && contraction::product_of(op) && !reads_ops(op) && llvm::is_contained(axes, keys);
+    if (reduction && !product && (op.getNumReductionLoops() != 1 || llvm::is_contained(axes, keys)))
+      return false;
+    std::optional<std::vector<Role>> roles = loop_roles(op, axes, product ? summed : keys);
+    if (!roles)
+      return false;
+    auto [known, fresh] = match_.roles.try_emplace(op, *roles);
+    if (!fresh)
+      return known->second == *roles;
+    products += product;
+    for (mlir::OpOperand *operand : op.getDpsInputOperands())
+      if (LinalgOp behind = producer(operand->get()))
+        if (std::optional<std::vector<Role>> read = operand_roles(op, operand, *roles); !read || !visit(behind, *read))
+          return false;
+    return true;
+  }
+
+  int products = 0;
+
+private:
+  static bool reads_ops(LinalgOp op) {
+    return llvm::any_of(op.getDpsInputOperands(),
+                        [](mlir::OpOperand *operand) { return bool(producer(operand->get())); });
+  }
+
+  Match &match_;
+};
+
+/// The op that a factor of a product reads directly as an operand, or null.
+LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&operand) {
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(factor.value);
+  if (!argument || argument.getOwner() != product.getBlock())
+    return {};
+  operand = &product->getOpOperand(argument.getArgNumber());
+  return producer(operand->get());
+}
+
+} // namespace
+
+std::optional<Match> match(mlir::func::FuncOp kernel) {
+  if (!llvm::hasSingleElement(kernel.getBody()))
+    return std::nullopt;
+  mlir::Operation *last = kernel.getBody().front().getTerminator();
+  if (last->getNumOperands() != 1)
+    return std::nullopt;
+  mlir::Value value = last->getOperand(0);
+  LinalgOp op = producer(value);
+  if (!op || op.getNumReductionLoops() == 0 || op.getNumDpsInits() != 1 || extracts_from_ops(op))
+    return std::nullopt;
+  std::optional<Product> product = contraction::product_of(op);
+  if (!product || op.getNumReductionLoops() != 1)
+    return std::nullopt;
+  std::vector<Role> axes;
+  for (int64_t axis = 0; axis < llvm::cast<mlir::RankedTensorType>(value.getType()).getRank(); ++axis)
+    axes.push_back(int(axis));
+  std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
+  if (!loops)
+    return std::nullopt;
+  Match match;
+  match.weighted.product = *product;
+  match.lane_axis = int(axes.size()) - 1;
+  for (Role role : *loops)
+    match.weighted.axis_of_loop.push_back(role == keys ? -1 : role);
+  const Factor *wide = contraction::wide_factor(match.weighted);
+  if (!wide)
+    return std::nullopt;
+  match.row_axis = contraction::row_axis(match.weighted);
+  const Factor *weights =
+      wide == &match.weighted.product.left ? &match.weighted.product.right : &match.weighted.product.left;
+  mlir::OpOperand *read = nullptr, *values = nullptr;
+  LinalgOp behind = op_behind(op, *weights, read);
+  if (match.row_axis < 0 || !behind || op_behind(op, *wide, values))
+    return std::nullopt;
+  std::optional<std::vector<Role>> roles = operand_roles(op, read, *loops);
+  Walk walk(match);
+  if (!roles || !walk.visit(behind, *roles) || walk.products == 0)
+    return std::nullopt;
+  match.roles[op] = *loops;
+  for (mlir::Operation &nested : kernel.getBody().front())
+    if (auto other = llvm::dyn_cast<LinalgOp>(nested);
+        other && other.getNumReductionLoops() > 0 && !match.roles.contains(other))
+      return std::nullopt;
+  return match;
+}
+
+} // namespace heddle::attention

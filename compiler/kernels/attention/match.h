@@ -1,0 +1,27 @@
+// Which kernels are attention, whatever their scores are made of: a product over keys, o[.., i, .., e] +=
+// p[.., i, j] * v[.., j, .., e], whose first factor comes, element by element, from products, from reductions over all
+// keys j of a row i, and from inputs.
+#pragma once
+
+#include "compiler/kernels/contraction/product.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace heddle::attention {
+
+/// What a loop or axis of an op in the kernel runs along: an axis of the result, or the keys.
+using Role = int;
+constexpr Role keys = -1;
+constexpr Role summed = -2; // a reduction loop of a product other than the last one
+
+struct Match {
+  contraction::Reached weighted; // the product over keys
+  int row_axis = -1;             // of the result: the queries
+  int lane_axis = -1;            // of the result: its innermost one
+  /// The ops behind the weights: products, reductions over keys, element-wise ops. Roles of each op's loops.
+  llvm::DenseMap<mlir::Operation *, std::vector<Role>> roles;
+};
+
+std::optional<Match> match(mlir::func::FuncOp kernel);
+
+} // namespace heddle::attention

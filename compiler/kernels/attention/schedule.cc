@@ -1,0 +1,451 @@
+// Row blocks: for each block of query rows (a task), everything that belongs to these rows:
+//   queries, transposed (lanes along rows) → scores, tile by tile of keys → statistics of the rows → weights
+//   → the weighted values, tiles of rows x head features with lanes along the features.
+// Keys and values are read as they lie, one element for all lanes of a row block. Scratch is linear in the number of
+// keys. A factor of the weights that is the same for all keys (1 / sum) is applied once, after the sum over keys.
+// Rows past the last one repeat it and are never stored.
+#include "compiler/kernels/attention/schedule.h"
+
+#include "compiler/kernels/attention/match.h"
+#include "compiler/kernels/inlining.h"
+
+#include <algorithm>
+
+namespace heddle::attention {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Var;
+using Halide::VarOrRVar;
+namespace hi = Halide::Internal;
+
+namespace {
+
+class RowBlocks {
+public:
+  RowBlocks(LoweredKernel &kernel, const Match &match, int rows, const Target &target)
+      : kernel_(kernel), match_(match), output_(kernel.outputs.front()), rows_(rows), lanes_(target.lanes),
+        vectors_(rows / target.lanes), accumulators_(target.registers - target.registers / 4),
+        feature_(output_.axes[match.lane_axis]), query_(output_.axes[match.row_axis]) {
+    for (int axis = int(output_.axes.size()) - 1; axis >= 0; --axis)
+      if (axis != match.row_axis && axis != match.lane_axis) {
+        outer_.push_back(output_.axes[axis]);
+        outer_vars_.push_back(Var("o" + std::to_string(axis)));
+      }
+  }
+
+  Status build() {
+    Stage *weighted = kernel_.stage_of(match_.weighted.product.op->getResult(0));
+    if (!weighted)
+      return Error{"attention without its product over keys"};
+    for (const Loop &loop : weighted->loops)
+      if (loop.reduction)
+        keys_ = loop.extent;
+    Inliner inline_all(kernel_);
+    inline_all.replace(*weighted, [&](const std::vector<Expr> &) { return weighted_values(*weighted); });
+    Expr value = inline_all(output_.func.value());
+    if (error_)
+      return *error_;
+    Func result = redefine(output_, value);
+    schedule(result);
+    return Done();
+  }
+
+private:
+  // --- placeholders in formulas: `row_` and `key_` are where an element lies among all queries and keys; lane_ and
+  // block_ say the same row as an element of a block. Substituted when a formula becomes the definition of a Func.
+
+  /// Names of the variables of a stage (its axes and reduction loops) → what they are here.
+  Substitution places(Stage &stage) {
+    Substitution here;
+    const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
+    int sums = 0;
+    for (size_t loop = stage.loops.size(); loop-- > 0;) {
+      const Loop &l = stage.loops[loop];
+      std::string name = l.reduction ? l.rvar.name() : l.var.name();
+      if (roles[loop] == summed)
+        here[name] = Var("k" + std::to_string(sums++));
+      else if (roles[loop] == keys)
+        here[name] = key_;
+      else if (roles[loop] == match_.row_axis)
+        here[name] = row_;
+      else if (roles[loop] == match_.lane_axis)
+        here[name] = feature_place_;
+      else
+        here[name] = outer_place(roles[loop]);
+    }
+    return here;
+  }
+
+  Expr outer_place(int axis) {
+    for (size_t i = 0; i < outer_.size(); ++i)
+      if (outer_[i].var.same_as(output_.axes[axis].var))
+        return outer_vars_[i];
+    return 0;
+  }
+
+  /// A formula as it stands in a Func over (lane, .., block, outer..): the keys at `key`.
+  Expr placed(const Expr &formula, const Expr &key) {
+    Expr row = min(block_ * rows_ + lane_, query_.extent - 1);
+    return hi::substitute(Substitution{{row_.name(), row}, {key_.name(), key}}, formula);
+  }
+
+  std::vector<Var> row_args(std::vector<Var> first) {
+    first.push_back(block_);
+    first.insert(first.end(), outer_vars_.begin(), outer_vars_.end());
+    return first;
+  }
+  static std::vector<Expr> exprs(const std::vector<Var> &vars) { return {vars.begin(), vars.end()}; }
+
+  struct Stored { // over (lane, key, block, outer..)
+    Func func;
+    std::vector<Func> sums; // products computed per tile of keys
+  };
+  struct Sum {
+    Func func, queries;
+    std::vector<Halide::RVar> loops;
+  };
+
+  /// A formula of the kernel with stages inlined, stored or reduced. `tile`: takes the products it needs; null: they
+  /// are stored first.
+  Expr formula(const Expr &expr, std::vector<Func> *tile, const Stage *self = nullptr, Func self_func = {}) {
+    Inliner inline_all(kernel_);
+    for (auto &[op, roles] : match_.roles) {
+      Stage *stage = kernel_.stage_of(op->getResult(0));
+      bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
+      bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
+      if (stage == self)
+        inline_all.replace(*stage, [this, self_func](const auto &) { return self_func(exprs(row_args({lane_}))); });
+      else if (stage->has_update() && std::count(roles.begin(), roles.end(), summed) > 0)
+        inline_all.replace(*stage, [this, stage, tile, shared](const auto &) {
+          return tile && !shared ? product(*stage, *tile) : stored(*stage);
+        });
+      else if (stage->has_update())
+        inline_all.replace(*stage, [this, stage](const auto &) { return reduced(*stage); });
+      else if (over_keys && shared)
+        inline_all.replace(*stage, [this, stage](const auto &) { return stored(*stage); });
+    }
+    return inline_all(expr);
+  }
+
+  Expr at_key(Func &func) {
+    std::vector<Expr> args = exprs(row_args({lane_}));
+    args.insert(args.begin() + 1, key_);
+    return func(args);
+  }
+
+  /// A product's tile of sums, read in the Func that is computed tile by tile.
+  Expr product(Stage &stage, std::vector<Func> &tile) {
+    auto known = sums_.find(stage.func.name());
+    if (known == sums_.end()) {
+      const hi::Add *add = stage.func.update_value(0).as<hi::Add>();
+      const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
+      const hi::Mul *times = add ? (self && self->name == stage.func.name() ? add->b : add->a).as<hi::Mul>() : nullptr;
+      if (!times)
+        return fail("a product does not have the form of one");
+      Substitution here = places(stage);
+      Inliner inline_all(kernel_);
+      Sum sum{Func("sum"), {}, {}};
+      Halide::RDom domain = fresh_domain(stage);
+      Substitution loops;
+      for (size_t i = 0; i < reduction_names(stage).size(); ++i) {
+        sum.loops.push_back(domain[int(i)]);
+        loops["k" + std::to_string(i)] = domain[int(i)];
+      }
+      auto factor = [&](const Expr &expr) {
+        Expr value = inline_all(hi::substitute(here, expr));
+        if (!sum.queries.defined() && hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()))
+          return queries(sum, value);
+        return placed(value, min(key_in_tile_, keys_ - 1));
+      };
+      Expr left = factor(times->a), right = factor(times->b);
+      std::vector<Var> args = row_args({lane_, key_in_tile_});
+      sum.func(args) = placed(inline_all(hi::substitute(here, stage.func.value())), min(key_in_tile_, keys_ - 1));
+      sum.func(args) += hi::substitute(loops, left) * hi::substitute(loops, right);
+      known = sums_.emplace(stage.func.name(), sum).first;
+    }
+    if (std::none_of(tile.begin(), tile.end(), [&](const Func &f) { return f.name() == known->second.func.name(); }))
+      tile.push_back(known->second.func);
+    std::vector<Expr> args = exprs(row_args({lane_}));
+    args.insert(args.begin() + 1, key_in_tile_);
+    return known->second.func(args);
+  }
+
+  /// A factor that belongs to the rows alone, with lanes along the rows.
+  Expr queries(Sum &sum, const Expr &value) {
+    std::vector<Var> args = {lane_};
+    for (size_t i = 0; i < sum.loops.size(); ++i)
+      if (Var k("k" + std::to_string(i)); hi::expr_uses_var(value, k.name()))
+        args.push_back(k);
+    args = row_args(args);
+    sum.queries = Func("queries");
+    sum.queries(args) = placed(value, key_);
+    row_funcs_.push_back(sum.queries);
+    return sum.queries(exprs(args));
+  }
+
+  /// A stage over keys, kept for the whole row block.
+  Expr stored(Stage &stage) {
+    auto known = stored_.find(stage.func.name());
+    if (known == stored_.end()) {
+      Stored store{Func("scores"), {}};
+      Expr value = stage.has_update() ? product(stage, store.sums)
+                                      : formula(hi::substitute(places(stage), stage.func.value()), &store.sums);
+      known = stored_.emplace(stage.func.name(), keep(store, value)).first;
+    }
+    return at_key(known->second.func);
+  }
+
+  Stored keep(Stored store, const Expr &value) {
+    Expr key = store.sums.empty() ? Expr(key_in_tile_) : min(key_in_tile_, keys_ - 1);
+    store.func(row_args({lane_, key_in_tile_})) = placed(value, key);
+    kept_.push_back(store);
+    return store;
+  }
+
+  /// A reduction over the keys of a row.
+  Expr reduced(Stage &stage) {
+    auto known = reduced_.find(stage.func.name());
+    if (known == reduced_.end()) {
+      Func func("statistic");
+      std::vector<Var> args = row_args({lane_});
+      Substitution here = places(stage);
+      func(args) = placed(formula(hi::substitute(here, stage.func.value()), nullptr), 0);
+      Halide::RDom keys(0, keys_);
+      Expr update = formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func);
+      func(args) = placed(update, keys.x);
+      known = reduced_.emplace(stage.func.name(), func).first;
+      statistics_.push_back({func, keys.x});
+    }
+    return known->second(exprs(row_args({lane_})));
+  }
+
+  /// Takes what doesn't depend on the key out of a sum over keys.
+  Expr without_common_factors(Expr weights, std::vector<Expr> &factors) {
+    for (;;) {
+      const hi::Div *div = weights.as<hi::Div>();
+      const hi::Mul *mul = weights.as<hi::Mul>();
+      const hi::Call *call = weights.as<hi::Call>();
+      Expr a, b;
+      bool divides = div || (call && call->is_intrinsic(hi::Call::strict_div));
+      if (div)
+        a = div->a, b = div->b;
+      else if (mul)
+        a = mul->a, b = mul->b;
+      else if (call && (call->is_intrinsic(hi::Call::strict_div) || call->is_intrinsic(hi::Call::strict_mul)))
+        a = call->args[0], b = call->args[1];
+      else
+        return weights;
+      if (!divides && !hi::expr_uses_var(a, key_.name()))
+        std::swap(a, b);
+      if (hi::expr_uses_var(b, key_.name()))
+        return weights;
+      factors.push_back(divides ? hi::make_one(b.type()) / b : b);
+      weights = a;
+    }
+  }
+
+  /// The result of the product over keys, at the result's own place.
+  Expr weighted_values(Stage &stage) {
+    const hi::Add *add = stage.func.update_value(0).as<hi::Add>();
+    const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
+    const hi::Mul *times = add ? (self && self->name == stage.func.name() ? add->b : add->a).as<hi::Mul>() : nullptr;
+    if (!times)
+      return fail("a product does not have the form of one");
+    Substitution here = places(stage);
+    Expr left = hi::substitute(here, times->a), right = hi::substitute(here, times->b);
+    bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
+    Inliner inline_all(kernel_);
+    Expr values = inline_all(left_is_wide ? left : right);
+    Expr weights = formula(left_is_wide ? right : left, nullptr);
+    if (error_)
+      return 0.f;
+    std::vector<Expr> factors;
+    weights = without_common_factors(weights, factors);
+    const hi::Call *call = weights.as<hi::Call>();
+    bool kept =
+        call && std::any_of(kept_.begin(), kept_.end(), [&](const Stored &s) { return s.func.name() == call->name; });
+    if (!kept) {
+      Stored store{Func("weights"), {}};
+      Func func = keep(store, weights).func;
+      weights = at_key(func);
+    }
+
+    // Over (feature, row, outer..), rows and features numbered as in the result.
+    std::vector<Var> args = {feature_place_, Var("m")};
+    args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
+    Substitution in_block = {{lane_.name(), args[1] % rows_}, {block_.name(), args[1] / rows_}};
+    Halide::RDom keys(0, keys_);
+    key_loop_ = keys.x;
+    Substitution summed_key = {{key_.name(), keys.x}};
+    if (feature_.size < 0 || feature_.size % lanes_ != 0)
+      summed_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
+    weighted_ = Func("weighted");
+    Substitution start = {{key_.name(), Expr(0)}, {row_.name(), min(args[1], query_.extent - 1)}};
+    weighted_(args) = hi::substitute(start, inline_all(hi::substitute(here, stage.func.value())));
+    weighted_(args) += hi::substitute(in_block, hi::substitute(Substitution{{key_.name(), keys.x}}, weights)) *
+                       hi::substitute(summed_key, values);
+    std::vector<Expr> at = {feature_.var, query_.var};
+    Substitution here_outer;
+    for (size_t i = 0; i < outer_.size(); ++i) {
+      at.push_back(outer_[i].var);
+      here_outer[outer_vars_[i].name()] = outer_[i].var;
+    }
+    Expr value = weighted_(at);
+    if (!factors.empty()) {
+      Expr product = factors[0];
+      for (size_t i = 1; i < factors.size(); ++i)
+        product = product * factors[i];
+      Func common("common");
+      std::vector<Var> common_args = row_args({lane_});
+      common(common_args) = placed(product, 0);
+      row_funcs_.push_back(common);
+      std::vector<Expr> common_at = {query_.var % rows_, query_.var / rows_};
+      for (const Axis &axis : outer_)
+        common_at.push_back(axis.var);
+      value = value * common(common_at);
+    }
+    return value;
+  }
+
+  // --- the schedule
+
+  /// Features of a tile: whole vectors, with as little beyond the last feature as can be.
+  int tile_features() const {
+    int most = vectors_in_feature_tile_max() * lanes_;
+    if (feature_.size < 0)
+      return most;
+    int best = lanes_;
+    int64_t best_cost = -1;
+    for (int width = most; width >= lanes_; width -= lanes_) {
+      int64_t cost = (feature_.size + width - 1) / width * (width + lanes_ / 2);
+      if (best_cost < 0 || cost < best_cost) {
+        best = width;
+        best_cost = cost;
+      }
+    }
+    return best;
+  }
+  int vectors_in_feature_tile_max() const { return accumulators_ >= 24 ? 4 : 2; }
+
+  static int largest_divisor(int number, int most) {
+    for (int divisor = std::min(number, most); divisor > 1; --divisor)
+      if (number % divisor == 0)
+        return divisor;
+    return 1;
+  }
+
+  template <class S> void in_block(S &&stage) { stage.vectorize(lane_, lanes_).unroll(lane_); }
+
+  void fix_extents(Func &func) {
+    for (const Var &var : func.args())
+      if (var.same_as(lane_))
+        func.bound_extent(var, rows_);
+      else if (var.same_as(block_) ||
+               std::any_of(outer_vars_.begin(), outer_vars_.end(), [&](const Var &o) { return o.same_as(var); }))
+        func.bound_extent(var, 1);
+  }
+
+  void schedule(Func &result) {
+    int width = tile_features(), tile_rows = largest_divisor(rows_, std::max(1, accumulators_ / (width / lanes_)));
+    int tile_keys = std::clamp(accumulators_ / vectors_, 1, 12);
+    Var block("block"), rest("rest"), tile("tile"), row("row"), features("features"), feature("feature");
+    bool whole = feature_.size >= 0 && feature_.size % width == 0;
+    result.split(query_.var, block, rest, rows_, TailStrategy::GuardWithIf)
+        .split(rest, tile, row, tile_rows, TailStrategy::GuardWithIf)
+        .split(feature_.var, features, feature, width, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> order = {feature, row, features, tile, block};
+    for (const Axis &axis : outer_)
+      order.push_back(axis.var);
+    result.reorder(order).vectorize(feature, lanes_).unroll(feature);
+    Var task = block;
+    for (size_t i = 0; i < outer_.size(); ++i) {
+      Var fused("task" + std::to_string(i));
+      result.fuse(task, outer_[i].var, fused);
+      task = fused;
+    }
+    result.parallel(task);
+
+    std::vector<Var> args = weighted_.args();
+    weighted_.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
+    for (size_t i = 2; i < args.size(); ++i)
+      weighted_.bound_extent(args[i], 1);
+    weighted_.vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
+    weighted_.update().reorder(args[0], args[1], key_loop_).vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
+
+    for (Func &func : row_funcs_) {
+      fix_extents(func);
+      in_block(func.compute_at(result, task));
+    }
+    for (auto &[func, key] : statistics_) {
+      fix_extents(func);
+      in_block(func.compute_at(result, task));
+      in_block(func.update().reorder(lane_, key));
+    }
+    for (Stored &store : kept_) {
+      fix_extents(store.func);
+      store.func.compute_at(result, task);
+      if (store.sums.empty()) {
+        in_block(store.func);
+        continue;
+      }
+      Var outer_key("outer_key"), key("key");
+      store.func.split(key_in_tile_, outer_key, key, tile_keys, TailStrategy::RoundUp).reorder(lane_, key, outer_key);
+      in_block(store.func);
+      store.func.unroll(key);
+      for (Func &sum : store.sums) {
+        fix_extents(sum);
+        sum.compute_at(store.func, outer_key).bound_extent(key_in_tile_, tile_keys);
+        in_block(sum);
+        sum.unroll(key_in_tile_);
+        std::vector<VarOrRVar> inner = {lane_, key_in_tile_};
+        for (auto &[name, s] : sums_)
+          if (s.func.name() == sum.name())
+            inner.insert(inner.end(), s.loops.begin(), s.loops.end());
+        sum.update().reorder(inner);
+        in_block(sum.update());
+        sum.update().unroll(key_in_tile_);
+      }
+    }
+  }
+
+  Expr fail(const std::string &what) {
+    if (!error_)
+      error_ = Error{what};
+    return 0.f;
+  }
+
+  LoweredKernel &kernel_;
+  const Match &match_;
+  Output &output_;
+  int rows_, lanes_, vectors_, accumulators_;
+  Axis feature_, query_;
+  std::vector<Axis> outer_; // the other axes, innermost first
+  std::vector<Var> outer_vars_;
+  Expr keys_; // how many there are
+  Var lane_{"lane"}, block_{"block"}, row_{"row"}, key_{"key"}, key_in_tile_{"j"}, feature_place_{"e"};
+
+  std::map<std::string, Sum> sums_;
+  std::map<std::string, Stored> stored_;
+  std::map<std::string, Func> reduced_;
+  std::vector<Stored> kept_;    // everything over keys, in order of need
+  std::vector<Func> row_funcs_; // over rows, without update
+  std::vector<std::pair<Func, Halide::RVar>> statistics_;
+  Func weighted_;
+  Halide::RVar key_loop_;
+  std::optional<Error> error_;
+};
+
+} // namespace
+
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  auto found = row.params.find("rows");
+  std::optional<Match> matched = match(kernel.function);
+  if (row.variant != "row_blocks" || !matched || found == row.params.end() || found->second < target.lanes ||
+      found->second % target.lanes != 0 || found->second > 8 * target.lanes)
+    return Error{"attention has no schedule of that form"};
+  return RowBlocks(kernel, *matched, int(found->second), target).build();
+}
+
+} // namespace heddle::attention

@@ -1,0 +1,143 @@
+// Attention against the slow evaluation of the same text: every block height around its edges, head widths that fill
+// no vector, masks from data, causal and relative scores, rows that attend to nothing.
+#include "harness.h"
+
+#include "compiler/targets/target.h"
+
+#include <limits>
+
+namespace heddle::test {
+
+static std::string with(std::string text, std::string_view what, std::string_view by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+/// o[b, i, h, e] = sum[j](softmax(s)[b, h, i, j] * v[b, j, h, e]) with {score} computing %s from %qk (the product of
+/// queries and keys), %m (the mask at b, j), and the loops %i, %j. 2 heads of width {E}.
+static const char *const masked = R"(
+#bhij = affine_map<(b, h, i, j) -> (b, h, i, j)>
+#bhi = affine_map<(b, h, i, j) -> (b, h, i)>
+#row = affine_map<(b, h, i) -> (b, h, i)>
+func.func private @k(%B: index, %T: index, %S: index,
+    %q: tensor<?x?x2x{E}xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 2, {E})>},
+    %k: tensor<?x?x2x{E}xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 2, {E})>},
+    %mask: tensor<?x?xi32> {heddle.extents = affine_map<(B, T, S) -> (B, S)>, heddle.below = 2 : i64},
+    %v: tensor<?x?x2x{E}xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 2, {E})>})
+    -> (tensor<?x?x2x{E}xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 2, {E})>}) {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %lowest = arith.constant 0xFF800000 : f32
+  %es = tensor.empty(%B, %T, %S) : tensor<?x2x?x?xf32>
+  %er = tensor.empty(%B, %T) : tensor<?x2x?xf32>
+  %fs = linalg.fill ins(%zero : f32) outs(%es : tensor<?x2x?x?xf32>) -> tensor<?x2x?x?xf32>
+  %p0 = linalg.generic {indexing_maps = [affine_map<(b, h, i, j, e) -> (b, i, h, e)>, affine_map<(b, h, i, j, e) -> (b, j, h, e)>,
+                                         affine_map<(b, h, i, j, e) -> (b, h, i, j)>],
+                        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%q, %k : tensor<?x?x2x{E}xf32>, tensor<?x?x2x{E}xf32>) outs(%fs : tensor<?x2x?x?xf32>) {
+  ^bb0(%qv: f32, %kv: f32, %acc: f32):
+    %0 = arith.mulf %qv, %kv : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x?xf32>
+  %s0 = linalg.generic {indexing_maps = [#bhij, affine_map<(b, h, i, j) -> (b, j)>, #bhij],
+                        iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%p0, %mask : tensor<?x2x?x?xf32>, tensor<?x?xi32>) outs(%es : tensor<?x2x?x?xf32>) {
+  ^bb0(%qk: f32, %m: i32, %out: f32):
+    %i = linalg.index 2 : index
+    %j = linalg.index 3 : index
+    %scale = arith.constant 0.5 : f32
+    %none = arith.constant 0 : i32
+    %on = arith.cmpi ne, %m, %none : i32
+    {score}
+    linalg.yield %s : f32
+  } -> tensor<?x2x?x?xf32>
+  %fm = linalg.fill ins(%lowest : f32) outs(%er : tensor<?x2x?xf32>) -> tensor<?x2x?xf32>
+  %top = linalg.generic {indexing_maps = [#bhij, #bhi], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%s0 : tensor<?x2x?x?xf32>) outs(%fm : tensor<?x2x?xf32>) {
+  ^bb0(%sv: f32, %acc: f32):
+    %0 = arith.maximumf %acc, %sv : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x2x?xf32>
+  %max = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%top : tensor<?x2x?xf32>) outs(%er : tensor<?x2x?xf32>) {
+  ^bb0(%tv: f32, %out: f32):
+    %0 = arith.cmpf oeq, %tv, %lowest : f32
+    %1 = arith.select %0, %zero, %tv : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?xf32>
+  %ex = linalg.generic {indexing_maps = [#bhij, #bhi, #bhij], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%s0, %max : tensor<?x2x?x?xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x?xf32>) {
+  ^bb0(%sv: f32, %mv: f32, %out: f32):
+    %0 = arith.subf %sv, %mv : f32
+    %1 = math.exp %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x?xf32>
+  %fd = linalg.fill ins(%zero : f32) outs(%er : tensor<?x2x?xf32>) -> tensor<?x2x?xf32>
+  %total = linalg.generic {indexing_maps = [#bhij, #bhi], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%ex : tensor<?x2x?x?xf32>) outs(%fd : tensor<?x2x?xf32>) {
+  ^bb0(%ev: f32, %acc: f32):
+    %0 = arith.addf %acc, %ev : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x2x?xf32>
+  %p = linalg.generic {indexing_maps = [#bhij, #bhi, #bhij], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%ex, %total : tensor<?x2x?x?xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x?xf32>) {
+  ^bb0(%ev: f32, %dv: f32, %out: f32):
+    %0 = arith.maximumf %dv, %one : f32
+    %1 = arith.divf %ev, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x?xf32>
+  %eo = tensor.empty(%B, %T) : tensor<?x?x2x{E}xf32>
+  %fo = linalg.fill ins(%zero : f32) outs(%eo : tensor<?x?x2x{E}xf32>) -> tensor<?x?x2x{E}xf32>
+  %o = linalg.generic {indexing_maps = [affine_map<(b, i, h, e, j) -> (b, h, i, j)>, affine_map<(b, i, h, e, j) -> (b, j, h, e)>,
+                                        affine_map<(b, i, h, e, j) -> (b, i, h, e)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%p, %v : tensor<?x2x?x?xf32>, tensor<?x?x2x{E}xf32>) outs(%fo : tensor<?x?x2x{E}xf32>) {
+  ^bb0(%pv: f32, %vv: f32, %acc: f32):
+    %0 = arith.mulf %pv, %vv : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x?x2x{E}xf32>
+  return %o : tensor<?x?x2x{E}xf32>
+})";
+
+static const char *const by_mask = R"(
+    %a = arith.mulf %qk, %scale : f32
+    %s = arith.select %on, %a, %lowest : f32)";
+static const char *const causal = R"(
+    %a = arith.mulf %qk, %scale : f32
+    %c = arith.cmpi sle, %j, %i : index
+    %both = arith.andi %c, %on : i1
+    %s = arith.select %both, %a, %lowest : f32)";
+/// ALiBi: less the further away.
+static const char *const distant = R"(
+    %d = arith.subi %j, %i : index
+    %w = arith.index_cast %d : index to i32
+    %f = arith.sitofp %w : i32 to f32
+    %a = arith.mulf %qk, %scale : f32
+    %s = arith.addf %a, %f : f32)";
+static const char *const nothing = R"(
+    %s = arith.addf %lowest, %lowest : f32)";
+
+static std::string text(const char *score, int64_t width) {
+  return with(with(masked, "{score}", score), "{E}", std::to_string(width));
+}
+
+TEST(Attention, EveryBlockHeightIsRightAroundItsEdges) {
+  check_all_rows(text(by_mask, 16), "attention", {{1, 1, 1}, {2, 15, 7}, {1, 16, 16}, {1, 33, 17}, {1, 49, 50}});
+}
+
+TEST(Attention, HeadsThatFillNoVector) {
+  check_all_rows(text(by_mask, 12), "attention", {{2, 17, 5}});
+  check_all_rows(text(causal, 41), "attention", {{1, 20, 20}});
+}
+
+TEST(Attention, AnyScoreIsFused) {
+  for (const char *score : {causal, distant})
+    check_all_rows(text(score, 16), "attention", {{1, 1, 1}, {2, 19, 19}});
+}
+
+TEST(Attention, ARowThatAttendsToNothingIsZero) { check_all_rows(text(nothing, 16), "attention", {{1, 18, 9}}); }
+
+} // namespace heddle::test
