@@ -107,7 +107,10 @@ namespace heddle::embedded { std::span<const EmbeddedFile> ${name}(); }
   else()
     set(body "static constexpr EmbeddedFile files[] = {\n${rows}};\nstd::span<const EmbeddedFile> ${name}() { return files; }")
   endif()
+  # ccache hashes what a file includes but not what it embeds, and would answer with yesterday's bytes. It never
+  # stores a file that has an .incbin in it, not even in a string.
   file(GENERATE OUTPUT ${base}.cc CONTENT "#include \"embedded/${name}.h\"
+[[maybe_unused]] static constexpr char never_cached[] = \".incbin \\\"\\\"\";
 namespace heddle::embedded {
 ${arrays}${body}
 } // namespace heddle::embedded

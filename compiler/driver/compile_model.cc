@@ -42,6 +42,7 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   ir::register_dialects(registry);
   CompiledModule out;
   out.context = std::make_unique<MLIRContext>(registry);
+  out.context->loadAllAvailableDialects(); // import creates ops of any of them
   std::string first;
   ScopedDiagnosticHandler handler(out.context.get(), [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && first.empty())

@@ -51,7 +51,8 @@ Status link_library(const LinkJob &job) {
   llvm::raw_string_ostream out_stream(out), err_stream(err);
   lld::Result result = lld::lldMain(arguments, out_stream, err_stream, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode)
-    return Error{job.output + ": the library did not link: " + (err.empty() ? out : err)};
+    return Error{job.soname +
+                 " did not link; this is a bug of Heddle: " + llvm::StringRef(err.empty() ? out : err).trim().str()};
   return Done{};
 }
 

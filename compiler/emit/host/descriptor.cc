@@ -104,7 +104,8 @@ private:
   llvm::Constant *value_desc(Value value, DictionaryAttr attributes) {
     auto type = cast<RankedTensorType>(value.getType());
     std::vector<llvm::Constant *> extents;
-    for (const passes::Extent &extent : *passes::extents_of(value))
+    SmallVector<passes::Extent> extents_of_value = *passes::extents_of(value); // checked by build_entry
+    for (const passes::Extent &extent : extents_of_value)
       extents.push_back(extent_desc(extent));
     auto get = [&](StringRef name) { return attributes ? attributes.get(name) : Attribute(); };
     auto name = dyn_cast_or_null<StringAttr>(get(ir::names::name));

@@ -77,7 +77,8 @@ static InterfaceValue describe(Value value, DictionaryAttr attributes, ArrayRef<
     out.below = std::to_string(below.getInt());
   else if (auto map = dyn_cast_or_null<AffineMapAttr>(get(ir::names::below)))
     out.below = expression_text(map.getValue().getResult(0), dims);
-  for (const passes::Extent &extent : *passes::extents_of(value))
+  SmallVector<passes::Extent> extents_of_value = *passes::extents_of(value); // checked by build_entry
+  for (const passes::Extent &extent : extents_of_value)
     out.extents.push_back(extent_text(extent, dims));
   return out;
 }

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""The `heddle` command as a user meets it: each subcommand once on a small model, every user error with its whole
+message, exit statuses, and that nothing is left behind. The command is $HEDDLE or build/bin/heddle."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+ROOT = Path(__file__).resolve().parents[2]
+HEDDLE = os.environ.get("HEDDLE", str(ROOT / "build" / "bin" / "heddle"))
+
+MODEL = """# Two layers over rows of I numbers.
+config I "input_size" = 5, O "output_size" = 3
+dim B <= 16, S <= 40
+
+model Net {
+  param table: real[7, I]
+  sub fc = Linear(I, O)
+  entry apply(x: real[B, S, I], kind: index(7)[B, S] = 2) -> y: real[B, S, O] {
+    z[b, s, i] = x[b, s, i] + table[kind[b, s], i]
+    return relu(fc(z))
+  }
+}
+"""
+
+
+def run(*words, cwd=None):
+    done = subprocess.run([HEDDLE, *map(str, words)], capture_output=True, text=True, cwd=cwd, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Scratch(unittest.TestCase):
+    """A folder with the model, its weights and one input."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = Path(self.scratch.name)
+        self.addCleanup(self.scratch.cleanup)
+        (self.folder / "net.heddle").write_text(MODEL)
+        random = np.random.default_rng(1)
+        self.weights = {
+            "table": random.standard_normal((7, 5), dtype=np.float32),
+            "fc.weight": random.standard_normal((3, 5), dtype=np.float32),
+            "fc.bias": random.standard_normal(3, dtype=np.float32),
+        }
+        self.save("w.safetensors", self.weights)
+        self.x = random.standard_normal((2, 4, 5), dtype=np.float32)
+        self.save("x.safetensors", {"x": self.x})
+
+    def save(self, name, tensors):
+        safetensors.save_file(tensors, self.folder / name)
+
+    def load(self, name):
+        return safetensors.load_file(self.folder / name)
+
+    def heddle(self, *words):
+        return run(*words, cwd=self.folder)
+
+    def done(self, *words):
+        status, out, err = self.heddle(*words)
+        self.assertEqual((status, err), (0, ""), f"heddle {' '.join(map(str, words))}")
+        return out
+
+    def refused(self, message, *words):
+        """One message, status 1, and no new file."""
+        before = sorted(self.folder.rglob("*"))
+        status, out, err = self.heddle(*words)
+        self.assertEqual(err, message)
+        self.assertEqual((status, out), (1, ""))
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def expected(self, x, kind=2):
+        w = self.weights
+        return np.maximum((x + w["table"][kind]) @ w["fc.weight"].T + w["fc.bias"], 0)
+
+    def compile(self):
+        return self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out")
+
+
+class Usage(unittest.TestCase):
+    def test_help_is_there_for_every_command(self):
+        status, out, err = run("--help")
+        self.assertEqual((status, err), (0, ""))
+        for word in "check fmt explain compile run generate tune bench show".split():
+            self.assertIn(f"  {word} ", out)
+            status, text, err = run(word, "--help")
+            self.assertEqual((status, err), (0, ""), word)
+            self.assertIn("--help", text)
+
+    def test_the_version_names_its_parts(self):
+        status, out, err = run("--version")
+        self.assertRegex(out, r"^heddle 0\.1\.0 \(LLVM 22\.\d+\.\d+, Halide 21\)\n$")
+
+    def test_wrong_usage_ends_with_status_2(self):
+        for words in [[], ["fly"], ["compile"], ["check", "--fast", "x"], ["run", "x"], ["show", "x", "--stage", "soup"]]:
+            status, out, err = run(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertRegex(err, r"(?s)^error: .*\n`heddle.* --help` says what there is\n$")
+
+    def test_what_is_not_built_yet_says_so(self):
+        for words, message in [
+            (["generate", "x"], "generate is not built yet; `heddle run` gives the logits of one step"),
+            (["tune", "x"], "tune is not built yet; `heddle compile` uses the schedules of its cost model"),
+            (["compile", "x", "--precision", "bf16"], "--precision bf16 is not built yet; leave it out for f32"),
+            (["compile", "x", "--target", "cuda:sm_80"],
+             "--target cuda:sm_80 is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"),
+        ]:
+            self.assertEqual(run(*words), (1, "", f"error: {message}\n"))
+
+    def test_explain_prints_the_page_of_a_code(self):
+        status, out, err = run("explain", "E021")
+        self.assertEqual((status, err), (0, ""))
+        self.assertGreater(len(out), 200)
+        self.assertEqual(run("explain", "E9"), (1, "", "error: there is no message with the code E9; codes look like E021\n"))
+
+
+class Road(Scratch):
+    def test_a_model_compiles_and_runs_and_agrees_with_numpy(self):
+        out = self.compile()
+        self.assertRegex(out, r"^out: libnet\.so \d+\.\d\d MB, weights 0\.00 MB, \d+ kernels, for x86-64-v\d\S*, \d+\.\d s\n$")
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()),
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.weights"])
+        self.done("run", "out", "--in", "x.safetensors", "--out", "y.safetensors")
+        np.testing.assert_allclose(self.load("y.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
+
+    def test_the_reference_agrees(self):
+        self.done("run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", "x.safetensors", "--out", "y.safetensors")
+        np.testing.assert_allclose(self.load("y.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
+
+    def test_run_compiles_a_model_on_the_way(self):
+        self.done("run", "net.heddle", "--weights", "w.safetensors", "--in", "x.safetensors", "--out", "y.safetensors")
+        np.testing.assert_allclose(self.load("y.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
+
+    def test_several_inputs_are_several_calls_of_any_shape_and_type(self):
+        self.compile()
+        kind = np.arange(16 * 3).reshape(16, 3) % 7
+        wide = np.random.default_rng(2).standard_normal((16, 3, 5), dtype=np.float32)
+        self.save("wide.safetensors", {"x": wide, "kind": kind.astype(np.int64)})
+        self.done("run", "out", "--in", "x.safetensors", "wide.safetensors", "--out", "a.safetensors", "b.safetensors")
+        np.testing.assert_allclose(self.load("a.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(self.load("b.safetensors")["y"], self.expected(wide, kind), rtol=1e-5, atol=1e-5)
+
+    def test_npy_inputs_are_named_and_a_summary_is_printed(self):
+        self.compile()
+        np.save(self.folder / "x.npy", self.x)
+        np.save(self.folder / "kind.npy", np.full((2, 4), 5, np.uint8))
+        out = self.done("run", "out", "--in", "x=x.npy", "kind=kind.npy", "--threads", "1")
+        want = self.expected(self.x, 5)
+        self.assertRegex(out, r"^y: F32 \[2, 4, 3\], from \S+ to \S+, mean \S+, begins( \S+){4}\n$")
+        self.assertAlmostEqual(float(out.split("mean ")[1].split(",")[0]), want.mean(), places=3)
+
+    def test_a_profile_is_a_chrome_trace(self):
+        self.compile()
+        self.done("run", "out", "--in", "x.safetensors", "--profile", "trace.json")
+        events = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
+        self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
+
+    def test_settings_choose_another_size(self):
+        self.save("w4.safetensors", {**self.weights, "fc.weight": np.ones((4, 5), np.float32), "fc.bias": np.ones(4, np.float32)})
+        self.done("compile", "net.heddle", "--set", "O=4", "--weights", "w4.safetensors", "-o", "out4")
+        self.done("run", "out4", "--in", "x.safetensors", "--out", "y.safetensors")
+        self.assertEqual(self.load("y.safetensors")["y"].shape, (2, 4, 4))
+
+    def test_the_manifest_says_what_is_in_a_library(self):
+        self.compile()
+        shown = json.loads(self.done("show", "out"))
+        self.assertEqual(shown, json.loads((self.folder / "out" / "net.json").read_text()))
+        entry = shown["entries"][0]
+        self.assertEqual(entry["name"], "apply")
+        self.assertEqual(entry["inputs"], [
+            {"name": "x", "dtype": "f32", "shape": ["B", "S", 5]},
+            {"name": "kind", "dtype": "i32", "shape": ["B", "S"], "below": "7", "default": 2.0},
+        ])
+        self.assertEqual(entry["results"], [{"name": "y", "dtype": "f32", "shape": ["B", "S", 3]}])
+        self.assertEqual(shown["dims"], [{"name": "B", "most": 16}, {"name": "S", "most": 40}])
+
+    def test_check_says_what_a_model_has_and_that_a_library_is_whole(self):
+        self.assertRegex(self.done("check", "net.heddle"), r"^net\.heddle: no errors; 1 entries, \d+ steps, 3 weights\n$")
+        self.compile()
+        self.assertEqual(self.done("check", "out"), "out: the library loads and its weights are intact\n")
+
+    def test_every_stage_can_be_shown(self):
+        for stage, mark in [("tree", "apply"), ("graph", "linalg.generic"), ("kernels", "heddle.kernel"), ("schedule", "heddle.places"),
+                            ("halide", "for"), ("llvm", "heddle_model_descriptor"), ("asm", ".globl")]:
+            self.assertIn(mark, self.done("show", "net.heddle", "--stage", stage), stage)
+
+    def test_fmt_is_idempotent_and_check_says_which_files_would_change(self):
+        self.done("fmt", "net.heddle")
+        once = (self.folder / "net.heddle").read_text()
+        self.done("fmt", "net.heddle")
+        self.assertEqual((self.folder / "net.heddle").read_text(), once)
+        self.done("fmt", "--check", "net.heddle")
+        (self.folder / "net.heddle").write_text(once.replace("  param", "      param"))
+        self.refused("error: not in the canonical form: net.heddle; `heddle fmt` puts it right\n", "fmt", "--check", "net.heddle")
+
+    def test_bench_gives_times_beside_the_machines_limits(self):
+        self.compile()
+        out = self.done("bench", "out", "--dim", "B=3", "--dim", "S=2", "--threads", "1", "--json", "bench.json")
+        self.assertRegex(out, r"^net B=3 S=2, 1 threads: min \S+ ms, median \S+ ms \(\d+ calls\)\nthis machine: \d+ GFLOP/s f32, \S+ GB/s\n$")
+        numbers = json.loads((self.folder / "bench.json").read_text())
+        self.assertEqual(numbers["dims"], {"B": 3, "S": 2})
+        self.assertLessEqual(numbers["min_ms"], numbers["median_ms"])
+
+    def test_timings_name_the_stages(self):
+        out = self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out", "--timings")
+        for stage in ["reading the model", "import", "compiling kernels", "linking", "packing weights"]:
+            self.assertRegex(out, rf"\d+\.\d+ s  {stage}")
+
+
+class Refusals(Scratch):
+    def test_a_missing_model_or_weights(self):
+        self.refused("error: absent.heddle: there is no such file or folder\n", "check", "absent.heddle")
+        self.refused("error: the model reads weights, such as `table`; say where they are with --weights FILE.safetensors\n",
+                     "compile", "net.heddle", "-o", "out")
+
+    def test_a_truncated_weights_file(self):
+        whole = (self.folder / "w.safetensors").read_bytes()
+        (self.folder / "cut.safetensors").write_bytes(whole[:-10])
+        status, out, err = self.heddle("compile", "net.heddle", "--weights", "cut.safetensors", "-o", "out")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"^error: cut\.safetensors: [^\n]+\n$")
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_a_missing_tensor(self):
+        self.save("bad.safetensors", {"table": self.weights["table"], "fc.weights": self.weights["fc.weight"], "fc.bias": self.weights["fc.bias"]})
+        self.refused("error: bad.safetensors: there is no tensor `fc.weight`; the nearest name in it is `fc.weights`\n",
+                     "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
+
+    def test_a_tensor_of_another_shape(self):
+        self.save("bad.safetensors", {**self.weights, "fc.weight": np.ones((5, 3), np.float32)})
+        self.refused("error: bad.safetensors: tensor `fc.weight` has shape [5, 3], the model wants [3, 5]; "
+                     "do the settings (config.json, --set) belong to these weights?\n",
+                     "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
+
+    def test_an_unknown_setting(self):
+        status, out, err = self.heddle("compile", "net.heddle", "--set", "WIDTH=3", "--weights", "w.safetensors", "-o", "out")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("WIDTH", err)
+        self.assertEqual(err.count("error"), 1, err)
+
+    def test_a_shape_error_in_the_model_file(self):
+        (self.folder / "net.heddle").write_text(MODEL.replace("fc(z)", "fc(kind)"))
+        status, out, err = self.heddle("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"^net\.heddle:10:\d+: error\[E\d+\]: ")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["net.heddle", "w.safetensors", "x.safetensors"])
+
+    def test_inputs_of_wrong_type_rank_or_range(self):
+        self.compile()
+        for name, tensors, words in [
+            ("type", {"x": self.x.astype(np.float16)}, ["`x`", "f16", "f32"]),
+            ("double", {"x": self.x.astype(np.float64)}, ["`x`", "F64"]),
+            ("rank", {"x": self.x[0]}, ["`x`", "2", "3"]),
+            ("extent", {"x": self.x[:, :, :4].copy()}, ["`x`", "4", "5"]),
+            ("bound", {"x": np.zeros((17, 1, 5), np.float32)}, ["B", "17", "16"]),
+            ("range", {"x": self.x, "kind": np.full((2, 4), 7)}, ["`kind`", "7"]),
+            ("unknown", {"x": self.x, "z": self.x}, ["z"]),
+            ("absent", {"kind": np.zeros((2, 4), np.int32)}, ["`x`"]),
+        ]:
+            with self.subTest(name):
+                self.save("bad.safetensors", tensors)
+                status, out, err = self.heddle("run", "out", "--in", "bad.safetensors", "--out", "y.safetensors")
+                self.assertEqual((status, out), (1, ""), err)
+                self.assertRegex(err, r"^error: [^\n]+\n$")
+                for word in words:
+                    self.assertIn(word, err)
+                self.assertFalse((self.folder / "y.safetensors").exists())
+
+    def test_a_changed_weights_file_is_found_by_check(self):
+        self.compile()
+        path = self.folder / "out" / "net.weights"
+        whole = bytearray(path.read_bytes())
+        whole[4096 + 8] ^= 1
+        path.write_bytes(whole)
+        status, out, err = self.heddle("check", "out")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"^error: [^\n]*checksum[^\n]*\n$")
+
+    def test_usage_that_only_the_files_can_tell(self):
+        self.compile()
+        for words in [["run", "out", "--reference", "--in", "x.safetensors"],
+                      ["run", "out", "--set", "O=3", "--in", "x.safetensors"],
+                      ["run", "out", "--in", "x.safetensors", "--out", "a.safetensors", "b.safetensors"],
+                      ["bench", "out", "--dim", "B"]]:
+            status, out, err = self.heddle(*words)
+            self.assertEqual((status, out), (2, ""), words)
+            self.assertRegex(err, r"^error: [^\n]+\n$")
+
+    def test_an_interrupt_leaves_nothing(self):
+        process = subprocess.Popen([HEDDLE, "compile", "net.heddle", "--weights", "w.safetensors", "-o", "out"], cwd=self.folder,
+                                   stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(500):
+            if any(path.name.startswith("out.part") for path in self.folder.iterdir()) or process.poll() is not None:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        if process.returncode != 0:  # it may have been done already
+            self.assertEqual(process.returncode, 130)
+            self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["net.heddle", "w.safetensors", "x.safetensors"])
+
+
+if __name__ == "__main__":
+    unittest.main()
