@@ -31,6 +31,8 @@ public:
       : text_(sources.text(source)), source_(source), diagnostics_(diagnostics) {}
 
   Tokens run() {
+    if (text_.starts_with("\xef\xbb\xbf")) // the mark that some editors put before UTF-8
+      at_ = 3;
     for (;;) {
       skip_blanks();
       begin_ = at_;

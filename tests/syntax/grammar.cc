@@ -38,6 +38,9 @@ std::string members(const std::string &text) {
 TEST(Grammar, a_file_is_a_list_of_declarations_and_may_be_empty) {
   EXPECT_EQ(parsed(""), "");
   EXPECT_EQ(parsed("# nothing but a comment"), "");
+  EXPECT_EQ(parsed("\xef\xbb\xbf"
+                   "dim B\r\n"),
+            "(dim [(B -)])\n"); // as editors of Windows save it
   EXPECT_EQ(
       parsed("config A = 1 dim B let C = A fn f() -> real = 1 module M { } model N { } use u: a"),
       "(config [(A - 1)])\n(dim [(B -)])\n(let [C] A)\n(fn f [] -> [real] = 1)\n(module M [] [])\n(model N [] [])\n"
