@@ -343,7 +343,10 @@ private:
         order.push_back(stage.loops[i].rvar);
     partial.update().reorder(order);
     across(partial.update());
-    stage.func.update().atomic().vectorize(inner);
+    Halide::Stage join = stage.func.update();
+    join.atomic().vectorize(inner);
+    if (along->size < 0) // a row that fills the lanes joins them without asking which are in use
+      join.specialize(along->extent >= width * unroll);
   }
 
   LoweredKernel &kernel_;

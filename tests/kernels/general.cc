@@ -33,11 +33,11 @@ void check_general(const std::string &text, const std::vector<std::vector<int64_
 
 TEST(GeneralKernels, compute_masked_attention) {
   check_general(lit_kernel("attention_mask", {{"x12x", "x3x"}, {"64", "20"}, {" 12,", " 3,"}}),
-                {{1, 1}, {2, 5}, {2, 37}}, 1e-5);
+                {{0, 4}, {1, 1}, {2, 5}, {2, 37}}, 1e-5);
 }
 
 TEST(GeneralKernels, compute_products_with_packed_weights) {
-  check_general(lit_kernel("contraction_bias_gelu"), {{1}, {3}}, 1e-5);
+  check_general(lit_kernel("contraction_bias_gelu", {{"3072", "100"}, {"768", "60"}}), {{1}, {3}}, 1e-5);
 }
 
 TEST(GeneralKernels, compute_patch_embeddings) {
@@ -77,7 +77,7 @@ TEST(GeneralKernels, compute_the_norm_of_a_whole_tensor) {
       } -> tensor<?x20xf32>
       return %y, %s : tensor<?x20xf32>, tensor<f32>
     })",
-                 "general", {{1}, {7}, {59}});
+                 "general", {{0}, {1}, {7}, {59}});
 }
 
 TEST(RowReductionKernels, average_over_an_outer_axis_with_lanes_along_the_inner_one) {
@@ -102,7 +102,7 @@ TEST(RowReductionKernels, average_over_an_outer_axis_with_lanes_along_the_inner_
         return %y : tensor<?xWxf32>
       })",
                               width),
-                   "row_reduction", {{1, 1}, {3, 37}});
+                   "row_reduction", {{0, 2}, {2, 0}, {1, 1}, {3, 37}});
 }
 
 } // namespace

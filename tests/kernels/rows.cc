@@ -7,7 +7,7 @@ using namespace heddle::test;
 
 namespace {
 
-const std::vector<std::vector<int64_t>> rows_only = {{1}, {7}, {8}, {9}, {59}, {211}};
+const std::vector<std::vector<int64_t>> rows_only = {{0}, {1}, {7}, {8}, {9}, {59}, {211}};
 
 TEST(PointwiseKernels, add_a_bias_and_apply_gelu_to_rows_of_any_length) {
   for (int width : {1, 5, 15, 16, 17, 60, 128, 211}) {
@@ -58,7 +58,7 @@ TEST(PointwiseKernels, compute_one_long_axis_in_tasks) {
       } -> tensor<?xf32>
       return %y : tensor<?xf32>
     })",
-                 "pointwise", {{1}, {15}, {16}, {17}, {2047}, {2048}, {5003}, {70001}}, 1e-6);
+                 "pointwise", {{0}, {1}, {15}, {16}, {17}, {2047}, {2048}, {5003}, {70001}}, 1e-6);
 }
 
 std::string layer_norm(int width, bool residual) {
@@ -138,12 +138,12 @@ std::string layer_norm(int width, bool residual) {
 
 TEST(RowReductionKernels, normalise_rows_of_any_length) {
   for (int width : {1, 3, 15, 16, 17, 60, 64, 211, 768})
-    check_all_rows(layer_norm(width, false), "row_reduction", {{1}, {9}, {211}});
+    check_all_rows(layer_norm(width, false), "row_reduction", {{0}, {1}, {9}, {211}});
 }
 
 TEST(RowReductionKernels, return_the_sum_that_they_normalise_as_a_second_result) {
   for (int width : {16, 60, 768})
-    check_all_rows(layer_norm(width, true), "row_reduction", {{1}, {9}, {211}});
+    check_all_rows(layer_norm(width, true), "row_reduction", {{0}, {1}, {9}, {211}});
 }
 
 const char *softmax = R"(
@@ -203,9 +203,20 @@ const char *softmax = R"(
 
 TEST(RowReductionKernels, softmax_over_run_time_lengths_is_zero_where_nothing_is_admitted) {
   // Of rows of one element about half are fully masked.
-  check_all_rows(
-      softmax, "row_reduction",
-      {{1, 1}, {40, 1}, {40, 2}, {9, 15}, {9, 16}, {9, 17}, {9, 31}, {9, 32}, {9, 33}, {59, 211}, {3, 5003}});
+  check_all_rows(softmax, "row_reduction",
+                 {{0, 5},
+                  {3, 0},
+                  {1, 1},
+                  {40, 1},
+                  {40, 2},
+                  {9, 15},
+                  {9, 16},
+                  {9, 17},
+                  {9, 31},
+                  {9, 32},
+                  {9, 33},
+                  {59, 211},
+                  {3, 5003}});
 }
 
 } // namespace

@@ -345,7 +345,9 @@ private:
     if (!argument.use_empty())
       scalars_.define(argument, load(init->get(), indices(op.getMatchingIndexingMap(init), at)));
     Stage &stage = add_stage(op, loops, axes_of(op, result, loops));
+    scalars_.set_lane(stage.axes.empty() ? std::string() : stage.axes.back().name());
     Expr value = scalars_.value(yielded(op, result));
+    scalars_.set_lane({});
     if (!scalars_.error())
       stage.func(innermost_first(stage.axes)) = value;
     bind(op->getResult(result), stage, -1);

@@ -61,10 +61,10 @@ Expr exp(Expr x) {
     return Halide::exp(x);
   Halide::Type type = x.type();
   x = clamp_keeping_nan(cast<float>(x), -104.0f, 89.0f);
-  // x = k ln 2 + r with |r| ≤ ln 2 / 2; ln 2 in two parts, the first with few enough bits for k times it to be exact.
+  // x = k ln 2 + r with |r| ≤ ln 2 / 2. Halide would join the two parts of ln 2 that libraries use into one again; what
+  // the float of ln 2 lacks, times k, is an ulp at most.
   Expr k = floor(x * 1.44269504f + 0.5f);
-  Expr r = x - k * 0.693359375f;
-  r = r - k * -2.12194440e-4f;
+  Expr r = x - k * 0.693147182f;
   // e^r (Cephes, expf.c)
   Expr p = polynomial(
       r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});

@@ -125,6 +125,12 @@ Expr Scalars::combine(mlir::Operation &op, Halide::Internal::IRNodeType node) {
   case Node::Mul:
     return exact ? math::strict_mul(a, b) : a * b;
   default:
+    if (!lane_.empty() && a.type() == Halide::Float(32) && !Halide::Internal::is_const(a) &&
+        !Halide::Internal::is_const(b) && Halide::Internal::expr_uses_var(a, lane_) &&
+        !Halide::Internal::expr_uses_var(b, lane_)) {
+      Expr reciprocal = math::strict_div(Halide::Internal::make_one(b.type()), b);
+      return exact ? math::strict_mul(a, reciprocal) : a * reciprocal;
+    }
     return exact ? math::strict_div(a, b) : a / b;
   }
 }

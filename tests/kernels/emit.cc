@@ -1,0 +1,111 @@
+// emit_kernel itself: what it says of kernels it can't make, its other forms, and two threads at once.
+#include "harness.h"
+
+#include "compiler/ir/dialect.h"
+
+#include <thread>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+std::string with_body(const std::string &body) {
+  return R"(
+    func.func private @k(%n: index, %x: tensor<?xf32> {heddle.extents = affine_map<(n) -> (n)>})
+        -> (tensor<?xf32> {heddle.extents = affine_map<(n) -> (n)>}) {
+      %e = tensor.empty(%n) : tensor<?xf32>
+      %y = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>], iterator_types = ["parallel"]}
+           ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) {
+      ^bb0(%a: f32, %o: f32):
+        )" +
+         body + R"(
+        linalg.yield %b : f32
+      } -> tensor<?xf32>
+      return %y : tensor<?xf32>
+    })";
+}
+
+Target native() { return *find_target("native"); }
+
+TEST(EmitKernel, names_the_op_that_it_cannot_lower) {
+  KernelText kernel(with_body("%b = math.atan %a : f32"));
+  assign_schedule(kernel.function(), native());
+  Result<KernelObject> object = emit_kernel(kernel.function(), 0, native());
+  ASSERT_FALSE(object);
+  EXPECT_EQ(object.error().message.substr(0, 44), "kernel @k: `math.atan` has no form in a kern");
+}
+
+TEST(EmitKernel, refuses_a_kernel_without_kind_or_row_or_with_a_wrong_row) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  EXPECT_EQ(emit_kernel(kernel.function(), 0, native()).error().message,
+            "kernel @k: `heddle.kernel` names no kind of kernel");
+  assign_schedule(kernel.function(), native());
+  EXPECT_EQ(emit_kernel(kernel.function(), 1, native()).error().message, "kernel @k: `heddle.schedule` has no row 1");
+  kernel.set_row({"columns", {}, {}});
+  EXPECT_EQ(emit_kernel(kernel.function(), 0, native()).error().message,
+            "kernel @k: the schedule must be the variant `rows` with a positive `grain`");
+}
+
+TEST(EmitKernel, writes_statement_llvm_and_assembly_as_text) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  assign_schedule(kernel.function(), native());
+  auto text = [&](KernelForm form) {
+    EmitOptions options;
+    options.form = form;
+    return emit_kernel(kernel.function(), 0, native(), options)->bytes;
+  };
+  EXPECT_NE(text(KernelForm::statement).find("produce"), std::string::npos);
+  EXPECT_NE(text(KernelForm::llvm).find("@k_0("), std::string::npos);
+  EXPECT_NE(text(KernelForm::assembly).find("k_0:"), std::string::npos);
+}
+
+TEST(EmitKernel, serves_several_threads_at_once) {
+  std::vector<std::thread> threads;
+  std::vector<int> made(4, 0);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&made, t] {
+      KernelText kernel(with_body("%b = math.exp %a : f32"));
+      assign_schedule(kernel.function(), native());
+      for (int i = 0; i < 3; ++i)
+        made[t] += bool(emit_kernel(kernel.function(), 0, native()));
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(made, std::vector<int>(4, 3));
+}
+
+TEST(EmitKernel, compiles_for_targets_that_this_machine_cannot_run) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  for (const Target &target : targets()) {
+    assign_schedule(kernel.function(), target);
+    Result<KernelObject> object = emit_kernel(kernel.function(), 0, target);
+    EXPECT_TRUE(object) << target.name << ": " << object.error().message;
+  }
+}
+
+TEST(Schedules, survive_being_attributes) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  mlir::AffineExpr d0 = mlir::getAffineDimExpr(0, kernel.function().getContext());
+  std::vector<ScheduleRow> rows = {{"rows", {{"grain", 7}}, mlir::IntegerSet::get(1, 0, {d0 - 5}, {false})},
+                                   {"rows", {{"grain", 9}}, {}}};
+  kernel.function()->setAttr(ir::names::schedule, schedule_attribute(kernel.function().getContext(), rows));
+  Result<std::vector<ScheduleRow>> read = schedule_rows(kernel.function());
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->size(), 2u);
+  EXPECT_EQ((*read)[0].params.at("grain"), 7);
+  EXPECT_EQ((*read)[0].when, rows[0].when);
+  EXPECT_FALSE((*read)[1].when);
+}
+
+TEST(Schedules, every_kind_has_rows_for_its_kernels_and_the_last_has_no_condition) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  for (const Target &target : targets()) {
+    assign_schedule(kernel.function(), target);
+    Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel.function());
+    ASSERT_TRUE(rows);
+    EXPECT_FALSE(rows->back().when);
+  }
+}
+
+} // namespace
