@@ -283,6 +283,10 @@ const Expr *Builder::fold_real(Expr::Op op, Type type, const std::vector<const E
     return args[1];
   if ((op == Expr::add || op == Expr::sub) && b && *b == 0)
     return args[0];
+  if (op == Expr::mul && a && *a == 1)
+    return args[1];
+  if ((op == Expr::mul || op == Expr::div) && b && *b == 1)
+    return args[0];
   if (!a || (args.size() > 1 && !b))
     return nullptr;
   switch (op) {

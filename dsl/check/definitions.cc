@@ -73,11 +73,12 @@ std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &fr
 void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out) {
   if (e.kind == Tree::condition && uses_name(*e.args[0], name))
     return bare_uses(*e.args[0], name, pack, frame, out); // a guarded use says nothing about the range
-  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
+  if (e.kind == Tree::condition) {                        // the arm that a config excludes may name what isn't there
     bool constant = true;
     mentions(*e.args[0], [&](const std::string &mentioned, Span) {
       auto found = find(mentioned, frame);
-      constant &= found && (found->kind == Entity::scalar || found->kind == Entity::text || found->kind == Entity::list);
+      constant &=
+          found && (found->kind == Entity::scalar || found->kind == Entity::text || found->kind == Entity::list);
     });
     if (const Expr *test = constant ? condition(*e.args[0], frame) : nullptr)
       if (auto known = truth(test))

@@ -131,6 +131,8 @@ private:
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
   // --- shared
+  /// Counts one unit of work; false once there has been too much, which is reported.
+  bool spend(Span span);
   /// Where the place is in another file than the call that led there, the label says which call.
   Diagnostic &report(Code code, Span span, std::vector<std::string> args = {});
   std::string text(Span span) const { return std::string(sources_.slice(span)); }
@@ -173,8 +175,8 @@ private:
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
   int loop_count_ = 0;
-  int64_t work_ = 0;     // expressions evaluated; a program that unrolls without end is stopped
-  bool stopped_ = false; // by that, or by a recursion: nothing more is evaluated
+  int64_t work_ = 0;     // expressions evaluated, turns unrolled, modules made
+  bool stopped_ = false; // too much of it, or a recursion: nothing more is evaluated
   Span reused_;          // where the last search for a range met the index's name again
   struct Pending {
     const Tensor *value = nullptr;

@@ -157,15 +157,18 @@ Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
   return {};
 }
 
+bool Elaborator::spend(Span span) {
+  constexpr int64_t most_work = 1'000'000; // BERT-base takes 5,278
+  if (stopped_ || ++work_ <= most_work)
+    return !stopped_;
+  stopped_ = true;
+  report(Code::E071, calls_.empty() ? span : calls_[0]);
+  return false;
+}
+
 Entity Elaborator::eval(const Tree &e, Frame &frame) {
-  constexpr int64_t most_work = 5'000'000; // BERT with 24 layers takes 30,000
-  if (stopped_)
+  if (!spend(e.span))
     return {};
-  if (++work_ > most_work) {
-    stopped_ = true;
-    report(Code::E071, calls_.empty() ? e.span : calls_[0]);
-    return {};
-  }
   switch (e.kind) {
   case Tree::integer:
     if (e.number > INT32_MAX) {

@@ -281,6 +281,8 @@ Instance *Elaborator::instantiate(const syntax::Module &module, FileScope *home,
            {module.name.text, "contains", "a module is made of other modules, down to those with weights"});
     return nullptr;
   }
+  if (!spend(span))
+    return nullptr;
   Instance &instance = instances_.emplace_back();
   instance.module = &module;
   instance.home = home;

@@ -157,7 +157,7 @@ void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
   frame.scopes[own].loop = &s;
   for (size_t i = 1; i < s.names.size(); ++i)
     frame.scopes[own].carried.insert(s.names[i].text);
-  for (int64_t turn = 0; turn < count && !frame.returned && !stopped_; ++turn) {
+  for (int64_t turn = 0; turn < count && !frame.returned && spend(s.span); ++turn) {
     frame.scopes[own].names.clear();
     frame.scopes[own].names[s.names[0].text] = entity(build_.integer(turn));
     run(s.body, frame);

@@ -134,7 +134,7 @@ private:
       return loops_.at(e.position);
     case Expr::size: {
       std::string text = e.extent.text(dims_);
-      return e.extent.as_dim() >= 0 || strength == 0 ? text : "(" + text + ")";
+      return e.extent.as_dim() >= 0 || strength <= 5 ? text : "(" + text + ")";
     }
     case Expr::read: {
       std::string at;

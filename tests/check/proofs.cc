@@ -1,0 +1,170 @@
+// Reads that the checker must prove, and whether they hold at every point (no mark in the text) or only under the
+// conditions around them (`?`). What it must refuse is in wrong_programs.txt.
+#include "tests/check/checked.h"
+
+#include <gtest/gtest.h>
+
+namespace heddle::tests {
+namespace {
+
+/// The line that defines `y`, or the messages.
+std::string definition(const std::string &text) {
+  Checked checked = check_text(text);
+  if (!checked.program)
+    return checked.messages;
+  std::istringstream lines(to_text(*checked.program));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("  y[") || line.starts_with("  y:"))
+      return line.substr(2);
+  return "y is not defined";
+}
+
+std::string in_model(const std::string &inputs, const std::string &result, const std::string &body) {
+  return "config M = 4, V = 10\ndim S <= 64, T <= 8\nmodel A { param w: real[V]\n entry run(" + inputs +
+         ") -> y: " + result + " {\n" + body + "\nreturn y } }\n";
+}
+
+TEST(Proofs, ABareIndexOfTheSameExtentIsInside) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i] = x[i]")), "y[i in S]: f32 = x[i]");
+}
+
+TEST(Proofs, AGuardProvesAShift) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = if 1 <= i then x[i - 1] else 0")),
+            "y[i in S]: f32 = if 1 <= i then x[i - 1]? else 0.0");
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = if i == 0 then 0 else x[i - 1]")),
+            "y[i in S]: f32 = if i == 0 then 0.0 else x[i - 1]?");
+}
+
+TEST(Proofs, AConcatenationIsProvenOnBothSides) {
+  EXPECT_EQ(
+      definition(in_model("p: real[M], x: real[T]", "real[M + T]", "y[j in M + T] = if j < M then p[j] else x[j - M]")),
+      "y[j in T + 4]: f32 = if j < 4 then p[j]? else x[j - 4]?");
+}
+
+TEST(Proofs, AConjunctionOfTwoSidesBoundsTheIndex) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]",
+                                "y[i in S] = if 2 <= i and i < S - 1 then x[i - 2] + x[i + 1] else 0")),
+            "y[i in S]: f32 = if 2 <= i and i < S - 1 then x[i - 2]? + x[i + 1]? else 0.0");
+}
+
+TEST(Proofs, TheRightSideOfAndIsReadUnderTheLeft) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = if 1 <= i and x[i - 1] > 0 then 1.0 else 0")),
+            "y[i in S]: f32 = if 1 <= i and x[i - 1]? > 0.0 then 1.0 else 0.0");
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = if i < 1 or x[i - 1] > 0 then 1.0 else 0")),
+            "y[i in S]: f32 = if i < 1 or x[i - 1]? > 0.0 then 1.0 else 0.0");
+}
+
+TEST(Proofs, ADisjunctionProvesWhatBothSidesProve) {
+  EXPECT_EQ(definition(in_model("x: real[V]", "real[S]", "y[i in S] = if i < 3 or i == 7 then x[i] else 0")),
+            "y[i in S]: f32 = if i < 3 or i == 7 then x[i]? else 0.0");
+}
+
+TEST(Proofs, TheNegationOfAConjunctionIsADisjunction) {
+  EXPECT_EQ(definition(in_model("x: real[V]", "real[S]", "y[i in S] = if not (3 <= i and i != 7) then x[i] else 0")),
+            "y[i in S]: f32 = if not (3 <= i and i != 7) then x[i]? else 0.0");
+}
+
+TEST(Proofs, AStridedReadIsInside) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S // 2]", "y[i in S // 2] = x[2 * i] + x[2 * i + 1]")),
+            "y[i in S // 2]: f32 = x[2 * i] + x[2 * i + 1]");
+}
+
+TEST(Proofs, PatchesAreInsideTheirImage) {
+  EXPECT_EQ(
+      definition(in_model("x: real[30]", "real[25, 6]", "y[n in 25, i in 6] = x[n % 5 * 6 + i] + x[n // 5 * 6 + i]")),
+      "y[n in 25, i in 6]: f32 = x[n % 5 * 6 + i] + x[n // 5 * 6 + i]");
+}
+
+TEST(Proofs, ATriangleOfDistancesIsInside) {
+  EXPECT_EQ(definition(in_model("r: real[M + T], x: real[T]", "real[T, M + T]",
+                                "y[i in T, j in M + T] = if j <= M + i then r[M + i - j] else -inf")),
+            "y[i in T, j in T + 4]: f32 = if j <= 4 + i then r[4 + i - j]? else -inf");
+}
+
+TEST(Proofs, AnIndexInputIsAFact) {
+  EXPECT_EQ(definition(in_model("ids: index(V)[S]", "real[S]", "y[s] = w[ids[s]]")), "y[s in S]: f32 = w[ids[s]]");
+}
+
+TEST(Proofs, AnIndexInputStaysOneThroughSlicesAndCopies) {
+  EXPECT_EQ(definition(in_model("ids: index(V)[2, S]", "real[S]", "let first = ids[0]\ny[s] = w[first[s]]")),
+            "y[s in S]: f32 = w[first[s]]");
+}
+
+TEST(Proofs, AnArgmaxIsAnIndexOfWhatItRanOver) {
+  EXPECT_EQ(definition(in_model("x: real[S, V]", "real[S]", "best[s] = argmax[v](x[s, v])\ny[s] = w[best[s]]")),
+            "y[s in S]: f32 = w[best[s]]");
+}
+
+TEST(Proofs, MinAndMaxClamp) {
+  EXPECT_EQ(definition(in_model("x: real[V]", "real[S]", "y[i in S] = x[min(i, V - 1)] + x[max(min(i - 3, 9), 0)]")),
+            "y[i in S]: f32 = x[min(i, 9)] + x[max(min(i - 3, 9), 0)]");
+}
+
+TEST(Proofs, AConditionalSubscriptIsProvenCaseByCase) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = x[if 1 <= i then i - 1 else 0]")),
+            "y[i in S]: f32 = x[if 1 <= i then i - 1 else 0]");
+}
+
+TEST(Proofs, ABoundOfADimProvesATableLargeEnough) {
+  EXPECT_EQ(definition(in_model("x: real[S], p: real[64]", "real[S]", "y[i in S] = x[i] + p[i]")),
+            "y[i in S]: f32 = x[i] + p[i]");
+}
+
+TEST(Proofs, ARequirementIsAFact) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real", "require 1 <= S\nlet y = x[0] + x[S - 1]")),
+            "y: f32 = x[0] + x[S - 1]");
+}
+
+TEST(Proofs, AWhereIsAFactForItsTerms) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = sum[k in S where k < i](x[i - k - 1])")),
+            "y[i in S]: f32 = sum[k in S](if k < i then x[i - k - 1]? else 0.0)");
+}
+
+TEST(Proofs, ANumberThatIsLookedUpIsTheSameNumberInTheTest) {
+  EXPECT_EQ(
+      definition(in_model("x: real[S], n: i32[T]", "real[T]", "y[t] = if 0 <= n[t] and n[t] < S then x[n[t]] else 0")),
+      "y[t in T]: f32 = if 0 <= n[t] and n[t] < S then x[n[t]]? else 0.0");
+}
+
+TEST(Proofs, AReductionIsProvenUnderTheConditionItStandsIn) {
+  Checked checked =
+      check_text(in_model("x: real[S, V]", "real[S]", "y[i in S] = if 1 <= i then 2 * sum[v](x[i - 1, v]) else 0"));
+  ASSERT_NE(checked.program, nullptr) << checked.messages;
+  std::string text = to_text(*checked.program);
+  EXPECT_NE(text.find("  y.sum[i in S]: f32 = sum[v in 10](x[i - 1, v]?)\n"
+                      "  y[i in S]: f32 = if 1 <= i then 2.0 * y.sum[i] else 0.0\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Proofs, AnOutsideValueTestsOnlyWhatIsNotProven) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = x[i - 1 | 0]")),
+            "y[i in S]: f32 = if 0 <= i - 1 then x[i - 1]? else 0.0");
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = x[i + 1 | -inf]")),
+            "y[i in S]: f32 = if i + 1 < S then x[i + 1]? else -inf");
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = x[i | 0]")), "y[i in S]: f32 = x[i]");
+}
+
+TEST(Proofs, AnOutsideValueServesWhereNothingIsProven) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i in S] = x[i * i | 0]")),
+            "y[i in S]: f32 = if 0 <= i * i and i * i < S then x[i * i]? else 0.0");
+}
+
+TEST(Proofs, PaddingOfAStridedWindowIsTested) {
+  EXPECT_EQ(definition(in_model("x: real[S]", "real[(S + 1) // 2]",
+                                "y[i in (S - 1) // 2 + 1] = max[u in 3](x[2 * i + u - 1 | -inf])")),
+            "y[i in (S + 1) // 2]: f32 = max[u in 3](if 0 <= 2 * i + u - 1 and 2 * i + u - 1 < S then x[2 * i + u - "
+            "1]? else -inf)");
+}
+
+TEST(Proofs, ALoopIndexIsInsideWhatTheLoopRunsOver) {
+  Checked checked = check_text(
+      in_model("x: real[S, V]", "real[V]",
+               "let y = x[0 | 0]\nfor s in S with y { y[v] = y[v] + x[s, v] + (if 1 <= s then x[s - 1, v] else 0) }"));
+  ASSERT_NE(checked.program, nullptr) << checked.messages;
+  EXPECT_NE(to_text(*checked.program).find("x[s, v] + (if 1 <= s then x[s - 1, v]? else 0.0)"), std::string::npos)
+      << to_text(*checked.program);
+}
+
+} // namespace
+} // namespace heddle::tests

@@ -1,0 +1,269 @@
+// What small programs become: the whole text of the checked program.
+#include "tests/check/checked.h"
+
+#include <gtest/gtest.h>
+
+namespace heddle::tests {
+namespace {
+
+std::string text_of(const std::string &text, CheckOptions options = {},
+                    const std::map<std::string, std::string> &files = {}) {
+  Checked checked = check_text(text, std::move(options), files);
+  return checked.messages + (checked.program ? to_text(*checked.program) : "");
+}
+
+TEST(Text, ALinearLayerIsAProductAndASum) {
+  EXPECT_EQ(text_of("config D = 6, F = 4\n"
+                    "dim B <= 8, S\n"
+                    "model M {\n"
+                    "  sub fc as \"mlp.fc1\" = Linear(D, F)\n"
+                    "  entry run(x: real[B, S, D]) -> y: real[B, S, F] { return fc(x) }\n"
+                    "}\n"),
+            "program M\n"
+            "dim B <= 8\n"
+            "dim S\n"
+            "weight fc.weight: f32[4, 6] as \"mlp.fc1.weight\" stored [4, 6]\n"
+            "weight fc.bias: f32[4] as \"mlp.fc1.bias\" stored [4]\n"
+            "entry run\n"
+            "  input x: f32[B, S, 6]\n"
+            "  fc.y.sum[s0 in B, s1 in S, o in 4]: f32 = sum[i in 6](x[s0, s1, i] * fc.weight[o, i])\n"
+            "  fc.y[s0 in B, s1 in S, o in 4]: f32 = fc.y.sum[s0, s1, o] + fc.bias[o]\n"
+            "  output y: f32[B, S, 4] = fc.y\n");
+}
+
+TEST(Text, ADefinitionThatIsAReductionIsOneStage) {
+  EXPECT_EQ(text_of("model M { entry run(a: real[2, 3], b: real[4, 3]) -> y: real[2, 4] {\n"
+                    "  y[i, j] = sum[k](a[i, k] * b[j, k]) return y } }\n"),
+            "program M\n"
+            "entry run\n"
+            "  input a: f32[2, 3]\n"
+            "  input b: f32[4, 3]\n"
+            "  y[i in 2, j in 4]: f32 = sum[k in 3](a[i, k] * b[j, k])\n"
+            "  output y: f32[2, 4] = y\n");
+}
+
+TEST(Text, AReductionIsAStageOverTheIndicesItMentions) {
+  EXPECT_EQ(text_of("dim S\nmodel M { entry run(x: real[S, 3]) -> y: real[S, 3] {\n"
+                    "  y[s, d] = x[s, d] / sqrt(sum[k](x[s, k] ** 2)) + max[s2 in S, k](x[s2, k]) return y } }\n"),
+            "program M\n"
+            "dim S\n"
+            "entry run\n"
+            "  input x: f32[S, 3]\n"
+            "  y.sum[s in S]: f32 = sum[k in 3](x[s, k] ** 2.0)\n"
+            "  y.max: f32 = max[s2 in S, k in 3](x[s2, k])\n"
+            "  y[s in S, d in 3]: f32 = x[s, d] / sqrt(y.sum[s]) + y.max\n"
+            "  output y: f32[S, 3] = y\n");
+}
+
+TEST(Text, AMeanIsASumAndADivision) {
+  EXPECT_EQ(text_of("dim S\nmodel M { entry run(x: real[S, 3], m: i32[S]) -> a: real, b: real {\n"
+                    "  return mean[s, k](x[s, k]), mean[s where m[s] != 0](x[s, 0]) } }\n"),
+            "program M\n"
+            "dim S\n"
+            "entry run\n"
+            "  input x: f32[S, 3]\n"
+            "  input m: i32[S]\n"
+            "  mean: f32 = sum[s in S, k in 3](x[s, k])\n"
+            "  mean#2: f32 = sum[s in S](if m[s] != 0 then 1.0 else 0.0)\n"
+            "  mean#3: f32 = sum[s in S](if m[s] != 0 then x[s, 0] else 0.0)\n"
+            "  a: f32 = mean / (f32(S) * 3.0)\n"
+            "  b: f32 = mean#3 / mean#2\n"
+            "  output a: f32 = a\n"
+            "  output b: f32 = b\n");
+}
+
+TEST(Text, WholeTensorsAndScalarFunctionsMakeOneStage) {
+  EXPECT_EQ(text_of("dim S\nmodel M { entry run(x: real[S, 3], z: real[S, 3]) -> y: real[3], w: real[S, 3] {\n"
+                    "  let t = 2 * relu(x + z) - 1\n  return t[0 | 0], t } }\n"),
+            "program M\n"
+            "dim S\n"
+            "entry run\n"
+            "  input x: f32[S, 3]\n"
+            "  input z: f32[S, 3]\n"
+            "  t[i0 in S, i1 in 3]: f32 = 2.0 * max(x[i0, i1] + z[i0, i1], 0.0) - 1.0\n"
+            "  y[i0 in 3]: f32 = if 0 < S then t[0, i0]? else 0.0\n"
+            "  output y: f32[3] = y\n"
+            "  output w: f32[S, 3] = t\n");
+}
+
+TEST(Text, WhatNoResultNeedsIsDropped) {
+  EXPECT_EQ(text_of("model M { param w: real[3] param v: real[3] entry run(x: real[3]) -> y: real[3] {\n"
+                    "  let a = x * w  let b = a * v  return a } }\n"),
+            "program M\n"
+            "weight w: f32[3] as \"w\" stored [3]\n"
+            "entry run\n"
+            "  input x: f32[3]\n"
+            "  a[i0 in 3]: f32 = x[i0] * w[i0]\n"
+            "  output y: f32[3] = a\n");
+}
+
+TEST(Text, InputsKeepTheirRangesAndDefaults) {
+  EXPECT_EQ(text_of("dim S <= 9\nmodel M { param w: real[7] entry run(ids: index(7)[S] = 0, m: i32[S] = 1, t: real) -> "
+                    "y: real[S] {\n"
+                    "  y[s] = w[ids[s]] * m[s] * t return y } }\n"),
+            "program M\n"
+            "dim S <= 9\n"
+            "weight w: f32[7] as \"w\" stored [7]\n"
+            "entry run\n"
+            "  input ids: i32[S] below 7 = 0\n"
+            "  input m: i32[S] = 1\n"
+            "  input t: f32\n"
+            "  y[s in S]: f32 = w[ids[s]] * f32(m[s]) * t\n"
+            "  output y: f32[S] = y\n");
+}
+
+TEST(Text, AnOutputIsNeverAnInputOrTakenTwice) {
+  EXPECT_EQ(
+      text_of(
+          "model M { entry run(x: real[3]) -> a: real[3], b: real[3], c: real[3] { let y = x * 2 return x, y, y } }\n"),
+      "program M\n"
+      "entry run\n"
+      "  input x: f32[3]\n"
+      "  y[i0 in 3]: f32 = x[i0] * 2.0\n"
+      "  a[i0 in 3]: f32 = x[i0]\n"
+      "  c[i0 in 3]: f32 = y[i0]\n"
+      "  output a: f32[3] = a\n"
+      "  output b: f32[3] = y\n"
+      "  output c: f32[3] = c\n");
+}
+
+TEST(Text, AlternativePathsAreListedInTheirOrder) {
+  const std::string text =
+      "module A { param w as \"weight|gamma\": real[3] fn call(x: real[3]) -> real[3] = x * w }\n"
+      "model M { sub a[2] as \"bert|.enc|\" = A entry run(x: real[3]) -> y: real[3] { return a[1](x) } }\n";
+  EXPECT_EQ(text_of(text),
+            "program M\n"
+            "weight a.1.w: f32[3] as \"bert.1.weight\" | \"bert.1.gamma\" | \".enc.1.weight\" | \".enc.1.gamma\" | "
+            "\"1.weight\" | \"1.gamma\" stored [3]\n"
+            "entry run\n"
+            "  input x: f32[3]\n"
+            "  y[i0 in 3]: f32 = x[i0] * a.1.w[i0]\n"
+            "  output y: f32[3] = y\n");
+  CheckOptions options;
+  options.has_weight = [](const std::string &name) { return name == "1.gamma"; };
+  EXPECT_NE(text_of(text, options).find("weight a.1.w: f32[3] as \"1.gamma\" stored [3]\n"), std::string::npos);
+}
+
+TEST(Text, ArraysSeeTheirIndexAndStartWhereTheySay) {
+  EXPECT_EQ(text_of("config W = [2, 3, 4]\n"
+                    "model M { sub fc[i in 1 .. 3] = Linear(W[i - 1], W[i]) entry run(x: real[2]) -> y: real[4] { "
+                    "return fc[2](fc[1](x)) } }\n"),
+            "program M\n"
+            "weight fc.1.weight: f32[3, 2] as \"fc.1.weight\" stored [3, 2]\n"
+            "weight fc.1.bias: f32[3] as \"fc.1.bias\" stored [3]\n"
+            "weight fc.2.weight: f32[4, 3] as \"fc.2.weight\" stored [4, 3]\n"
+            "weight fc.2.bias: f32[4] as \"fc.2.bias\" stored [4]\n"
+            "entry run\n"
+            "  input x: f32[2]\n"
+            "  fc.1.y.sum[o in 3]: f32 = sum[i in 2](x[i] * fc.1.weight[o, i])\n"
+            "  fc.1.y[o in 3]: f32 = fc.1.y.sum[o] + fc.1.bias[o]\n"
+            "  fc.2.y.sum[o in 4]: f32 = sum[i in 3](fc.1.y[i] * fc.2.weight[o, i])\n"
+            "  fc.2.y[o in 4]: f32 = fc.2.y.sum[o] + fc.2.bias[o]\n"
+            "  output y: f32[4] = fc.2.y\n");
+}
+
+TEST(Text, ALoopOverARunTimeSizeCarriesAndCollects) {
+  EXPECT_EQ(text_of("dim T <= 9, B\nmodel M { entry run(x: real[B, T]) -> y: real[B, T], last: real[B] {\n"
+                    "  h[b in B] = 0\n"
+                    "  for t in T with h { h[b] = tanh(h[b] + x[b, t])  ys[b, t] = h[b] }\n"
+                    "  return ys, h } }\n"),
+            "program M\n"
+            "dim T <= 9\n"
+            "dim B\n"
+            "entry run\n"
+            "  input x: f32[B, T]\n"
+            "  h[b in B]: i32 = 0\n"
+            "  h.start[i0 in B]: f32 = f32(h[i0])\n"
+            "  for t in T\n"
+            "    carry h.carried: f32[B] from h.start\n"
+            "    h#2[b in B]: f32 = tanh(h.carried[b] + x[b, t])\n"
+            "    ys[b in B]: f32 = h#2[b]\n"
+            "    next h.carried = h#2\n"
+            "    collect ys#2: f32[B, T] axis 1 from ys\n"
+            "  last[i0 in B]: f32 = h.carried[i0]\n"
+            "  output y: f32[B, T] = ys#2\n"
+            "  output last: f32[B] = last\n");
+}
+
+TEST(Text, UnrolledLoopsPutSlicesTogether) {
+  EXPECT_EQ(text_of("model M { entry run(x: real[3]) -> y: real[2, 3] { for l in 2 { ys[l, i] = x[i] * (l + 1) } "
+                    "return ys } }\n"),
+            "program M\n"
+            "entry run\n"
+            "  input x: f32[3]\n"
+            "  ys[i in 3]: f32 = x[i]\n"
+            "  ys#2[i in 3]: f32 = x[i] * 2.0\n"
+            "  ys#3[i0 in 2, i1 in 3]: f32 = if i0 == 0 then ys[i1] else ys#2[i1]\n"
+            "  output y: f32[2, 3] = ys#3\n");
+}
+
+TEST(Text, UpdatesTakeEffectTogetherAtTheEnd) {
+  EXPECT_EQ(text_of("dim B <= 4\nmodel M { state a: real[2, B] = 1 state n: i32 entry step(x: real[B]) {\n"
+                    "  a[0, b] <- a[1, b] + x[b]  n <- n + 1 } }\n"),
+            "program M\n"
+            "dim B <= 4\n"
+            "state a: f32[2, B] = 1\n"
+            "state n: i32 = 0\n"
+            "entry step\n"
+            "  input x: f32[B]\n"
+            "  a.new[b in B]: f32 = a[1, b] + x[b]\n"
+            "  n.new: i32 = n + 1\n"
+            "  a.new#2[i0 in 2, i1 in B]: f32 = if i0 == 0 then a.new[i1] else a[i0, i1]\n"
+            "  a <- a.new#2\n"
+            "  n <- n.new\n");
+}
+
+TEST(Text, ARequirementOfTheRunningProgramIsAStep) {
+  EXPECT_EQ(text_of("dim S\nmodel M { entry run(n: i32[S]) -> y: i32 { require all[s](0 < n[s]) else \"lengths are "
+                    "positive\" return sum[s](n[s]) } }\n"),
+            "program M\n"
+            "dim S\n"
+            "entry run\n"
+            "  input n: i32[S]\n"
+            "  require: bool = all[s in S](0 < n[s])\n"
+            "  require require else \"lengths are positive\"\n"
+            "  y: i32 = sum[s in S](n[s])\n"
+            "  output y: i32 = y\n");
+}
+
+TEST(Text, FilesGiveTheirFunctionsAndKeepTheirSettings) {
+  EXPECT_EQ(
+      text_of(
+          "use layers: scaled\nconfig F = 3\nmodel M { entry run(x: real[F]) -> y: real[F] { return scaled(x) } }\n",
+          {}, {{"layers", "config F = 5\nfn scaled(x: real) -> real = F * x\n"}}),
+      "program M\n"
+      "entry run\n"
+      "  input x: f32[3]\n"
+      "  y[i0 in 3]: f32 = 5.0 * x[i0]\n"
+      "  output y: f32[3] = y\n");
+}
+
+TEST(Text, SeveralEntriesPrefixTheirTensors) {
+  EXPECT_EQ(
+      text_of("model M { state s: real[2] entry put(x: real[2]) { s <- x } entry get() -> y: real[2] { return s } }\n"),
+      "program M\n"
+      "state s: f32[2] = 0\n"
+      "entry put\n"
+      "  input put.x: f32[2]\n"
+      "  s.new[i0 in 2]: f32 = put.x[i0]\n"
+      "  s <- s.new\n"
+      "entry get\n"
+      "  get.y[i0 in 2]: f32 = s[i0]\n"
+      "  output y: f32[2] = get.y\n");
+}
+
+TEST(Text, ConstantsFoldAndKnownConditionsChoose) {
+  EXPECT_EQ(text_of("config E = 16, ACT = \"silu\", BIAS = false\n"
+                    "fn act(x: real) -> real = if ACT == \"relu\" then relu(x) else if ACT == \"silu\" then silu(x) "
+                    "else missing(x)\n"
+                    "model M { if BIAS { param b: real[3] } entry run(x: real[3]) -> y: real[3] {\n"
+                    "  y[i] = act(x[i]) / sqrt(E) + (if BIAS then b[i] else 0) return y } }\n"),
+            "program M\n"
+            "entry run\n"
+            "  input x: f32[3]\n"
+            "  y[i in 3]: f32 = x[i] / (1.0 + exp(-x[i])) / 4.0\n"
+            "  output y: f32[3] = y\n");
+}
+
+} // namespace
+} // namespace heddle::tests
