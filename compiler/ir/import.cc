@@ -59,6 +59,7 @@ private:
   ValueRange generic(const Stage &stage, ValueRange outs, ArrayRef<AffineMap> out_maps,
                      function_ref<SmallVector<mlir::Value>(OpBuilder &, Location, mlir::Value, ValueRange)> finish);
 
+  AffineMap kept_indices(const Stage &stage);
   mlir::Value value_of(const Tensor &tensor);
   mlir::Value size_value(const Size &size);
   mlir::Value dim_value(int number);
@@ -95,8 +96,6 @@ void Importer::report_unsupported(const std::vector<Step> &steps) {
   for (const Step &step : steps) {
     if (auto loop = std::get_if<Loop>(&step.what))
       diagnostics_.report(Code::E090, loop->span, {"a loop over a run-time size (`" + loop->index.name + "`)"});
-    else if (auto update = std::get_if<Update>(&step.what))
-      diagnostics_.report(Code::E090, update->span, {"the update of the state `" + update->state->name + "`"});
     else if (auto require = std::get_if<Require>(&step.what))
       diagnostics_.report(Code::E090, require->span, {"a `require` that depends on run-time values"});
   }
@@ -255,6 +254,14 @@ mlir::Value Importer::pointwise(const Stage &stage) {
   })[0];
 }
 
+/// From all indices of a stage to those of its space, which may be none.
+AffineMap Importer::kept_indices(const Stage &stage) {
+  SmallVector<AffineExpr> results;
+  for (size_t i = 0; i < stage.space.size(); ++i)
+    results.push_back(getAffineDimExpr(i, &context_));
+  return AffineMap::get(stage.space.size() + stage.over.size(), 0, results, &context_);
+}
+
 /// The neutral element of a reducer.
 double neutral(Reducer reducer, mlir::Type type) {
   bool real = isa<FloatType>(type);
@@ -307,8 +314,7 @@ mlir::Value Importer::fill(mlir::Value into, double value) {
 }
 
 mlir::Value Importer::reduction(const Stage &stage) {
-  size_t n = stage.space.size() + stage.over.size();
-  AffineMap kept = AffineMap::getMultiDimIdentityMap(n, &context_).getMajorSubMap(stage.space.size());
+  AffineMap kept = kept_indices(stage);
   // Narrow types accumulate in a wide one; the result is rounded once, at the end.
   heddle::Type type = stage.result->type, wide = type;
   if (stage.reducer == Reducer::sum || stage.reducer == Reducer::prod)
@@ -341,15 +347,14 @@ mlir::Value Importer::reduction(const Stage &stage) {
 
 /// argmax and argmin: the best value so far and where it was; an equal one later does not replace it.
 mlir::Value Importer::best_position(const Stage &stage) {
-  size_t n = stage.space.size() + stage.over.size();
-  AffineMap kept = AffineMap::getMultiDimIdentityMap(n, &context_).getMajorSubMap(stage.space.size());
+  AffineMap kept = kept_indices(stage);
   mlir::Type type = to_mlir(stage.value->type, &context_);
   mlir::Value best = fill(empty(stage.result->shape, type), neutral(stage.reducer, type));
   mlir::Value place = fill(empty(stage.result->shape, builder_.getI32Type()), 0);
   bool greatest = stage.reducer == Reducer::argmax;
   return generic(
       stage, {best, place}, {kept, kept}, [&](OpBuilder &body, Location loc, mlir::Value value, ValueRange acc) {
-        mlir::Value at = linalg::IndexOp::create(body, loc, n - 1);
+        mlir::Value at = linalg::IndexOp::create(body, loc, stage.space.size());
         at = arith::IndexCastOp::create(body, loc, body.getI32Type(), at);
         mlir::Value better;
         if (isa<FloatType>(type))
