@@ -1,0 +1,41 @@
+// Readers of a permuted or broadcast copy read what was copied; a weight that nothing reads goes.
+// RUN: heddle-opt %s --simplify --canonicalize --cse | FileCheck %s
+
+// CHECK-NOT: @unused
+// CHECK: func.func @run(%[[X:.*]]: tensor<3x4xf32> {{.*}}, %[[V:.*]]: tensor<4xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[T:.*]], #[[C:.*]], #{{.*}}], iterator_types = ["parallel", "parallel"]} ins(%[[X]], %[[V]]
+// CHECK: %[[I:.*]] = linalg.index 0
+// CHECK: tensor.extract %[[X]][%[[I]], %c0]
+// CHECK: return
+module {
+  heddle.weight @unused : tensor<4xf32> names ["unused"] stored [4]
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}, %v: tensor<4xf32> {heddle.name = "v"})
+      -> (tensor<4x3xf32> {heddle.name = "y"}, tensor<3xf32> {heddle.name = "first"}) attributes {heddle.entry} {
+    %c0 = arith.constant 0 : index
+    %e = tensor.empty() : tensor<4x3xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    } -> tensor<4x3xf32>
+    %columns = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+        ins(%v : tensor<4xf32>) outs(%e : tensor<4x3xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    } -> tensor<4x3xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}
+        ins(%t, %columns : tensor<4x3xf32>, tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {
+    ^bb0(%l: f32, %r: f32, %out: f32):
+      %0 = arith.addf %l, %r : f32
+      linalg.yield %0 : f32
+    } -> tensor<4x3xf32>
+    %e1 = tensor.empty() : tensor<3xf32>
+    %first = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e1 : tensor<3xf32>) {
+    ^bb0(%out: f32):
+      %i = linalg.index 0 : index
+      %0 = tensor.extract %t[%c0, %i] : tensor<4x3xf32>
+      linalg.yield %0 : f32
+    } -> tensor<3xf32>
+    return %y, %first : tensor<4x3xf32>, tensor<3xf32>
+  }
+}
