@@ -42,9 +42,9 @@ module attributes {heddle.dims = [{name = "B"}, {name = "S"}]} {
 // -----
 
 // A body that asks for the number of a loop keeps that loop; its neighbours still merge.
-// CHECK: #[[MAP:.*]] = affine_map<(d0, d1) -> (d1, d0, 20)>
-// CHECK-LABEL: func.func private @k0
-// CHECK-SAME: (%{{.*}}: index, %{{.*}}: index, %{{.*}}: tensor<?x?x20xf32> {heddle.extents = #[[MAP]]})
+// CHECK: #[[$MAP:.*]] = affine_map<(d0, d1) -> (d1, d0, 20)>
+// CHECK-LABEL: func.func @numbered
+// CHECK: func.func private @k0(%{{.*}}: index, %{{.*}}: index, %{{.*}}: tensor<?x?x20xf32> {heddle.extents = #[[$MAP]]})
 // CHECK: linalg.generic {{.*}}["parallel", "parallel", "parallel"]}
 // CHECK: linalg.index 1
 module attributes {heddle.dims = [{name = "A"}, {name = "B"}, {name = "S"}]} {
