@@ -79,6 +79,8 @@ Result<std::map<std::string, Value>> parse_config(const std::string &path, const
     for (size_t i = 0; i + 1 < error.byte && i < text.size(); ++i)
       line += text[i] == '\n';
     return Error{path + ":" + std::to_string(line) + ": is not valid JSON"};
+  } catch (const Json::exception &) { // what is well formed, but does not fit a double
+    return Error{path + ": has a number that is too large"};
   }
   if (!json.is_object())
     return Error{path + ": is not a JSON object"};

@@ -40,6 +40,7 @@ TEST_F(Config, text_that_is_no_json_is_refused_with_its_line) {
   EXPECT_EQ(message(parse_config("config.json", "{\n  \"a\": 1,\n  \"b\" 2\n}")), "config.json:3: is not valid JSON");
   EXPECT_EQ(message(parse_config("config.json", "")), "config.json:1: is not valid JSON");
   EXPECT_EQ(message(parse_config("config.json", "[1]")), "config.json: is not a JSON object");
+  EXPECT_EQ(message(parse_config("config.json", "{\"a\": 1e999}")), "config.json: has a number that is too large");
 }
 
 TEST_F(Config, very_deep_objects_are_left_out) {
