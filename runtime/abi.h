@@ -121,6 +121,9 @@ typedef struct heddle_model_desc {
   const heddle_state_desc *states;
 } heddle_model_desc;
 
+// In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
+void heddle_kernel_event(void *session, const char *kernel, int32_t begins);
+
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;
 

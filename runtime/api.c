@@ -29,6 +29,7 @@ const heddle_api heddle_table = {
     .run = heddle_run,
     .run_dense = heddle_run_dense,
     .pool = rt_own_pool,
+    .session_observe = heddle_session_observe,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

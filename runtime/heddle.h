@@ -90,6 +90,10 @@ typedef struct heddle_threads {
   void (*release)(void *context);
 } heddle_threads;
 
+// Watches a session's runs: called on the caller's thread when a kernel begins (begins = 1) and when it has ended (0).
+// `kernel` names it: the compiled function, then the definition of the model that it computes.
+typedef void (*heddle_observer)(void *context, const char *kernel, int32_t begins);
+
 // Options and infos begin with their own size, set by the caller: HEDDLE_INIT(heddle_session_options) makes one with
 // everything else 0. So a program and a library of different versions understand each other.
 #ifdef __cplusplus
@@ -208,6 +212,8 @@ struct heddle_api {
 
   // Between the libraries of one process: the thread pool of this library, or NULL where it is of another version.
   const void *(*pool)(uint32_t version);
+
+  heddle_status (*session_observe)(heddle_session *, heddle_observer observer, void *context);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -435,6 +441,11 @@ static inline heddle_status heddle_session_memory(const heddle_session *session,
 // How many threads, the caller's included, a run uses at most.
 static inline heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads) {
   return HEDDLE_CALL(session, session_threads, session, threads);
+}
+
+// From the next run on `observer` is told of every kernel; NULL ends that. For profilers: it must not use the session.
+static inline heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {
+  return HEDDLE_CALL(session, session_observe, session, observer, context);
 }
 
 // ---- Running ----

@@ -163,6 +163,20 @@ heddle_status heddle_session_memory(const heddle_session *session, heddle_memory
   return HEDDLE_OK;
 }
 
+heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {
+  if (!session)
+    return rt_null("session");
+  session->observer = observer;
+  session->observer_context = context;
+  return HEDDLE_OK;
+}
+
+void heddle_kernel_event(void *session, const char *kernel, int32_t begins) {
+  const heddle_session *watched = session;
+  if (watched->observer)
+    watched->observer(watched->observer_context, kernel, begins);
+}
+
 heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads) {
   if (!session || !threads)
     return rt_null(session ? "threads" : "session");

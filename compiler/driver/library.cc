@@ -127,6 +127,16 @@ static Result<std::vector<heddle_tensor>> as_heddle(const TensorMap &tensors) {
   return out;
 }
 
+void Library::observe(std::function<void(const char *, bool)> observer) {
+  observer_ = std::make_shared<std::function<void(const char *, bool)>>(std::move(observer));
+  heddle_session_observe(
+      session_.get(),
+      [](void *context, const char *kernel, int32_t begins) {
+        (*static_cast<std::function<void(const char *, bool)> *>(context))(kernel, begins);
+      },
+      observer_.get());
+}
+
 Result<TensorMap> Library::run(int entry, const TensorMap &inputs) const {
   auto in = as_heddle(inputs);
   if (!in)

@@ -4,6 +4,7 @@
 #include "compiler/io/host_tensor.h"
 #include "dsl/errors/result.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,8 @@ public:
   Result<int> entry(const std::string &name) const;
   Result<std::vector<Value>> inputs(int entry) const;
 
+  /// Calls `observer` when a kernel of a run begins and has ended.
+  void observe(std::function<void(const char *kernel, bool begins)> observer);
   /// One call on this library's session.
   Result<TensorMap> run(int entry, const TensorMap &inputs) const;
   /// The same into results of the right shapes, for a benchmark's loop.
@@ -56,6 +59,7 @@ private:
   std::shared_ptr<heddle_model> model_;
   std::shared_ptr<heddle_session> session_;
   std::vector<Dim> dims_;
+  std::shared_ptr<std::function<void(const char *, bool)>> observer_; // outlives the session's use of it
 };
 
 } // namespace heddle

@@ -22,13 +22,15 @@ public:
   template <class F> auto span(const std::string &name, F work) {
     auto begin = Clock::now();
     auto result = work();
-    events_.push_back({{"name", name},
-                       {"ph", "X"},
-                       {"pid", 1},
-                       {"tid", 1},
-                       {"ts", micros(begin - start_)},
-                       {"dur", micros(Clock::now() - begin)}});
+    add(name, begin);
     return result;
+  }
+  /// A kernel's begin or end, as the library reports them.
+  void kernel(const char *name, bool begins) {
+    if (begins)
+      kernel_begin_ = Clock::now();
+    else
+      add(name, kernel_begin_);
   }
   std::string text() const {
     return nlohmann::json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump(1) + "\n";
@@ -36,8 +38,16 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  void add(const std::string &name, Clock::time_point begin) {
+    events_.push_back({{"name", name},
+                       {"ph", "X"},
+                       {"pid", 1},
+                       {"tid", 1},
+                       {"ts", micros(begin - start_)},
+                       {"dur", micros(Clock::now() - begin)}});
+  }
   static double micros(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
-  Clock::time_point start_ = Clock::now();
+  Clock::time_point start_ = Clock::now(), kernel_begin_;
   nlohmann::json events_ = nlohmann::json::array();
 };
 
@@ -64,6 +74,8 @@ static Status run_library(const RunCommand &options, const std::string &path, co
   auto entry = library->entry(options.entry);
   if (!entry)
     return entry.error();
+  if (!options.profile.empty())
+    library->observe([&trace](const char *kernel, bool begins) { trace.kernel(kernel, begins); });
   std::vector<TensorMap> results;
   for (size_t i = 0; i < calls.size(); ++i) {
     auto result = trace.span("call " + std::to_string(i + 1), [&] { return library->run(*entry, calls[i]); });

@@ -162,6 +162,9 @@ class Road(Scratch):
         self.done("run", "out", "--in", "x.safetensors", "--profile", "trace.json")
         events = json.loads((self.folder / "trace.json").read_text())["traceEvents"]
         self.assertTrue(all(event["ph"] == "X" and event["dur"] >= 0 for event in events))
+        names = [event["name"] for event in events]
+        self.assertIn("call 1", names)
+        self.assertRegex("\n".join(names), r"(?m)^k\d+ fc\.y")  # a kernel, with the definition that it computes
 
     def test_settings_choose_another_size(self):
         self.save("w4.safetensors", {**self.weights, "fc.weight": np.ones((4, 5), np.float32), "fc.bias": np.ones(4, np.float32)})

@@ -130,8 +130,7 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
   LinkJob link;
   link.objects = {host_path};
   link.objects.insert(link.objects.end(), objects->begin(), objects->end());
-  // Nothing refers to the table from outside: the archive member that defines it must come in by name.
-  link.objects.insert(link.objects.end(), {"--undefined=heddle_api_1", runtime_path});
+  link.objects.push_back(runtime_path);
   link.exports = exported_symbols(model);
   link.exports.push_back("heddle_api_1");
   link.soname = "lib" + job.name + ".so";

@@ -25,7 +25,9 @@ public:
 
   void build(const ModelInterface &model) {
     // Only its address is taken here: its type does not matter.
-    LLVM::GlobalOp::create(b, loc, b.getI8Type(), true, LLVM::Linkage::External, table_name, Attribute());
+    auto table_symbol =
+        LLVM::GlobalOp::create(b, loc, b.getI8Type(), true, LLVM::Linkage::External, table_name, Attribute());
+    table_symbol.setVisibility_(LLVM::Visibility::Hidden);
     OpBuilder::InsertionGuard guard(b);
     begin(model.name + "_heddle_api", pointer, {});
     LLVM::ReturnOp::create(b, loc, table());

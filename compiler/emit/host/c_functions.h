@@ -10,7 +10,7 @@ namespace heddle {
 
 /// Adds to the host module that `builder` stands in:
 ///   i32 <name>_<entry>(session, the dims it uses as i64 …, inputs …, results …)   runs that entry
-///   ptr <name>_heddle_api()                                                       &heddle_api_1
+///   ptr <name>_heddle_api()                                                       the library's table
 void build_c_functions(mlir::OpBuilder &builder, mlir::Location loc, const ModelInterface &model);
 
 } // namespace heddle

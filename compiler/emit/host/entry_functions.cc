@@ -31,7 +31,7 @@ class EntryFunctions {
 public:
   EntryFunctions(OpBuilder &builder, const HostProgram &program, func::FuncOp entry, int number)
       : b(builder), program(program), entry(entry), number(number), loc(entry.getLoc()),
-        pointer(LLVM::LLVMPointerType::get(builder.getContext())),
+        pointer(LLVM::LLVMPointerType::get(builder.getContext())), host(builder.getInsertionBlock()),
         returned(cast<func::ReturnOp>(entry.front().getTerminator()).getOperands()) {}
 
   LogicalResult build() {
@@ -207,6 +207,8 @@ private:
       operands.push_back(address(result));
     SmallVector<Type> types = llvm::map_to_vector(operands, [](Value value) { return value.getType(); });
     auto type = LLVM::LLVMFunctionType::get(b.getI32Type(), types);
+    Value name = kernel_name(call);
+    kernel_event(name, 1);
     Value code = LLVM::CallOp::create(b, call.getLoc(), type, "call." + call.getCallee().str(), operands).getResult();
     Value zero = arith::ConstantIntOp::create(b, loc, 0, 32);
     Value wrong = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, code, zero);
@@ -215,7 +217,36 @@ private:
     b.setInsertionPointToEnd(next->getPrevNode());
     LLVM::CondBrOp::create(b, loc, wrong, failed_block, ValueRange{code}, next, ValueRange{});
     b.setInsertionPointToStart(next);
+    kernel_event(name, 0);
     return success();
+  }
+
+  /// What observers are told: the kernel's symbol and the definition that this call computes.
+  Value kernel_name(func::CallOp call) {
+    std::string text = call.getCallee().str();
+    call.getLoc()->walk([&](Location at) {
+      auto named = dyn_cast<NameLoc>(at);
+      if (!named)
+        return WalkResult::advance();
+      text += " " + named.getName().str();
+      return WalkResult::interrupt();
+    });
+    auto type = LLVM::LLVMArrayType::get(b.getI8Type(), text.size() + 1);
+    std::string symbol = entry_symbol(number, "kernel") + std::to_string(kernels++);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(host);
+      LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Private, symbol,
+                             b.getStringAttr(StringRef(text.c_str(), text.size() + 1)));
+    }
+    return LLVM::AddressOfOp::create(b, loc, pointer, symbol);
+  }
+
+  void kernel_event(Value name, int begins) {
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, b.getI32Type()});
+    Value when = arith::ConstantIntOp::create(b, loc, begins, 32);
+    LLVM::CallOp::create(b, loc, type, kernel_event_symbol, ValueRange{session, name, when});
   }
 
   Value address(Value tensor) {
@@ -242,7 +273,9 @@ private:
   int number;
   Location loc;
   Type pointer;
+  Block *host; // of the host module
   ValueRange returned;
+  int kernels = 0;                                               // called so far
   Value dims, inputs, results, weights, arena, session, offsets; // in `run`
 };
 

@@ -9,6 +9,9 @@
 
 namespace heddle {
 
+/// The runtime's function that is told of every kernel (runtime/abi.h).
+inline constexpr const char *kernel_event_symbol = "heddle_kernel_event";
+
 /// Adds them to the host module that `builder` stands in. Failure was reported.
 mlir::LogicalResult build_entry(mlir::OpBuilder &builder, const HostProgram &program, mlir::func::FuncOp entry,
                                 int number);

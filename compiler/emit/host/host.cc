@@ -42,6 +42,10 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(ir::names::kernel) && !build_kernel_call(builder, function))
       return {};
+  auto pointer = LLVM::LLVMPointerType::get(context);
+  auto event = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, builder.getI32Type()});
+  LLVM::LLVMFuncOp::create(builder, module.getLoc(), kernel_event_symbol, event)
+      .setVisibility_(LLVM::Visibility::Hidden);
   for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
     if (failed(build_entry(builder, program, entry, number)))
       return {};
