@@ -41,7 +41,7 @@ static void take_tasks(void *data, int32_t index) {
   for (;;) {
     // Runs of neighbours while many tasks are left, then ever fewer: little traffic, and all threads end together.
     int64_t left = job->size - atomic_load_explicit(&job->next, memory_order_relaxed);
-    int64_t run = left / (8 * job->threads) > 1 ? left / (8 * job->threads) : 1;
+    int64_t run = left > 8 * (int64_t)job->threads ? left / (8 * (int64_t)job->threads) : 1;
     int64_t first = left > 0 ? atomic_fetch_add_explicit(&job->next, run, memory_order_relaxed) : job->size;
     if (first >= job->size)
       break;

@@ -157,6 +157,7 @@ class Api(c.Structure):
         ("run", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
         ("run_dense", _status(_void_p, _i32, _i64_p, _out, _out)),
         ("pool", c.CFUNCTYPE(_void_p, c.c_uint32)),
+        ("session_observe", _status(_void_p, _void_p, _void_p)),
     ]
 
 

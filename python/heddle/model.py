@@ -2,6 +2,7 @@
 
 import ctypes as c
 import os
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +78,7 @@ class Model:
         pointer = c.c_void_p()
         self._library.call("model_load", c.byref(options), c.byref(pointer))
         self._pointer = pointer
+        self._finalizer = weakref.finalize(self, self._library.api.model_free, pointer)
         self._describe()
 
     def _describe(self):
@@ -146,11 +148,8 @@ class Model:
         """Frees the model; its sessions must be closed first. Deleting the last reference does the same."""
         if self._pointer:
             self._call("model_free")
+            self._finalizer.detach()
             self._pointer = None
-
-    def __del__(self):
-        if getattr(self, "_pointer", None):
-            self.close()
 
     def __enter__(self):
         return self
@@ -197,6 +196,10 @@ def _aligned(shape, dtype):
     return raw[start : start + count * dtype.itemsize].view(dtype).reshape(shape)
 
 
+def _free_session(model, pointer):
+    model._library.api.session_free(pointer)
+
+
 class Session:
     """Runs entries, one call at a time; other threads take sessions of their own."""
 
@@ -207,6 +210,8 @@ class Session:
         pointer = c.c_void_p()
         model._call("session_create", c.byref(options), c.byref(pointer))
         self._pointer = pointer
+        # It holds the model, so that sessions always go first, also when the interpreter ends.
+        self._finalizer = weakref.finalize(self, _free_session, model, pointer)
 
     def _call(self, function, *arguments):
         if not self._pointer:
@@ -265,11 +270,8 @@ class Session:
         """Frees the session. Deleting the last reference does the same."""
         if self._pointer:
             self._call("session_free")
+            self._finalizer.detach()
             self._pointer = None
-
-    def __del__(self):
-        if getattr(self, "_pointer", None):
-            self.close()
 
     def __enter__(self):
         return self

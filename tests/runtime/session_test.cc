@@ -274,6 +274,26 @@ TEST(Session, state_is_saved_restored_reset_and_cloned) {
   EXPECT_EQ(heddle_session_free(copy), HEDDLE_OK);
 }
 
+TEST(Session, an_observer_is_told_of_every_kernel) {
+  Fixture f;
+  run_custom = [](const heddle_call &call) { // as generated code does around a kernel
+    heddle_kernel_event(call.session, "k0_1 scores", 1);
+    heddle_kernel_event(call.session, "k0_1 scores", 0);
+    return 0;
+  };
+  std::vector<std::string> events;
+  auto observer = [](void *context, const char *kernel, int32_t begins) {
+    static_cast<std::vector<std::string> *>(context)->push_back((begins ? "+" : "-") + std::string(kernel));
+  };
+  float x = 0;
+  heddle_tensor input = tensor("x", HEDDLE_F32, &x, {1});
+  for (bool watched : {false, true, false}) {
+    ASSERT_EQ(heddle_session_observe(f.session, watched ? +observer : nullptr, &events), HEDDLE_OK);
+    ASSERT_EQ(heddle_run(f.session, custom, &input, 1, nullptr, 0), HEDDLE_OK) << heddle_last_error();
+  }
+  EXPECT_EQ(events, (std::vector<std::string>{"+k0_1 scores", "-k0_1 scores"}));
+}
+
 TEST(Session, options_that_make_no_sense) {
   Fixture f;
   heddle_session *session = nullptr;

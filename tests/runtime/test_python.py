@@ -5,6 +5,8 @@ import os
 import pathlib
 import shutil
 import struct
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -135,6 +137,14 @@ class PythonTest(unittest.TestCase):
         with self.model.session() as session:
             results = session.run({"ids": np.zeros((0, 7), np.int32)}, "encode")
             self.assertEqual((results["y"].shape, results["total"].shape), ((0, 7, 4), (0,)))
+
+    def test_a_program_may_end_or_drop_things_in_any_order(self):
+        program = (
+            "import heddle, sys; m = heddle.load(sys.argv[1]); s = m.session(); t = m.session(threads=1)\n"
+            "t.run({'ids': [[1]]}, 'encode'); del m; s.run({'ids': [[1]]}, 'encode'); del t; print('end')"
+        )
+        done = subprocess.run([sys.executable, "-c", program, self.path], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "end\n", ""))
 
     def test_errors_carry_the_librarys_message(self):
         with self.model.session() as session:

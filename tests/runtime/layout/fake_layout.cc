@@ -95,6 +95,7 @@ const Row rows[] = {
     FIELD(heddle_api, run),
     FIELD(heddle_api, run_dense),
     FIELD(heddle_api, pool),
+    FIELD(heddle_api, session_observe),
     END(heddle_api),
 };
 } // namespace
