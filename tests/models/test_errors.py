@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -10,7 +11,19 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-from heddle_command import GOLDENS, heddle, must, save, tensors
+from heddle_command import GOLDENS, ROOT, heddle, must, save, tensors
+
+
+BERT = ROOT / "models" / "bert" / "bert.heddle"
+
+
+def in_model_file(what, within, code, message, help):
+    """A message about the characters `what` of the line of models/bert/bert.heddle that holds `within`."""
+    number, line = next((number, line) for number, line in enumerate(BERT.read_text().splitlines(), 1) if within in line)
+    column = line.index(within) + within.index(what)
+    margin = " " * (2 + len(str(number)))
+    return (f"models/bert/bert.heddle:{number}:{column + 1}: error[{code}]: {message}\n  {number} | {line}\n"
+            f"{margin} | {' ' * column}{'^' * len(what)}\n  help: {help:<60}  heddle explain {code}")
 
 
 class Case(unittest.TestCase):
@@ -84,8 +97,8 @@ class Folders(Case):
 
     def test_a_missing_tensor(self):
         self.change_weights(lambda values: values.pop("encoder.layer.1.output.dense.bias"))
-        self.assert_refused("error: bert: there is no tensor `encoder.layer.1.output.dense.bias`; the nearest name in it is "
-                            "`encoder.layer.0.output.dense.bias`")
+        self.assert_refused("error: bert: there is no tensor `bert.encoder.layer.1.output.dense.bias` (nor "
+                            "`encoder.layer.1.output.dense.bias`); the nearest name in it is `encoder.layer.0.output.dense.bias`")
 
     def test_a_tensor_of_another_shape(self):
         self.change_weights(lambda values: values.update({"pooler.dense.weight": np.zeros((60, 61), np.float32)}))
@@ -102,20 +115,19 @@ class Folders(Case):
 
     def test_an_unknown_setting(self):
         self.assert_refused("error[E040]: no setting is called `hidden`\n"
-                            "  help: did you mean `hidden_size`?                                   heddle explain E040",
+                            "  help: the model's settings are V, P, U, D, F, L, H, EPS, ACT, HEADS, K, TIED  heddle explain E040",
                             "--set", "hidden=60")
 
     def test_a_setting_of_another_kind(self):
-        self.assert_refused("error[E039]: setting `hidden_size` is a whole number, but is given \"wide\"\n"
-                            "  help: give a whole number                                           heddle explain E039",
-                            "--set", "hidden_size=wide")
+        self.assert_refused(in_model_file("D", 'config D "hidden_size"', "E039", "setting `D` is a whole number, but is given a string",
+                                          "give a whole number"), "--set", "hidden_size=wide")
 
     def test_a_setting_without_a_value(self):
         self.assert_refused("error: `--set hidden_size`: write `--set NAME=VALUE`", "--set", "hidden_size")
 
     def test_an_unknown_model_type(self):
         self.change_config(model_type="bort")
-        self.assert_refused("error: bert/config.json: no model file for the model_type `bort` (known are bert and vit; or give "
+        self.assert_refused("error: bert/config.json: no model file for the model_type `bort` (known are bert, vit; or give "
                             "a .heddle file with --weights)")
 
     def test_no_model_type(self):
@@ -123,7 +135,7 @@ class Folders(Case):
         config = json.loads(path.read_text())
         del config["model_type"]
         path.write_text(json.dumps(config))
-        self.assert_refused("error: bert/config.json: has no `model_type`, which says what model it is (known are bert and vit; "
+        self.assert_refused("error: bert/config.json: has no `model_type`, which says what model it is (known are bert, vit; "
                             "or give a .heddle file with --weights)")
 
     def test_a_config_that_is_no_json(self):
@@ -132,11 +144,15 @@ class Folders(Case):
 
     def test_an_architecture_without_an_entry(self):
         self.change_config(architectures=["BertForMultipleChoice"])
-        self.assert_refused("")
+        heads = re.findall(r'if (HEAD == "[A-Za-z]+")', BERT.read_text())
+        self.assert_refused(in_model_file("Bert", "model Bert {", "E045", "model `Bert` has no entry for these settings",
+                                          f"one needs {' or '.join(f'`{head}`' for head in heads)}"))
 
     def test_an_activation_that_the_model_file_does_not_know(self):
         self.change_config(hidden_act="mish")
-        self.assert_refused("")
+        condition = 'ACT == "gelu" or ACT == "gelu_new" or ACT == "relu" or ACT == "silu"'
+        self.assert_refused(in_model_file(condition, f"require {condition}", "E044", "hidden_act is gelu, gelu_new, relu or silu",
+                                          "this requirement does not hold for the given settings"))
 
     def test_no_such_folder(self):
         self.assert_fails("error: nowhere: there is no such file or folder", "compile", "nowhere", "-o", "out")
@@ -155,11 +171,19 @@ class Models(Case):
 
     def test_shapes_that_do_not_agree(self):
         self.assert_refused("dim B\nmodel M {\n  entry run(x: real[B, 3], w: real[4, 5]) -> y: real[B, 5] {\n"
-                            "    y[b, o] = sum[i](x[b, i] * w[i, o])\n    return y\n  }\n}\n", "")
+                            "    y[b, o] = sum[i](x[b, i] * w[i, o])\n    return y\n  }\n}\n",
+                            "mine.heddle:4:34: error[E024]: index `i` ranges over 3 and over 4\n"
+                            "  4 |     y[b, o] = sum[i](x[b, i] * w[i, o])\n"
+                            "    |                                  ^ 4 here, 3 in line 4, column 27\n"
+                            "  help: say which with `i in N`, and test or shift the other use      heddle explain E024")
 
     def test_a_read_past_the_end(self):
         self.assert_refused("dim B, N\nmodel M {\n  entry run(x: real[B, N]) -> y: real[B, N] {\n"
-                            "    y[b, n in N] = x[b, n + 1]\n    return y\n  }\n}\n", "")
+                            "    y[b, n in N] = x[b, n + 1]\n    return y\n  }\n}\n",
+                            "mine.heddle:4:25: error[E021]: `x` is read at row 1 (when n = 0, N = 1); its rows are 0 to N - 1\n"
+                            "  4 |     y[b, n in N] = x[b, n + 1]\n"
+                            "    |                         ^^^^^ goes from 1 to N\n"
+                            "  help: test the index (`if n + 1 < N`), or say what lies outside (`x[b, n + 1 | 0]`)  heddle explain E021")
 
     def test_weights_that_were_not_given(self):
         self.assert_refused("dim B\nmodel M {\n  param w: real[3]\n  entry run(x: real[B, 3]) -> y: real[B, 3] {\n"
