@@ -78,6 +78,14 @@ static int32_t quota_of(const char *folder, bool v2) {
 
 static int32_t smaller(int32_t a, int32_t b) { return !a ? b : !b ? a : a < b ? a : b; }
 
+// Whether a list such as "cpuacct,cpu" has the controller of CPU time.
+static bool has_cpu(const char *controllers) {
+  for (const char *at = controllers; (at = strstr(at, "cpu")); at += 3)
+    if ((at == controllers || at[-1] == ',') && (at[3] == 0 || at[3] == ','))
+      return true;
+  return false;
+}
+
 int32_t rt_cgroup_cpus(const char *membership, const char *root) {
   FILE *file = fopen(membership, "re");
   if (!file)
@@ -93,7 +101,7 @@ int32_t rt_cgroup_cpus(const char *membership, const char *root) {
     *group++ = 0;
     controllers++;
     bool v2 = !*controllers;
-    if (!v2 && strncmp(controllers, "cpu,", 4) && strcmp(controllers, "cpu") && !strstr(controllers, ",cpu,"))
+    if (!v2 && !has_cpu(controllers))
       continue;
     // A limit may stand at any level above. Inside a container the group's own path may not exist: then only the root.
     for (;;) {

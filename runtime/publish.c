@@ -40,7 +40,7 @@ static void keep_loaded(const void *symbol) {
 }
 
 static const rt_pool *pool_of(const char *name) {
-  void *handle = dlopen(*name ? name : NULL, RTLD_NOW | RTLD_NOLOAD);
+  void *handle = dlopen(*name ? name : NULL, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle)
     return NULL;
   const heddle_api *api = dlsym(handle, "heddle_api_1");

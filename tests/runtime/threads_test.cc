@@ -323,6 +323,10 @@ TEST(Threads, the_quota_of_an_old_control_group_counts_too) {
   EXPECT_EQ(groups.cpus(), 3);
   groups.write("cpu,cpuacct/a/cpu.cfs_quota_us", "-1\n");
   EXPECT_EQ(groups.cpus(), 0);
+  groups.write("membership", "4:cpuacct,cpu:/\n");
+  groups.write("cpuacct,cpu/cpu.cfs_quota_us", "100000\n");
+  groups.write("cpuacct,cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(groups.cpus(), 1);
 }
 
 } // namespace
