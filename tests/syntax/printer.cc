@@ -4,6 +4,8 @@
 #include "tests/syntax/tree_text.h"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -37,6 +39,19 @@ template <class Blanks> std::string relaid(const std::string &text, Blanks blank
 }
 
 TEST(Printer, a_program_in_canonical_form_stays_as_it_is) { EXPECT_EQ(formatted(transformer), transformer); }
+
+TEST(Printer, the_models_and_the_prelude_are_in_canonical_form) {
+  int files = 0;
+  for (const char *folder : {"models", "dsl/prelude"})
+    for (const auto &entry : std::filesystem::recursive_directory_iterator(std::string(HEDDLE_SOURCE_DIR "/") + folder))
+      if (entry.path().extension() == ".heddle") {
+        std::ifstream in(entry.path());
+        std::string text{std::istreambuf_iterator<char>(in), {}};
+        EXPECT_EQ(formatted(text), text) << "run `heddle fmt " << entry.path() << "`";
+        ++files;
+      }
+  EXPECT_GE(files, 3);
+}
 
 TEST(Printer, a_program_on_one_line_is_laid_out) {
   std::string one_line = relaid(transformer, [] { return " "; });
