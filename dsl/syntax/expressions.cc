@@ -60,6 +60,8 @@ void Parser::no_expression() {
     help = "write a value before the comma";
   else if (token.kind == Token::keyword && !token.first)
     help = "`" + std::string(token.text) + "` is a reserved word";
+  if ((token.first && help.starts_with("a name")) || token.kind == Token::end)
+    help = "finish this line: a value is missing on its right";
   slip(Code::E008, gap(), {found(), help});
 }
 

@@ -1478,7 +1478,7 @@ fn h(x: real) -> real = x
 model.heddle:2:28: error[E008]: expected an expression, found `fn` on line 3
   2 | fn g(x: real) -> real = x +
     |                            ^
-  help: a name, a number, a call or an expression in parentheses may stand here  heddle explain E008
+  help: finish this line: a value is missing on its right             heddle explain E008
 )~"},
 };
 // clang-format on
