@@ -269,10 +269,19 @@ class Inputs(Case):
 class Libraries(Case):
     """Artifact folders with something wrong."""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.made = tempfile.TemporaryDirectory()
+        must("compile", GOLDENS / "bert_model", "-o", Path(cls.made.name) / "library")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.made.cleanup()
+
     def setUp(self):
         super().setUp()
         self.library = self.scratch / "library"
-        must("compile", GOLDENS / "bert_model", "-o", self.library)
+        shutil.copytree(Path(self.made.name) / "library", self.library)
         save(self.scratch / "in.safetensors", {"input_ids": np.ones((1, 3), np.int32)})
 
     def assert_refused(self, message):
@@ -282,20 +291,24 @@ class Libraries(Case):
         return next(self.library.glob("*.weights"))
 
     def test_a_truncated_weights_file(self):
-        os.truncate(self.weights(), self.weights().stat().st_size - 4096)
-        self.assert_refused("")
+        size = self.weights().stat().st_size
+        os.truncate(self.weights(), size - 4096)
+        self.assert_refused(f"error: library/bert.weights is truncated: it has {size - 4096} bytes instead of {size}; copy or "
+                            "compile it again")
 
     def test_weights_of_another_library(self):
         other = self.scratch / "other"
         must("compile", GOLDENS / "bert_classifier", "-o", other)
         shutil.copy(next(other.glob("*.weights")), self.weights())
-        self.assert_refused("")
+        self.assert_refused("error: library/bert.weights was packed for another library than 'bert'; use the weights file from "
+                            "the same folder, or compile the model again")
 
     def test_damaged_weights_are_found_by_check(self):
         content = bytearray(self.weights().read_bytes())
         content[-1000] ^= 1
         self.weights().write_bytes(content)
-        self.assert_fails("", "check", "library")
+        self.assert_fails("error: the weights of model 'bert' are damaged: their checksum differs; copy or compile them again",
+                          "check", "library")
 
 
 if __name__ == "__main__":
