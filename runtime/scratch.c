@@ -1,6 +1,7 @@
 // What kernels allocate while they run: each thread of a session has a slab and takes blocks from it in stack order.
-// Slabs start empty; what does not fit comes from malloc, and after the run every slab is made as large as any thread
-// could have needed, so that an equal run allocates nothing, whichever thread does which task.
+// Slabs start empty and grow when their thread holds nothing; what does not fit comes from malloc. After a run every
+// slab is made as large as any thread could have needed, so that an equal run allocates nothing, whichever thread does
+// which task.
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -15,12 +16,26 @@ struct rt_block {
   bool free;
 } __attribute__((aligned(RT_ALIGN)));
 
+// Replaces the slab of a thread that holds no block by one for `bytes`, and for all that is known to be needed. Where
+// the system refuses, the old one stays.
+static void enlarge(rt_scratch *scratch, rt_slot *slot, int64_t bytes) {
+  int64_t known = scratch->outer + atomic_load_explicit(&scratch->inner, memory_order_relaxed);
+  rt_memory larger;
+  if (!rt_memory_get(&larger, bytes > known ? bytes : known))
+    return;
+  rt_memory_release(&slot->slab);
+  slot->slab = larger;
+  atomic_fetch_add_explicit(&scratch->allocations, 1, memory_order_relaxed);
+}
+
 void *rt_scratch_take(rt_scratch *scratch, rt_slot *slot, int64_t base, size_t bytes) {
   // Kernels may read a few bytes beside a block: the header before it and the rounding plus one line after it allow.
   if (bytes > INT64_MAX / 4)
     return NULL;
   int64_t size = (int64_t)(bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN + RT_ALIGN + (int64_t)sizeof(rt_block);
   rt_block *block;
+  if (slot->used == 0 && size > slot->slab.bytes)
+    enlarge(scratch, slot, size);
   bool in_slab = slot->used + size <= slot->slab.bytes;
   if (in_slab) {
     block = (rt_block *)(slot->slab.data + slot->used);
@@ -65,14 +80,8 @@ void rt_scratch_settle(rt_scratch *scratch) {
     while (slot->top) // a kernel that failed may have left blocks
       rt_scratch_give(slot, slot->top + 1);
     slot->used = 0;
-    if (wanted <= slot->slab.bytes)
-      continue;
-    rt_memory larger;
-    if (rt_memory_get(&larger, wanted)) {
-      rt_memory_release(&slot->slab);
-      slot->slab = larger;
-      atomic_fetch_add_explicit(&scratch->allocations, 1, memory_order_relaxed);
-    }
+    if (wanted > slot->slab.bytes)
+      enlarge(scratch, slot, wanted);
   }
 }
 
