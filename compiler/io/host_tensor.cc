@@ -27,13 +27,14 @@ template <class T> void store(std::byte *at, T value) { std::memcpy(at, &value, 
 
 float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-/// A narrow float's value: `exponent_bits` and `mantissa_bits` of an IEEE format.
 float from_f16(uint16_t bits) {
-  int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-  double value = exponent == 31  ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : HUGE_VAL)
-                 : exponent == 0 ? std::ldexp(mantissa, -24)
-                                 : std::ldexp(mantissa + 1024, exponent - 25);
-  return static_cast<float>(bits & 0x8000 ? -value : value);
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  if (exponent == 0) { // subnormal: a multiple of 2^-24
+    float size = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -size : size;
+  }
+  uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
 /// Rounds a double to `mantissa` explicit bits with the exponents of a format whose smallest normal is 2^least and
@@ -196,6 +197,9 @@ void read_f32(const TensorView &tensor, int64_t first, std::span<float> out) {
   } else if (tensor.dtype == DType::bf16) {
     for (size_t i = 0; i < out.size(); ++i)
       out[i] = from_bf16(load<uint16_t>(at + 2 * i));
+  } else if (tensor.dtype == DType::f16) {
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = from_f16(load<uint16_t>(at + 2 * i));
   } else {
     for (size_t i = 0; i < out.size(); ++i)
       out[i] = static_cast<float>(read_element(tensor, first + i));
