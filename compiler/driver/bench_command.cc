@@ -127,9 +127,9 @@ Status bench_command(const BenchCommand &options) {
     shape += " " + library->dims()[i].name + "=" + std::to_string((*dims)[i]);
     json["dims"][library->dims()[i].name] = (*dims)[i];
   }
-  std::printf("%s%s, %d threads: min %.3f ms, median %.3f ms (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
-              library->name().c_str(), shape.c_str(), library->threads(), times[0], median, times.size(), roof.gflops,
-              roof.gigabytes);
+  std::printf("%s%s, %d thread%s: min %.3f ms, median %.3f ms (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
+              library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s", times[0],
+              median, times.size(), roof.gflops, roof.gigabytes);
   if (!options.json.empty())
     return write_file(options.json, json.dump(2) + "\n");
   return Done{};

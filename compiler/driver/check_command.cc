@@ -31,8 +31,8 @@ Status check_command(const ModelOptions &options) {
   size_t steps = 0;
   for (const Entry &entry : model->program->entries)
     steps += entry.steps.size();
-  std::printf("%s: no errors; %zu entries, %zu steps, %zu weights\n", options.path.c_str(),
-              model->program->entries.size(), steps, model->program->weights.size());
+  std::printf("%s: no errors; %zu %s, %zu steps, %zu weights\n", options.path.c_str(), model->program->entries.size(),
+              model->program->entries.size() == 1 ? "entry" : "entries", steps, model->program->weights.size());
   return Done{};
 }
 

@@ -111,9 +111,9 @@ private:
            "--in", run.in,
            "Inputs: FILE.safetensors, or NAME=FILE.npy for each; several files are several calls on one session")
         ->required()
-        ->type_name("FILE...");
+        ->type_name("FILE");
     sub->add_option("--out", run.out, "Results as .safetensors, one file per call; without it a summary is printed")
-        ->type_name("FILE...");
+        ->type_name("FILE");
     sub->add_option("--threads", run.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);

@@ -65,6 +65,8 @@ static Result<Named> find_named(const ModelOptions &options) {
   }
   if (!fs::exists(options.path, ignored))
     return Error{options.path + ": there is no such file or folder"};
+  if (fs::path(options.path).extension() != ".heddle")
+    return Error{options.path + ": a model is a .heddle file or a Hugging Face folder"};
   out.path = options.path;
   auto text = read_text(options.path);
   if (!text)

@@ -186,7 +186,7 @@ class Road(Scratch):
         self.assertEqual(shown["dims"], [{"name": "B", "most": 16}, {"name": "S", "most": 40}])
 
     def test_check_says_what_a_model_has_and_that_a_library_is_whole(self):
-        self.assertRegex(self.done("check", "net.heddle"), r"^net\.heddle: no errors; 1 entries, \d+ steps, 3 weights\n$")
+        self.assertRegex(self.done("check", "net.heddle"), r"^net\.heddle: no errors; 1 entry, \d+ steps, 3 weights\n$")
         self.compile()
         self.assertEqual(self.done("check", "out"), "out: the library loads and its weights are intact\n")
 
@@ -207,7 +207,7 @@ class Road(Scratch):
     def test_bench_gives_times_beside_the_machines_limits(self):
         self.compile()
         out = self.done("bench", "out", "--dim", "B=3", "--dim", "S=2", "--threads", "1", "--json", "bench.json")
-        self.assertRegex(out, r"^net B=3 S=2, 1 threads: min \S+ ms, median \S+ ms \(\d+ calls\)\nthis machine: \d+ GFLOP/s f32, \S+ GB/s\n$")
+        self.assertRegex(out, r"^net B=3 S=2, 1 thread: min \S+ ms, median \S+ ms \(\d+ calls\)\nthis machine: \d+ GFLOP/s f32, \S+ GB/s\n$")
         numbers = json.loads((self.folder / "bench.json").read_text())
         self.assertEqual(numbers["dims"], {"B": 3, "S": 2})
         self.assertLessEqual(numbers["min_ms"], numbers["median_ms"])
@@ -221,6 +221,7 @@ class Road(Scratch):
 class Refusals(Scratch):
     def test_a_missing_model_or_weights(self):
         self.refused("error: absent.heddle: there is no such file or folder\n", "check", "absent.heddle")
+        self.refused("error: w.safetensors: a model is a .heddle file or a Hugging Face folder\n", "check", "w.safetensors")
         self.refused("error: the model reads weights, such as `table`; say where they are with --weights FILE.safetensors\n",
                      "compile", "net.heddle", "-o", "out")
 
