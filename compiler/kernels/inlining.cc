@@ -57,8 +57,7 @@ Halide::Func redefine(Output &output, Expr value) {
     const Axis &axis = output.axes[output.axes.size() - 1 - dim];
     buffer.dim(int(dim)).set_bounds(0, axis.extent).set_stride(stride);
     stride = stride * axis.extent;
-    if (axis.size >= 0)
-      func.bound(axis.var, 0, int(axis.size));
+    func.bound(axis.var, 0, axis.extent);
   }
   output.func = func;
   return func;

@@ -25,21 +25,17 @@ namespace {
 
 /// Rows of a block: with a panel beside them they should fit the second cache.
 constexpr int64_t block_share = 60; // percent
+/// Tiles of a block where blocks alone make the tasks.
+constexpr int few_tiles = 7;
 /// Tasks that a kernel should at least have, so that threads finish together.
 constexpr int tasks_wanted = 16;
 
-/// A factor that is an input, read in place at plain variables.
-bool is_plain_read(const Expr &factor) {
+/// The read of an input that a factor is, apart from casts; null where it is anything else.
+const hi::Call *read_of(const Expr &factor) {
   Expr read = factor;
   while (const hi::Cast *cast = read.as<hi::Cast>())
     read = cast->value;
-  const hi::Call *call = read.as<hi::Call>();
-  if (!call || call->call_type != hi::Call::Image)
-    return false;
-  return std::all_of(call->args.begin(), call->args.end(), [](const Expr &index) {
-    const hi::Min *clamp = index.as<hi::Min>();
-    return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
-  });
+  return read.as<hi::Call>();
 }
 
 /// The variables of `candidates` that an expression uses, in that order.
@@ -201,21 +197,31 @@ private:
     return sum.wide(at);
   }
 
+  Input *input_read_by(const hi::Call *call) {
+    for (Input &input : kernel_.inputs)
+      if (call && call->name == Func(input.param).name())
+        return &input;
+    return nullptr;
+  }
+
+  /// A factor that is an input, read in place at plain variables.
+  bool is_plain_read(const Expr &factor) {
+    const hi::Call *call = read_of(factor);
+    return input_read_by(call) && std::all_of(call->args.begin(), call->args.end(), [](const Expr &index) {
+             const hi::Min *clamp = index.as<hi::Min>();
+             return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
+           });
+  }
+
   /// Whether the factor is a read of an input with panels of this width along the lanes.
   bool in_panels(const Expr &factor, const Var &lane) {
-    Expr read = factor;
-    while (const hi::Cast *cast = read.as<hi::Cast>())
-      read = cast->value;
-    const hi::Call *call = read.as<hi::Call>();
-    if (!call || call->call_type != hi::Call::Image)
+    const hi::Call *call = read_of(factor);
+    Input *input = input_read_by(call);
+    if (!input || input->panel_axis < 0 || !hi::expr_uses_var(call->args.front(), lane.name()))
       return false;
-    for (Input &input : kernel_.inputs)
-      if (input.param.name() == call->name && input.panel_axis >= 0) {
-        if (input.panel_width != width_ && hi::expr_uses_var(call->args.front(), lane.name()))
-          fail("the weights have panels of another width than the schedule");
-        return input.panel_width == width_ && hi::expr_uses_var(call->args.front(), lane.name());
-      }
-    return false;
+    if (input->panel_width != width_)
+      fail("the weights have panels of another width than the schedule");
+    return true;
   }
 
   void schedule(Func &result) {
@@ -275,12 +281,21 @@ private:
       order.push_back(loop);
     unroll(sum.func);
     unroll(sum.func.update().reorder(order));
+    // A task has one index of each of the other axes; Halide can't see that through the fused loops.
+    auto fix_others = [&](Func &staged) {
+      for (const Var &var : staged.args())
+        for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
+          if (var.same_as(args[i]))
+            staged.bound_extent(var, 1);
+    };
     if (sum.narrow.defined()) {
+      fix_others(sum.narrow);
       sum.narrow.compute_at(result, per_block);
       if (!sum.narrow.args().empty() && sum.loops.size() > 0)
         sum.narrow.vectorize(sum.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     if (sum.wide.defined()) {
+      fix_others(sum.wide);
       std::vector<Var> parameters = sum.wide.args();
       sum.wide.compute_at(result, per_panel).bound_extent(parameters.front(), width_);
       sum.wide.bound_extent(parameters.back(), 1).vectorize(parameters.front(), lanes_).unroll(parameters.front());
@@ -297,10 +312,10 @@ private:
             depth *= loop.size >= 0 ? loop.size : 256;
     int64_t fitting = target_.l2 * block_share / 100 / (4 * depth);
     int most = int(std::clamp<int64_t>(fitting, 208, 512) / rows_);
+    if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
+      return rows_outside_ ? few_tiles : most;
     Expr tiles = (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_;
-    for (const Axis &axis : others_)
-      panels = panels * axis.extent;
     Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_wanted + panels - 1) / max(panels, 1)));
     return hi::simplify(max((tiles + max(blocks, 1) - 1) / max(blocks, 1), 1));
   }

@@ -1,0 +1,172 @@
+// Each kind of kernel at the sizes of BERT-base and ViT-B/16, on one thread, with its share of the machine's limits:
+//   GFLOP/s and `of_peak`, the share of the best rate of fused multiply-adds seen around the run
+//   GB/s, counting every tensor once
+// Kernels are the texts of tests/lit/kernels, with other widths put in. Noise only ever slows a run: repeat
+// (--benchmark_repetitions=N) and read the best.
+#include "loaded_kernel.h"
+
+#include "compiler/targets/target.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include <time.h>
+
+namespace heddle::bench {
+
+/// Seconds that this thread has computed: on a busy machine, other programs' turns don't count.
+static double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+/// GFLOP/s of independent chains of fused multiply-adds, for about a third of a millisecond.
+#define FMA_RATE(name, features, lanes)                                                                                \
+  __attribute__((target(features), noinline)) static double name() {                                                   \
+    constexpr int chains = 12, rounds = 100000;                                                                        \
+    typedef float Vector __attribute__((vector_size(4 * lanes)));                                                      \
+    Vector x[chains], a = Vector{} + 0.999f, b = Vector{} + 1e-6f;                                                     \
+    for (auto &v : x)                                                                                                  \
+      v = b;                                                                                                           \
+    double start = thread_seconds();                                                                                   \
+    for (int round = 0; round < rounds; ++round)                                                                       \
+      for (auto &v : x)                                                                                                \
+        asm volatile("vfmadd213ps %2, %1, %0" : "+v"(v) : "v"(a), "v"(b));                                             \
+    return 2.0 * lanes * chains * rounds / (thread_seconds() - start) / 1e9;                                           \
+  }
+FMA_RATE(fma_rate_256, "avx2,fma", 8)
+FMA_RATE(fma_rate_512, "avx512f", 16)
+#undef FMA_RATE
+
+static double fma_rate() { return __builtin_cpu_supports("avx512f") ? fma_rate_512() : fma_rate_256(); }
+
+static std::string text_of(const std::string &name, const std::vector<std::pair<std::string, std::string>> &replaced) {
+  std::ifstream file(std::string(HEDDLE_SOURCE_DIR) + "/tests/lit/kernels/" + name + ".mlir");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string result = text.str();
+  for (const auto &[what, by] : replaced)
+    for (size_t at = result.find(what); at != std::string::npos; at = result.find(what, at + by.size()))
+      result.replace(at, what.size(), by);
+  return result;
+}
+
+struct Case {
+  const char *name;
+  const char *text;
+  std::vector<std::pair<std::string, std::string>> replaced;
+  std::vector<int64_t> sizes;
+  double operations; // 0: bound by memory
+  double bytes;
+};
+
+static double dense(double m, double n, double k) { return 2 * m * n * k; }
+static double dense_bytes(double m, double n, double k) { return 4 * (m * k + n * k + m * n); }
+static double heads(double b, double s) { return 4 * b * 12 * s * s * 64; }
+static double heads_bytes(double b, double s) { return 4 * 4 * b * s * 768; }
+
+static const std::vector<std::pair<std::string, std::string>> deep = {
+    {"%a: tensor<?x768xf32>", "%a: tensor<?x3072xf32>"},
+    {"(M) -> (M, 768)>},\n    %w", "(M) -> (M, 3072)>},\n    %w"},
+    {"768x768xf32", "768x3072xf32"},
+    {"(768, 768)", "(768, 3072)"},
+    {"ins(%a, %w : tensor<?x768xf32>", "ins(%a, %w : tensor<?x3072xf32>"}};
+
+static const Case cases[] = {
+    {"dense 768 to 768, residual, 1 row",
+     "contraction_residual",
+     {},
+     {1},
+     dense(1, 768, 768),
+     dense_bytes(1, 768, 768)},
+    {"dense 768 to 768, residual, 128 rows",
+     "contraction_residual",
+     {},
+     {128},
+     dense(128, 768, 768),
+     dense_bytes(128, 768, 768)},
+    {"dense 768 to 768, residual, 197 rows",
+     "contraction_residual",
+     {},
+     {197},
+     dense(197, 768, 768),
+     dense_bytes(197, 768, 768)},
+    {"dense 768 to 3072, gelu, 128 rows",
+     "contraction_bias_gelu",
+     {},
+     {128},
+     dense(128, 3072, 768),
+     dense_bytes(128, 3072, 768)},
+    {"dense 768 to 3072, gelu, 197 rows",
+     "contraction_bias_gelu",
+     {},
+     {197},
+     dense(197, 3072, 768),
+     dense_bytes(197, 3072, 768)},
+    {"dense 3072 to 768, residual, 128 rows",
+     "contraction_residual",
+     deep,
+     {128},
+     dense(128, 768, 3072),
+     dense_bytes(128, 768, 3072)},
+    {"dense 3072 to 768, residual, 197 rows",
+     "contraction_residual",
+     deep,
+     {197},
+     dense(197, 768, 3072),
+     dense_bytes(197, 768, 3072)},
+    {"dense 768 to 768, residual, 1576 rows",
+     "contraction_residual",
+     {},
+     {1576},
+     dense(1576, 768, 768),
+     dense_bytes(1576, 768, 768)},
+    {"patches of 16x16x3 to 768", "patch_embedding", {}, {1}, dense(196, 768, 768), dense_bytes(196, 768, 768)},
+    {"attention, 128 keys", "attention_mask", {}, {1, 128}, heads(1, 128), heads_bytes(1, 128)},
+    {"attention, 197 keys", "attention_mask", {}, {1, 197}, heads(1, 197), heads_bytes(1, 197)},
+    {"attention, 384 keys", "attention_mask", {}, {1, 384}, heads(1, 384), heads_bytes(1, 384)},
+    {"attention, 1024 keys", "attention_mask", {}, {1, 1024}, heads(1, 1024), heads_bytes(1, 1024)},
+    {"attention, 4096 keys", "attention_mask", {}, {1, 4096}, heads(1, 4096), heads_bytes(1, 4096)},
+    {"layer norm, 197 rows", "layer_norm", {}, {197}, 0, 2 * 4 * 197 * 768},
+    {"layer norm, 1576 rows", "layer_norm", {}, {1576}, 0, 2 * 4 * 1576 * 768},
+};
+
+static void run(benchmark::State &state, const Case &c) {
+  Result<Target> target = find_target("native");
+  LoadedKernel kernel;
+  std::string wrong = target ? kernel.load(text_of(c.text, c.replaced), c.sizes, *target) : target.error().message;
+  if (!wrong.empty())
+    return state.SkipWithError(wrong.c_str());
+  kernel.run();
+  double best = 1e9, peak = 0;
+  for (auto _ : state) {
+    peak = std::max(peak, fma_rate());
+    double start = thread_seconds();
+    kernel.run();
+    double taken = (thread_seconds() - start);
+    best = std::min(best, taken);
+    state.SetIterationTime(taken);
+  }
+  state.SetLabel(kernel.description());
+  state.counters["best_us"] = best * 1e6;
+  if (c.operations > 0) {
+    state.counters["GFLOP/s"] = c.operations / best / 1e9;
+    state.counters["of_peak"] = c.operations / best / 1e9 / peak;
+  }
+  state.counters["GB/s"] = c.bytes / best / 1e9;
+  state.counters["compile_ms"] = kernel.compile_seconds() * 1e3;
+}
+
+static const bool registered = [] {
+  for (const Case &c : cases)
+    benchmark::RegisterBenchmark(c.name, [&c](benchmark::State &state) { run(state, c); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMicrosecond);
+  return true;
+}();
+
+} // namespace heddle::bench

@@ -1,0 +1,176 @@
+// Weights get the panels that the kind asks for, as layout_weights would give them: tensors of static shape with more
+// than one axis are taken for weights.
+#include "loaded_kernel.h"
+
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <HalideRuntime.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+// What generated code calls. Scratch is kept between calls, as the runtime keeps it.
+static thread_local std::vector<std::pair<size_t, void *>> scratch;
+extern "C" {
+__attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
+                                                             uint8_t *closure) {
+  for (int i = first; i < first + count; ++i)
+    if (int status = task(context, i, closure))
+      return status;
+  return 0;
+}
+__attribute__((visibility("default"))) void *halide_malloc(void *, size_t bytes) {
+  for (auto &[size, block] : scratch)
+    if (size >= bytes && block) {
+      void *found = std::exchange(block, nullptr);
+      return found;
+    }
+  size_t size = (bytes + 64 + 4095) & ~size_t(4095);
+  auto *block = static_cast<size_t *>(aligned_alloc(4096, size + 4096));
+  block[504] = size; // just below the address that is handed out
+  return block + 512;
+}
+__attribute__((visibility("default"))) void halide_free(void *, void *pointer) {
+  if (!pointer)
+    return;
+  size_t size = static_cast<size_t *>(pointer)[-8];
+  for (auto &[kept, block] : scratch)
+    if (!block) {
+      kept = size;
+      block = pointer;
+      return;
+    }
+  scratch.push_back({size, pointer});
+}
+}
+
+namespace heddle::bench {
+
+struct LoadedKernel::Memory {
+  std::vector<halide_dimension_t> dims;
+  halide_buffer_t raw = {};
+  void *block = nullptr;
+  ~Memory() { free(block); }
+};
+
+LoadedKernel::LoadedKernel() = default;
+
+LoadedKernel::~LoadedKernel() {
+  if (library_)
+    dlclose(library_);
+}
+
+void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::Attribute layout,
+                              const std::vector<int64_t> &sizes) {
+  auto tensor = llvm::cast<mlir::RankedTensorType>(type);
+  std::vector<int64_t> shape = tensor.getShape().vec();
+  if (!tensor.hasStaticShape()) {
+    mlir::AffineMap map = llvm::cast<mlir::AffineMapAttr>(extents).getValue();
+    auto known = map.compose(llvm::ArrayRef(sizes).take_front(map.getNumDims()));
+    shape.assign(known.begin(), known.end());
+  }
+  if (auto panels = llvm::dyn_cast_if_present<ir::PanelsAttr>(layout)) {
+    int64_t count = (shape[panels.getAxis()] + panels.getWidth() - 1) / int64_t(panels.getWidth());
+    shape.erase(shape.begin() + panels.getAxis());
+    shape.insert(shape.begin(), count);
+    shape.push_back(panels.getWidth());
+  }
+  auto memory = std::make_unique<Memory>();
+  memory->dims.resize(shape.size());
+  int64_t elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    memory->dims[i] = {0, int(shape[shape.size() - 1 - i]), int(elements), 0};
+    elements *= shape[shape.size() - 1 - i];
+  }
+  bool real = tensor.getElementType().isF32();
+  memory->block = aligned_alloc(4096, (elements * 4 + 8191) & ~int64_t(4095));
+  for (int64_t i = 0; i < elements; ++i)
+    if (real)
+      static_cast<float *>(memory->block)[i] = float(i * 7 % 101) / 101 - 0.5f;
+    else
+      static_cast<int32_t *>(memory->block)[i] = 1;
+  memory->raw.host = static_cast<uint8_t *>(memory->block);
+  memory->raw.type = real ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_int, 32);
+  memory->raw.dimensions = int(shape.size());
+  memory->raw.dim = memory->dims.data();
+  memory_.push_back(std::move(memory));
+  arguments_.push_back(&memory_.back()->raw);
+}
+
+std::string LoadedKernel::load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target) {
+  mlir::DialectRegistry registry;
+  ir::register_dialects(registry);
+  context_.appendDialectRegistry(registry);
+  module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
+  if (!module_ || module_->getOps<mlir::func::FuncOp>().empty())
+    return "the kernel does not parse";
+  mlir::func::FuncOp kernel = *module_->getOps<mlir::func::FuncOp>().begin();
+  const KernelKind &kind = kind_of(kernel);
+  for (mlir::BlockArgument argument : kernel.getArguments()) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
+    if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 2 || !kind.panels)
+      continue;
+    if (std::optional<Panels> panels = kind.panels(kernel, argument.getArgNumber(), target))
+      kernel.setArgAttr(argument.getArgNumber(), ir::names::layout,
+                        ir::PanelsAttr::get(&context_, panels->axis, panels->width));
+  }
+  assign_schedule(kernel, target);
+  Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
+  if (!rows)
+    return rows.error().message;
+  size_t chosen = 0;
+  auto holds = [&](const mlir::IntegerSet &set) {
+    for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
+      mlir::AffineMap map = mlir::AffineMap::get(set.getNumDims(), 0, set.getConstraint(i));
+      int64_t value = map.compose(llvm::ArrayRef(sizes).take_front(set.getNumDims()))[0];
+      if (set.isEq(i) ? value != 0 : value < 0)
+        return false;
+    }
+    return true;
+  };
+  while (chosen + 1 < rows->size() && (*rows)[chosen].when && !holds(*(*rows)[chosen].when))
+    ++chosen;
+  description_ = std::string(kind.name) + " " + (*rows)[chosen].variant;
+  for (const auto &[name, value] : (*rows)[chosen].params)
+    description_ += " " + name + "=" + std::to_string(value);
+  Result<KernelObject> object = emit_kernel(kernel, int(chosen), target);
+  if (!object)
+    return object.error().message;
+  compile_seconds_ = object->compile_seconds;
+
+  static int counter = 0;
+  std::string base = "/tmp/heddle_bench_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+  std::ofstream(base + ".o", std::ios::binary) << object->bytes;
+  int status =
+      std::system(("ld.lld-22 -shared --unresolved-symbols=ignore-all -o " + base + ".so " + base + ".o").c_str());
+  if (status == 0)
+    library_ = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink((base + ".o").c_str());
+  unlink((base + ".so").c_str());
+  if (library_)
+    function_ = reinterpret_cast<int (*)(void **)>(dlsym(library_, (object->symbol + "_argv").c_str()));
+  if (!function_)
+    return "the kernel's object does not load";
+
+  sizes_.assign(sizes.begin(), sizes.end());
+  arguments_.push_back(&user_context_);
+  for (int32_t &size : sizes_)
+    arguments_.push_back(&size);
+  for (mlir::BlockArgument argument : kernel.getArguments())
+    if (llvm::isa<mlir::RankedTensorType>(argument.getType()))
+      add_buffer(argument.getType(), kernel.getArgAttr(argument.getArgNumber(), ir::names::extents),
+                 kernel.getArgAttr(argument.getArgNumber(), ir::names::layout), sizes);
+  for (unsigned i = 0; i < kernel.getNumResults(); ++i)
+    add_buffer(kernel.getResultTypes()[i], kernel.getResultAttr(i, ir::names::extents), {}, sizes);
+  return "";
+}
+
+void LoadedKernel::run() { function_(arguments_.data()); }
+
+} // namespace heddle::bench
