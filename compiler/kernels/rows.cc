@@ -25,19 +25,20 @@ static int axis_of_loop(LinalgOp op, unsigned loop) {
   return -1;
 }
 
-/// Whether lanes can run along the innermost axis of a reduction's result, because a tensor it reads is contiguous
-/// there.
+/// Whether lanes can run along the innermost axis of a reduction's result: the largest tensor that is summed over is
+/// contiguous there, not along the reduction.
 static bool reduces_across(LinalgOp op) {
-  mlir::AffineMap result = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
-  if (result.getNumResults() == 0)
-    return false;
-  mlir::AffineExpr innermost = result.getResults().back();
+  mlir::AffineMap result = op.getMatchingIndexingMap(op.getDpsInitOperand(0)), largest;
+  auto kinds = op.getIteratorTypesArray();
   for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
     mlir::AffineMap map = op.getMatchingIndexingMap(operand);
-    if (map.getNumResults() > 1 && map.getResults().back() == innermost)
-      return true;
+    bool reduced = false;
+    for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
+      reduced |= kinds[loop] == mlir::utils::IteratorType::reduction && map.isFunctionOfDim(loop);
+    if (reduced && (!largest || map.getNumResults() > largest.getNumResults()))
+      largest = map;
   }
-  return false;
+  return largest && result.getNumResults() > 0 && largest.getResults().back() == result.getResults().back();
 }
 
 /// Whether a value is computed without any reduction: then it can be computed where it is read, wherever that is.
@@ -121,30 +122,53 @@ public:
       : kernel_(kernel), rows_(rows), grain_(int(grain)), lanes_(target.lanes) {}
 
   Status build() {
+    join_outputs();
     for (Output &output : kernel_.outputs)
-      if (&output != &host())
-        arrange(output);
-    arrange(host());
-    bool together = rows_ > 0;
-    for (Output &output : kernel_.outputs)
-      together = together && same_rows(output);
-    if (together)
-      for (Output &output : kernel_.outputs)
-        if (&output != &host())
-          output.func.compute_with(host().func, row_);
+      arrange(output);
     for (Stage &stage : kernel_.stages)
-      place(stage, together || kernel_.outputs.size() == 1);
+      place(stage);
     return Done{};
   }
 
 private:
-  /// The output whose loops all others join.
+  /// The output in whose loops everything is computed, where there is only one.
   Output &host() { return kernel_.outputs.back(); }
+  bool one_nest() const { return kernel_.outputs.size() == 1; }
 
-  bool same_rows(const Output &output) {
-    for (int axis = 0; axis < rows_; ++axis)
-      if (!Halide::Internal::graph_equal(Halide::Internal::simplify(output.axes[axis].extent),
-                                         Halide::Internal::simplify(host().axes[axis].extent)))
+  /// Results of the same shape as one Func of several values: one loop nest writes them all.
+  void join_outputs() {
+    std::vector<Output> &outputs = kernel_.outputs;
+    std::vector<Halide::Expr> values;
+    for (const Output &output : outputs) {
+      if (!same_shape(output, host()))
+        return;
+      values.push_back(output.func.value());
+    }
+    if (outputs.size() == 1)
+      return;
+    Halide::Func all("results");
+    all(host().func.args()) = Halide::Tuple(values);
+    std::vector<Halide::OutputImageParam> buffers = all.output_buffers();
+    Halide::Expr stride = 1;
+    for (size_t axis = host().axes.size(), dim = 0; axis-- > 0; ++dim) {
+      buffers[0].dim(int(dim)).set_bounds(0, host().axes[axis].extent); // the others' follow
+      for (Halide::OutputImageParam &buffer : buffers)
+        buffer.dim(int(dim)).set_stride(stride);
+      stride = stride * host().axes[axis].extent;
+    }
+    for (const Axis &axis : host().axes)
+      if (axis.size >= 0)
+        all.bound(axis.var, 0, int(axis.size));
+    host().func = all;
+    outputs.erase(outputs.begin(), outputs.end() - 1);
+  }
+
+  static bool same_shape(const Output &a, const Output &b) {
+    if (a.axes.size() != b.axes.size())
+      return false;
+    for (size_t axis = 0; axis < a.axes.size(); ++axis)
+      if (!Halide::Internal::graph_equal(Halide::Internal::simplify(a.axes[axis].extent),
+                                         Halide::Internal::simplify(b.axes[axis].extent)))
         return false;
     return true;
   }
@@ -202,7 +226,7 @@ private:
       return;
     if (rows_ == 0) { // a single axis, or nothing that goes by rows
       Axis &lane = output.axes.back();
-      if (kernel_.outputs.size() == 1 && output.axes.size() == 1 && no_reductions()) {
+      if (one_nest() && output.axes.size() == 1 && no_reductions()) {
         func.split(lane.var, task_, row_, grain_rounded(), Halide::TailStrategy::GuardWithIf).parallel(task_);
         vectorize(Halide::Stage(func), row_, -1);
       } else {
@@ -239,8 +263,8 @@ private:
     return users;
   }
 
-  void place(Stage &stage, bool one_nest) {
-    bool by_rows = rows_ > 0 && one_nest && !free_of_rows(stage);
+  void place(Stage &stage) {
+    bool by_rows = rows_ > 0 && one_nest() && !free_of_rows(stage);
     bool has_lanes = int(stage.axes.size()) > rows_;
     if (!stage.has_update()) {
       bool scalar_of_row = !has_lanes && !free_of_reductions(stage.op->getResult(0));
@@ -336,6 +360,11 @@ private:
       definition.split(part, block, lane, width).vectorize(lane).unroll(block);
     };
     partial.bound_extent(part, width * unroll);
+    std::vector<Halide::Var> storage = {part};
+    for (const Halide::Var &axis : partial.args())
+      if (!axis.same_as(part))
+        storage.push_back(axis);
+    partial.reorder_storage(storage);
     across(Halide::Stage(partial));
     std::vector<Halide::VarOrRVar> order = {part, outer};
     for (size_t i = stage.loops.size(); i-- > 0;)

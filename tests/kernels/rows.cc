@@ -146,6 +146,21 @@ TEST(RowReductionKernels, return_the_sum_that_they_normalise_as_a_second_result)
     check_all_rows(layer_norm(width, true), "row_reduction", {{0}, {1}, {9}, {211}});
 }
 
+TEST(RowReductionKernels, normalise_batches_of_rows_with_their_sum_as_a_second_result) {
+  std::string text = layer_norm(60, true);
+  for (auto [from, to] : {std::pair<std::string, std::string>{"(m, n) -> ", "(b, m, n) -> (b, "},
+                          {"affine_map<(m) -> ", "affine_map<(b, m) -> (b, "},
+                          {"(b, (", "(b, "},
+                          {"(b, m, n) -> (b, n)", "(b, m, n) -> (n)"},
+                          {"%m: index", "%batch: index, %m: index"},
+                          {"tensor.empty(%m)", "tensor.empty(%batch, %m)"},
+                          {"tensor<?x", "tensor<?x?x"},
+                          {"iterator_types = [", "iterator_types = [\"parallel\", "}})
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+  check_all_rows(text, "row_reduction", {{1, 1}, {2, 9}, {3, 37}});
+}
+
 const char *softmax = R"(
   #ab = affine_map<(a, b) -> (a, b)>
   #a = affine_map<(a, b) -> (a)>
