@@ -169,7 +169,7 @@ void Parser::members(std::vector<Member> &out, bool in_model, const Token &opene
   }
 }
 
-// member = param | sub | let | fn | "if" expr "{" { member } "}" [ "else" … ]; of a model also: state | entry
+// member = param | sub | let | fn | state | entry | choice; the states and entries of a model only
 Member Parser::member(bool in_model) {
   if (at("param"))
     return param();
@@ -306,7 +306,7 @@ Member Parser::state() {
   return out;
 }
 
-// condition = "if" expr "{" { member } "}" [ "else" ( condition | "{" { member } "}" ) ]
+// choice = "if" expr members [ "else" ( choice | members ) ];  members = "{" { member } "}"
 Member Parser::condition(bool in_model) {
   Depth depth(*this);
   Member out{};
