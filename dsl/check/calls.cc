@@ -157,7 +157,6 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
     callee.home = f.home;
     callee.self = f.self;
     callee.scopes.resize(1);
-    callee.inlined = plain;
     callee.per_element = plain_result && (frame.per_element || plain);
     std::string own = f.self ? f.self->path : "";
     if (plain_result) {

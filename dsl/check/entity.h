@@ -97,7 +97,6 @@ struct Frame {
   std::map<std::string, int> indices;
   std::map<std::string, std::vector<int>> index_packs;
   bool per_element = false; // scalar formulas over indices are being read: whole tensors have no meaning
-  bool inlined = false;     // a function of scalars inside such a formula
   std::map<const syntax::Expr *, Entity> evaluated; // tensors that a definition's subscripts are applied to
   bool returned = false;
   std::vector<Entity> results;

@@ -158,7 +158,7 @@ Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
 }
 
 bool Elaborator::spend(Span span) {
-  constexpr int64_t most_work = 1'000'000; // BERT-base takes 5,278
+  constexpr int64_t most_work = 300'000; // BERT-base takes 5,278
   if (stopped_ || ++work_ <= most_work)
     return !stopped_;
   stopped_ = true;
