@@ -36,7 +36,8 @@ mode_t new_mode(mode_t full) {
 } // namespace
 
 Result<OutputFile> OutputFile::create(const std::string &path) {
-  if (fs::is_directory(path))
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
     return Error{path + ": is a folder; name a file to write"};
   OutputFile out;
   out.path_ = path;

@@ -88,7 +88,7 @@ Result<TensorView> read_entry(const std::string &where, const Json &entry, std::
 } // namespace
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
     return Error{path + ": cannot read: " + std::strerror(errno)};
   MappedFile out;

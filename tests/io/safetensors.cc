@@ -3,6 +3,8 @@
 
 #include "tests/io/files.h"
 
+#include <sys/stat.h>
+
 namespace heddle {
 namespace {
 
@@ -78,6 +80,8 @@ TEST_F(SafetensorsFile, every_changed_byte_of_the_header_gives_an_error_or_tenso
 TEST_F(SafetensorsFile, a_missing_file_says_so) {
   EXPECT_EQ(message(Safetensors::open(path("none"))), "none: cannot read: No such file or directory");
   EXPECT_EQ(message(Safetensors::open(path("."))), ".: is not a file");
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(message(Safetensors::open(path("pipe"))), "pipe: is not a file"); // and does not wait for a writer
 }
 
 TEST_F(SafetensorsFile, an_empty_file_is_none) {
