@@ -200,18 +200,25 @@ bool Clusters::makes_cycle(const Members &members) const {
   return false;
 }
 
-/// Every member has the rows, and each result's outermost loop is one of them.
+/// Every member has the rows, each result's outermost loop is one of them, and all results have them in one order: a
+/// block of rows is then a block of every result.
 bool Clusters::shares_rows(const Members &members) const {
   auto ops = ops_of(members);
   LoopClasses classes = classes_of(ops);
   auto rows = rows_of(ops, classes);
   if (!rows)
     return false;
+  std::optional<SmallVector<unsigned>> order;
   for (int m : members) {
     if (op(m).getNumParallelLoops() == 0 || !used_outside(m, members))
       continue;
-    if (!rows->contains(classes.of_loop(ops_[m], 0)))
+    SmallVector<unsigned> order_here;
+    for (unsigned loop = 0; loop < op(m).getNumLoops(); ++loop)
+      if (unsigned c = classes.of_loop(op(m), loop); rows->contains(c))
+        order_here.push_back(c);
+    if (!rows->contains(classes.of_loop(op(m), 0)) || (order && *order != order_here))
       return false;
+    order = order_here;
   }
   return true;
 }

@@ -244,6 +244,9 @@ private:
   /// The number of the new size that is the product of these extents (old formulas).
   unsigned size_number(ArrayRef<AffineExpr> factors);
   AffineMap collapsed_extents(Value tensor);
+  LogicalResult survey();
+  void collapse_body();
+  void collapse_signature();
   void collapse_op(LinalgOp op);
   void collapse_empty(tensor::EmptyOp op);
   void collapse_call(func::CallOp call);
@@ -258,8 +261,9 @@ private:
   SmallVector<bool> kept_;                           // of the old and new sizes
   DenseMap<Value, SmallVector<AffineExpr>> extents_; // old, of every tensor that merging_ knows
   SmallVector<Groups> argument_groups_, result_groups_;
+  SmallVector<mlir::Type> argument_types_;                   // new
+  SmallVector<AffineMap> argument_extents_, result_extents_; // new, over old and new sizes
   SmallVector<AffineMap> old_result_extents_;
-  SmallVector<mlir::Type> old_results_;
 };
 
 RankedTensorType Collapser::collapsed_type(Value tensor) const {
@@ -359,96 +363,107 @@ void Collapser::collapse_op(LinalgOp op) {
   generic.getBlock()->walk([&](linalg::IndexOp index) { index.setDim(new_loop[index.getDim()]); });
 }
 
-LogicalResult Collapser::run() {
-  if (!merging_.changes_anything())
-    return success();
+/// What every tensor looks like before and after. Must come first: the other steps change types.
+LogicalResult Collapser::survey() {
   old_sizes_ = ir::size_count(kernel_);
-  Block &block = kernel_.getBody().front();
-  auto *end = block.getTerminator();
-  // Analysis first: everything below changes types.
-  SmallVector<Value> known;
-  kernel_.walk([&](Operation *op) {
-    for (Value operand : op->getOperands())
-      if (isa<RankedTensorType>(operand.getType()) && merging_.knows(operand))
-        known.push_back(operand);
+  WalkResult known = kernel_.walk([&](Operation *op) {
+    for (Value value : op->getOperands()) {
+      if (!isa<RankedTensorType>(value.getType()) || !merging_.knows(value) || extents_.contains(value))
+        continue;
+      auto extents = ir::extent_formulas(value);
+      if (failed(extents)) {
+        op->emitError("collapse_dims: the extents of ") << value.getType() << " are unknown";
+        return WalkResult::interrupt();
+      }
+      extents_.try_emplace(value, *extents);
+    }
+    return WalkResult::advance();
   });
-  for (Value value : known) {
-    auto extents = ir::extent_formulas(value);
-    if (failed(extents))
-      return kernel_.emitError("collapse_dims: extents of ") << value << " are unknown";
-    extents_.try_emplace(value, *extents);
-  }
-  SmallVector<std::optional<RankedTensorType>> argument_types;
-  SmallVector<AffineMap> argument_extents, result_extents;
+  if (known.wasInterrupted())
+    return failure();
+  Block &block = kernel_.getBody().front();
   for (BlockArgument argument : block.getArguments()) {
     bool collapses = extents_.contains(argument);
-    argument_groups_.push_back(collapses ? merging_.groups_of(argument) : Groups());
-    argument_types.push_back(collapses ? std::optional(collapsed_type(argument)) : std::nullopt);
     auto old = kernel_.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), ir::names::extents);
-    argument_extents.push_back(collapses ? collapsed_extents(argument) : old ? old.getValue() : AffineMap());
+    argument_groups_.push_back(collapses ? merging_.groups_of(argument) : Groups());
+    argument_types_.push_back(collapses ? mlir::Type(collapsed_type(argument)) : argument.getType());
+    argument_extents_.push_back(collapses ? collapsed_extents(argument) : old ? old.getValue() : AffineMap());
   }
-  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
     bool collapses = extents_.contains(value);
-    old_results_.push_back(value.getType());
     old_result_extents_.push_back(kernel_.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents).getValue());
     result_groups_.push_back(collapses ? merging_.groups_of(value) : Groups());
-    result_extents.push_back(collapses ? collapsed_extents(value) : old_result_extents_.back());
+    result_extents_.push_back(collapses ? collapsed_extents(value) : old_result_extents_.back());
   }
+  kernel_.walk([&](tensor::EmptyOp empty) {
+    if (extents_.contains(empty))
+      (void)collapsed_extents(empty); // names the sizes it needs
+  });
+  return success();
+}
+
+void Collapser::collapse_body() {
+  Block &block = kernel_.getBody().front();
   SmallVector<tensor::EmptyOp> empties;
   SmallVector<LinalgOp> ops;
   kernel_.walk([&](Operation *op) {
-    if (auto empty = dyn_cast<tensor::EmptyOp>(op); empty && extents_.contains(empty)) {
-      (void)collapsed_extents(empty); // names the sizes it needs
+    if (auto empty = dyn_cast<tensor::EmptyOp>(op); empty && extents_.contains(empty))
       empties.push_back(empty);
-    } else if (auto linalg = dyn_cast<LinalgOp>(op)) {
+    else if (auto linalg = dyn_cast<LinalgOp>(op))
       ops.push_back(linalg);
-    }
   });
-  // The new sizes, behind the old ones.
   for (size_t i = 0; i < new_sizes_.size(); ++i)
     block.insertArgument(old_sizes_ + i, IndexType::get(context()), kernel_.getLoc());
-  // The body.
   for (tensor::EmptyOp empty : empties)
     collapse_empty(empty);
-  for (auto [i, type] : llvm::enumerate(argument_types))
-    if (type)
-      block.getArgument(i < old_sizes_ ? i : i + new_sizes_.size()).setType(*type);
+  for (auto [i, type] : llvm::enumerate(argument_types_))
+    block.getArgument(i < old_sizes_ ? i : i + new_sizes_.size()).setType(type);
   for (LinalgOp op : ops)
     collapse_op(op);
-  // Sizes that nothing needs any more.
-  unsigned all_sizes = old_sizes_ + new_sizes_.size();
+}
+
+/// The function's new type and the shapes written on it, without the sizes that nothing needs any more.
+void Collapser::collapse_signature() {
+  Block &block = kernel_.getBody().front();
+  unsigned count = 0, all_sizes = old_sizes_ + new_sizes_.size();
+  SmallVector<AffineExpr> renumbered;
   for (unsigned i = 0; i < all_sizes; ++i) {
     bool used = !block.getArgument(i).use_empty();
-    for (AffineMap map : llvm::concat<AffineMap>(argument_extents, result_extents))
+    for (AffineMap map : llvm::concat<AffineMap>(argument_extents_, result_extents_))
       used |= map && llvm::any_of(map.getResults(), [&](AffineExpr e) { return e.isFunctionOfDim(i); });
     kept_.push_back(used);
+    renumbered.push_back(used ? getAffineDimExpr(count++, context()) : getAffineConstantExpr(0, context()));
   }
-  SmallVector<AffineExpr> renumbered;
-  unsigned count = 0;
-  for (bool kept : kept_)
-    renumbered.push_back(kept ? getAffineDimExpr(count++, context()) : getAffineConstantExpr(0, context()));
-  auto renumber = [&](AffineMap map) {
-    SmallVector<AffineExpr> results;
-    for (AffineExpr e : map.getResults())
-      results.push_back(e.replaceDims(renumbered));
-    return AffineMapAttr::get(AffineMap::get(count, 0, results, context()));
-  };
-  // The function's type and attributes.
   Builder builder(context());
+  auto attributes = [&](AffineMap extents) {
+    if (!extents)
+      return builder.getDictionaryAttr({});
+    SmallVector<AffineExpr> results;
+    for (AffineExpr e : extents.getResults())
+      results.push_back(e.replaceDims(renumbered));
+    auto map = AffineMapAttr::get(AffineMap::get(count, 0, results, context()));
+    return builder.getDictionaryAttr(builder.getNamedAttr(ir::names::extents, map));
+  };
   SmallVector<DictionaryAttr> argument_attributes(count, builder.getDictionaryAttr({})), result_attributes;
-  for (auto [i, map] : llvm::enumerate(argument_extents))
-    if (i >= old_sizes_)
-      argument_attributes.push_back(
-          map ? builder.getDictionaryAttr(builder.getNamedAttr(ir::names::extents, renumber(map)))
-              : builder.getDictionaryAttr({}));
-  for (AffineMap map : result_extents)
-    result_attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(ir::names::extents, renumber(map))));
+  for (AffineMap map : ArrayRef(argument_extents_).drop_front(old_sizes_))
+    argument_attributes.push_back(attributes(map));
+  for (AffineMap map : result_extents_)
+    result_attributes.push_back(attributes(map));
   for (unsigned i = all_sizes; i-- > 0;)
     if (!kept_[i])
       block.eraseArgument(i);
-  kernel_.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), end->getOperandTypes()));
+  kernel_.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
   kernel_.setAllArgAttrs(argument_attributes);
   kernel_.setAllResultAttrs(result_attributes);
+}
+
+LogicalResult Collapser::run() {
+  if (!merging_.changes_anything())
+    return success();
+  if (failed(survey()))
+    return failure();
+  collapse_body();
+  collapse_signature();
   for (func::CallOp call : calls_)
     collapse_call(call);
   return success();
