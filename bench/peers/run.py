@@ -165,9 +165,10 @@ def measure(python, name, threads, options, cache, roofs):
         widths.append(float(width))
     rows = []
     for worker in workers:
-        best, middle = min(worker.times), statistics.median(worker.times)
+        walls = [wall for wall, _ in worker.times]
+        best, middle = min(walls), statistics.median(walls)
         rows.append({"model": name, "threads": threads, "peer": worker.peer, "min_ms": best * 1e3, "median_ms": middle * 1e3,
-                     "gflops": MODELS[name][2] / best * 1e-9, "fma_peak_gflops": max(peaks),
+                     "min_cpu_ms": min(busy for _, busy in worker.times) * 1e3, "gflops": MODELS[name][2] / best * 1e-9, "fma_peak_gflops": max(peaks),
                      "fma_peak_median_gflops": statistics.median(peaks), "read_gbytes": max(widths), "difference": worker.error,
                      "calls": len(worker.times)})
         worker.close()
@@ -193,22 +194,23 @@ def table(rows, facts, options, python):
              f"{cpu_name()}, {os.cpu_count()} CPUs; " +
              ", ".join(f"{name} {version}" for name, version in versions(python).items()) +
              f"; {options.rounds} interleaved rounds of {options.calls} calls. Peak: float32 multiply-adds on the same CPUs in the "
-             "same rounds, best. Written by `./dev bench peers`.", ""]
+             "same rounds, best. CPU ms: least CPU time of a call, over its threads; where it is far below the time, something else ran "
+             "meanwhile. Written by `./dev bench peers`.", ""]
     for name in options.models:
         lines += [f"## {MODELS[name][0]} ({MODELS[name][2] * 1e-9:.1f} GFLOP)", ""]
         if name in facts:
             lines += [f"Heddle compiled it in {facts[name][0]:.1f} s; the library has {facts[name][1] / 1e6:.2f} MB without weights.", ""]
-        lines += ["| threads | runtime | min ms | median ms | GFLOP/s | of peak | min, Heddle = 1 | differs by |",
-                  "|--:|---|--:|--:|--:|--:|--:|--:|"]
+        lines += ["| threads | runtime | min ms | median ms | CPU ms | GFLOP/s | of peak | min, Heddle = 1 | differs by |",
+                  "|--:|---|--:|--:|--:|--:|--:|--:|--:|"]
         for threads in options.threads:
             group = [row for row in rows if row["model"] == name and row["threads"] == threads]
             ours = next((row["min_ms"] for row in group if row["peer"] == "heddle"), None)
             for row in sorted(group, key=lambda row: row["min_ms"]):
                 relative = f"{row['min_ms'] / ours:.2f}" if ours else ""
-                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['gflops']:.0f} | "
+                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | {row['gflops']:.0f} | "
                              f"{100 * row['gflops'] / row['fma_peak_gflops']:.0f} % | {relative} | {row['difference']:.0e} |")
             if group:
-                lines.append(f"| {threads} | *peak* | | | {group[0]['fma_peak_gflops']:.0f} | | | |")
+                lines.append(f"| {threads} | *peak* | | | | {group[0]['fma_peak_gflops']:.0f} | | | |")
         lines.append("")
     return "\n".join(lines)
 
