@@ -40,8 +40,7 @@ Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) 
   int64_t count = array ? base.modules.size() : base.items.size();
   if (*number < base.first || *number >= base.first + count) {
     report(Code::E049, e.places[0].span,
-           {text(e.callee->span), std::to_string(base.first), std::to_string(base.first + count - 1),
-            std::to_string(*number)});
+           {text(e.callee->span), members_of(base.first, count), std::to_string(*number)});
     return {};
   }
   if (!array)

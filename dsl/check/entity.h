@@ -104,5 +104,7 @@ struct Frame {
 
 /// "1 argument", "2 arguments".
 std::string count_of(size_t n, const char *what);
+/// "members 0 to 3", "no members".
+std::string members_of(int64_t first, int64_t count);
 
 } // namespace heddle::checking

@@ -33,6 +33,12 @@ Diagnostic &Elaborator::report(Code code, Span span, std::vector<std::string> ar
 
 std::string count_of(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
+std::string members_of(int64_t first, int64_t count) {
+  if (count == 0)
+    return "no members";
+  return "members " + std::to_string(first) + " to " + std::to_string(first + count - 1);
+}
+
 std::string Elaborator::text(const Extent &extent) const {
   std::string value = text(extent.size);
   return extent.name.empty() || extent.name == value ? value : extent.name + " = " + value;

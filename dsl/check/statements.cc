@@ -401,8 +401,13 @@ void Elaborator::run_update(const Stmt &s, Frame &frame) {
       int64_t at = known->value->whole;
       places.push_back(at);
       part = true;
-      if (at < 0 || !state->shape[i].is_constant() || at >= state->shape[i].constant()) {
-        report(Code::E049, place.span, {target.name.text, "0", text(state->shape[i] - Size(1)), std::to_string(at)});
+      if (!state->shape[i].is_constant()) {
+        report(Code::E080, place.span,
+               {"an update of one place along a run-time size", "update all places, with `if` on the right side"});
+        failed = true;
+      } else if (at < 0 || at >= state->shape[i].constant()) {
+        report(Code::E049, place.span,
+               {target.name.text, members_of(0, state->shape[i].constant()), std::to_string(at)});
         failed = true;
       }
       continue;
