@@ -178,9 +178,16 @@ private:
     for (size_t i = 0; i < sum.loops.size(); ++i)
       if (Var k("k" + std::to_string(i)); hi::expr_uses_var(value, k.name()))
         args.push_back(k);
+    // First row by row as they lie, then transposed within the block: lanes at fixed distances are cheap to collect.
+    Func rows("rows");
+    std::vector<Var> natural(args.begin() + 1, args.end());
+    natural.push_back(lane_);
+    natural = row_args(natural);
+    rows(natural) = placed(value, key_);
+    by_row_.push_back(rows);
     args = row_args(args);
     sum.queries = Func("queries");
-    sum.queries(args) = placed(value, key_);
+    sum.queries(args) = rows(exprs(natural));
     row_funcs_.push_back(sum.queries);
     return sum.queries(exprs(args));
   }
@@ -374,6 +381,12 @@ private:
     weighted_.vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
     weighted_.update().reorder(args[0], args[1], key_loop_).vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
 
+    for (Func &func : by_row_) {
+      fix_extents(func);
+      func.compute_at(result, task);
+      if (!func.args()[0].same_as(lane_))
+        func.vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
+    }
     for (Func &func : row_funcs_) {
       fix_extents(func);
       in_block(func.compute_at(result, task));
@@ -430,6 +443,7 @@ private:
   std::map<std::string, Stored> stored_;
   std::map<std::string, Func> reduced_;
   std::vector<Stored> kept_;    // everything over keys, in order of need
+  std::vector<Func> by_row_;    // over the features of queries, then rows
   std::vector<Func> row_funcs_; // over rows, without update
   std::vector<std::pair<Func, Halide::RVar>> statistics_;
   Func weighted_;
