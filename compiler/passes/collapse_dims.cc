@@ -221,8 +221,8 @@ SmallVector<SmallVector<unsigned>> Merging::groups_of(LinalgOp op) const {
     int c = classes_.of_loop(op, i);
     if (dropped_.test(c) || follows.test(c))
       continue;
-    out.emplace_back();
-    for (; c >= 0; c = follower_[c])
+    out.push_back({i}); // not by its class: two loops that read one tensor along the same axis are one class
+    while ((c = follower_[c]) >= 0)
       out.back().push_back(loop_of.lookup(c));
   }
   return out;
