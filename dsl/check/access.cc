@@ -145,8 +145,20 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   return out;
 }
 
+namespace {
+
+/// Whether `e` reads something that is inside only under a condition: elsewhere its value means nothing, so what
+/// is looked up by it is not inside there either.
+bool conditional(const Expr *e) {
+  if (e->op == Expr::read && !e->always_inside)
+    return true;
+  return std::any_of(e->args.begin(), e->args.end(), conditional);
+}
+
+} // namespace
+
 const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
-  bool always = true;
+  bool always = std::none_of(at.begin(), at.end(), conditional);
   const Expr *inside = nullptr; // what remains to be tested
   auto test = [&](Expr::Op op, const Expr *a, const Expr *b) {
     const Expr *c = build_.apply(op, Type::boolean, {a, b}, e.span);

@@ -85,6 +85,11 @@ TEST(Proofs, AnIndexInputIsAFact) {
   EXPECT_EQ(definition(in_model("ids: index(V)[S]", "real[S]", "y[s] = w[ids[s]]")), "y[s in S]: f32 = w[ids[s]]");
 }
 
+TEST(Proofs, ALookupByANumberReadUnderAConditionHoldsOnlyThere) {
+  EXPECT_EQ(definition(in_model("ids: index(V)[S]", "real[S]", "y[s in S] = if 1 <= s then w[ids[s - 1]] else 0")),
+            "y[s in S]: f32 = if 1 <= s then w[ids[s - 1]?]? else 0.0");
+}
+
 TEST(Proofs, AnIndexInputStaysOneThroughSlicesAndCopies) {
   EXPECT_EQ(definition(in_model("ids: index(V)[2, S]", "real[S]", "let first = ids[0]\ny[s] = w[first[s]]")),
             "y[s in S]: f32 = w[first[s]]");
