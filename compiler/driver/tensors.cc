@@ -60,17 +60,25 @@ std::string summary(const TensorMap &tensors) {
     int64_t count = view.count();
     out += name + ": " + std::string(dtype_name(view.dtype)) + " " + shape_text(view.shape);
     double least = INFINITY, most = -INFINITY, sum = 0;
+    int64_t numbers = 0; // that are not NaN
     for (int64_t i = 0; i < count; ++i) {
       double value = read_element(view, i);
+      if (std::isnan(value))
+        continue;
+      ++numbers;
       least = std::min(least, value);
       most = std::max(most, value);
       sum += value;
     }
     char line[160];
-    if (count > 0) {
-      std::snprintf(line, sizeof line, ", from %.6g to %.6g, mean %.6g, begins", least, most, sum / count);
+    if (numbers > 0) {
+      std::snprintf(line, sizeof line, ", from %.6g to %.6g, mean %.6g", least, most, sum / numbers);
       out += line;
     }
+    if (numbers < count)
+      out += ", " + std::to_string(count - numbers) + " NaN";
+    if (count > 0)
+      out += ", begins";
     for (int64_t i = 0; i < std::min<int64_t>(count, 4); ++i) {
       std::snprintf(line, sizeof line, " %.6g", read_element(view, i));
       out += line;

@@ -58,11 +58,11 @@ protected:
   void TearDown() override { fs::remove_all(folder); }
 
   /// Compiles the tiny module into folder/out.
-  void compile() {
+  void compile(const std::string &text = tiny_module) {
     weights.save(folder + "/w.safetensors");
     auto files = WeightFiles::open(folder + "/w.safetensors");
     ASSERT_TRUE(bool(files)) << files.error().message;
-    ASSERT_TRUE(tiny.plan(tiny_module));
+    ASSERT_TRUE(tiny.plan(text));
     auto target = find_target("native");
     ASSERT_TRUE(bool(target));
     Progress progress(Progress::Show::nothing);
@@ -152,6 +152,23 @@ int main(int count, char **words) {
   std::string line;
   std::getline(said, line);
   EXPECT_NE(line.find("64"), std::string::npos) << line;
+}
+
+TEST_F(Artifact, tensors_of_more_than_2_to_the_31_elements_are_refused_and_smaller_ones_sized) {
+  std::string unbounded = tiny_module;
+  std::string bound = ", most = 64 : i64";
+  unbounded.erase(unbounded.find(bound), bound.size());
+  compile(unbounded);
+  heddle_model *model = nullptr;
+  ASSERT_EQ(heddle_open((folder + "/out").c_str(), nullptr, &model), HEDDLE_OK) << heddle_last_error();
+  int64_t bytes = 0, most = INT32_MAX / 6;
+  for (int64_t batch : {int64_t(0), int64_t(1), int64_t(3), most}) {
+    ASSERT_EQ(heddle_memory_needed(model, 0, &batch, &bytes), HEDDLE_OK) << heddle_last_error();
+    EXPECT_EQ(bytes, (batch * 24 + 63) / 64 * 64) << batch; // one slot: the value between the two layers
+  }
+  for (int64_t batch : {most + 1, int64_t(INT32_MAX), int64_t(INT32_MAX) + 1, INT64_MAX / 6, INT64_MAX})
+    EXPECT_NE(heddle_memory_needed(model, 0, &batch, &bytes), HEDDLE_OK) << batch;
+  heddle_close(model);
 }
 
 TEST_F(Artifact, panels_are_zero_filled_past_the_last_row) {
