@@ -150,9 +150,18 @@ namespace {
 /// Whether `e` reads something that is inside only under a condition: elsewhere its value means nothing, so what
 /// is looked up by it is not inside there either.
 bool conditional(const Expr *e) {
-  if (e->op == Expr::read && !e->always_inside)
-    return true;
-  return std::any_of(e->args.begin(), e->args.end(), conditional);
+  std::set<const Expr *> seen; // shared parts are looked at once
+  std::vector<const Expr *> todo{e};
+  while (!todo.empty()) {
+    const Expr *next = todo.back();
+    todo.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    if (next->op == Expr::read && !next->always_inside)
+      return true;
+    todo.insert(todo.end(), next->args.begin(), next->args.end());
+  }
+  return false;
 }
 
 } // namespace
