@@ -2,11 +2,17 @@
 """Whole models against PyTorch's float32: each Hugging Face folder under goldens/ is compiled once, and that one
 library runs every call of the folder (several batch sizes and lengths). See make_goldens.py for what they hold."""
 
+import json
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from heddle_command import GOLDENS, difference, must, save, tensors
+import numpy as np
+from heddle_command import GOLDENS, ROOT, difference, must, save, tensors
+
+sys.path.insert(0, str(ROOT / "python"))
+import heddle  # noqa: E402
 
 TOLERANCE = 2e-4  # of the largest value: float32 sums in another order, over two layers
 
@@ -120,6 +126,45 @@ class Inputs(unittest.TestCase):
     def test_an_empty_batch_gives_empty_results(self):
         got = self.outputs({"input_ids": self.given["input_ids"][:0]})
         self.assertEqual([(0, 37, 60), (0, 60)], [got["last_hidden_state"].shape, got["pooler_output"].shape])
+
+
+class Memory(unittest.TestCase):
+    """What a session holds, told by the library; with an encoder of 4096 positions."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        folder = Path(cls.scratch.name) / "long"
+        folder.mkdir()
+        config = json.loads((GOLDENS / "bert_model" / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 4096}))
+        weights = tensors(GOLDENS / "bert_model" / "model.safetensors")
+        name = "embeddings.position_embeddings.weight"
+        weights[name] = np.tile(weights[name], (64, 1))
+        save(folder / "model.safetensors", weights)
+        must("compile", folder, "-o", folder / "library")
+        cls.model = heddle.load(folder / "library")
+
+    @classmethod
+    def tearDownClass(cls):
+        del cls.model
+        cls.scratch.cleanup()
+
+    def test_scores_of_all_pairs_never_exist(self):
+        session = self.model.session(threads=2)
+        session.run({"input_ids": np.ones((1, 4096), np.int32)})
+        held = session.memory
+        all_pairs = 5 * 4096 * 4096 * 4  # five heads of float32
+        self.assertLess(held["arena_bytes"] + held["scratch_bytes"], all_pairs // 10)
+
+    def test_a_call_no_larger_than_an_earlier_one_allocates_nothing(self):
+        session = self.model.session(threads=2)
+        for batch, length in ((2, 100), (1, 7), (2, 33)):  # kernels for short and for long texts
+            session.run({"input_ids": np.ones((batch, length), np.int32)})
+        before = session.memory["allocations"]
+        for batch, length in ((2, 100), (2, 33), (1, 7), (1, 99)):
+            session.run({"input_ids": np.ones((batch, length), np.int32)})
+        self.assertEqual(before, session.memory["allocations"])
 
 
 for folder in sorted(GOLDENS.iterdir()):
