@@ -14,7 +14,14 @@ typedef float vec __attribute__((vector_size(64)));
 #else
 typedef float vec __attribute__((vector_size(32)));
 #endif
-enum { LANES = sizeof(vec) / sizeof(float), CHAINS = 12, TURNS = 1000000, TRIES = 4, BUFFER = 128 << 20, MAX_THREADS = 256 };
+enum {
+  LANES = sizeof(vec) / sizeof(float),
+  CHAINS = 12,
+  TURNS = 1000000,
+  TRIES = 4,
+  BUFFER = 128 << 20,
+  MAX_THREADS = 256
+};
 
 static int cpus[MAX_THREADS], threads;
 static pthread_barrier_t barrier;
