@@ -10,12 +10,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <functional>
 #include <pthread.h>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace heddle {
 
@@ -45,6 +48,11 @@ public:
     add_tune();
     add_bench();
     add_show();
+  }
+
+  bool has_command(std::string_view name) {
+    std::vector<CLI::App *> all = app.get_subcommands([](CLI::App *) { return true; });
+    return std::any_of(all.begin(), all.end(), [&](CLI::App *command) { return command->get_name() == name; });
   }
 
   CLI::App app{about, "heddle"};
@@ -193,6 +201,15 @@ static void take_interrupts() {
 
 int run_driver(int argc, char **argv) {
   CommandLine line;
+  if (argc == 1) {
+    std::fputs(line.app.help().c_str(), stderr);
+    return 2;
+  }
+  // CLI11 would only say that a command is missing.
+  if (argv[1][0] != '-' && !line.has_command(argv[1])) {
+    std::fprintf(stderr, "error: there is no command `%s`\n`heddle --help` lists them\n", argv[1]);
+    return 2;
+  }
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

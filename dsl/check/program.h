@@ -32,6 +32,7 @@ struct Tensor {
 };
 
 struct Expr {
+  // clang-format off: the operations in groups
   enum Op {
     // leaves
     integer,    // `whole`, type i32
@@ -50,6 +51,7 @@ struct Expr {
     // functions of one real
     exp, log, sqrt, sin, cos, tanh, erf, floor,
   } op;
+  // clang-format on
   Type type;
   std::vector<const Expr *> args;
   double number = 0;
@@ -129,9 +131,9 @@ struct Dim {
 };
 
 struct Weight {
-  const Tensor *tensor;            // the shape that the program sees
-  std::vector<std::string> names;  // paths in the weights file, in the order in which they are tried
-  std::vector<int64_t> stored;     // shape in the file: same element count, row-major view
+  const Tensor *tensor;           // the shape that the program sees
+  std::vector<std::string> names; // paths in the weights file, in the order in which they are tried
+  std::vector<int64_t> stored;    // shape in the file: same element count, row-major view
 };
 
 struct State {
