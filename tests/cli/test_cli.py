@@ -100,10 +100,16 @@ class Usage(unittest.TestCase):
         self.assertRegex(out, r"^heddle 0\.1\.0 \(LLVM 22\.\d+\.\d+, Halide 21\)\n$")
 
     def test_wrong_usage_ends_with_status_2(self):
-        for words in [[], ["fly"], ["compile"], ["check", "--fast", "x"], ["run", "x"], ["show", "x", "--stage", "soup"]]:
+        for words in [["compile"], ["check", "--fast", "x"], ["run", "x"], ["show", "x", "--stage", "soup"]]:
             status, out, err = run(*words)
             self.assertEqual((status, out), (2, ""), words)
             self.assertRegex(err, r"(?s)^error: .*\n`heddle.* --help` says what there is\n$")
+
+    def test_an_unknown_command_is_named_and_no_command_shows_the_help(self):
+        self.assertEqual(run("fly"), (2, "", "error: there is no command `fly`\n`heddle --help` lists them\n"))
+        status, out, err = run()
+        self.assertEqual((status, out), (2, ""))
+        self.assertEqual(err, run("--help")[1])
 
     def test_what_is_not_built_yet_says_so(self):
         for words, message in [
