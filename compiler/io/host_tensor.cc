@@ -76,24 +76,6 @@ bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
 }
 
-const char *type_name(Type type) {
-  switch (type) {
-  case Type::f32:
-    return "f32";
-  case Type::f16:
-    return "f16";
-  case Type::bf16:
-    return "bf16";
-  case Type::i32:
-    return "i32";
-  case Type::i8:
-    return "i8";
-  case Type::boolean:
-    return "bool";
-  }
-  return "";
-}
-
 double rounded(double value, Type type) {
   switch (type) {
   case Type::f32:

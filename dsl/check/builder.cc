@@ -10,24 +10,6 @@ namespace heddle::checking {
 bool is_real(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
 bool is_integer(Type type) { return type == Type::i32 || type == Type::i8; }
 
-std::string type_name(Type type) {
-  switch (type) {
-  case Type::f32:
-    return "f32";
-  case Type::f16:
-    return "f16";
-  case Type::bf16:
-    return "bf16";
-  case Type::i32:
-    return "i32";
-  case Type::i8:
-    return "i8";
-  case Type::boolean:
-    return "bool";
-  }
-  return "";
-}
-
 std::optional<double> constant(const Expr *e) {
   if (e->op == Expr::real)
     return e->number;

@@ -9,7 +9,6 @@ namespace heddle::checking {
 
 bool is_real(Type type);
 bool is_integer(Type type);
-std::string type_name(Type type);
 
 class Builder {
 public:

@@ -279,6 +279,24 @@ std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const
   return checking::Elaborator(sources, options, diagnostics).run(file);
 }
 
+const char *type_name(Type type) {
+  switch (type) {
+  case Type::f32:
+    return "f32";
+  case Type::f16:
+    return "f16";
+  case Type::bf16:
+    return "bf16";
+  case Type::i32:
+    return "i32";
+  case Type::i8:
+    return "i8";
+  case Type::boolean:
+    return "bool";
+  }
+  return "";
+}
+
 std::vector<std::string> Program::dim_names() const {
   std::vector<std::string> names;
   for (const Dim &dim : dims)

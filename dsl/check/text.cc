@@ -57,7 +57,7 @@ private:
     std::string shape;
     for (const Size &size : tensor.shape)
       shape += (shape.empty() ? "" : ", ") + size.text(dims_);
-    return checking::type_name(tensor.type) + (tensor.shape.empty() ? "" : "[" + shape + "]");
+    return std::string(type_name(tensor.type)) + (tensor.shape.empty() ? "" : "[" + shape + "]");
   }
 
   std::string declared(const Tensor &tensor) const { return tensor.name + ": " + type(tensor); }
@@ -83,7 +83,7 @@ private:
     std::string right = write(*stage.value, 0);
     if (stage.reducer != Reducer::none)
       right = std::string(name_of(stage.reducer)) + "[" + over + "](" + right + ")";
-    line(left + ": " + checking::type_name(stage.result->type) + " = " + right);
+    line(left + ": " + type_name(stage.result->type) + " = " + right);
   }
 
   void write(const Loop &loop) {
@@ -188,7 +188,7 @@ private:
       return strength > 0 ? "(" + text + ")" : text;
     }
     case Expr::cast:
-      return call(checking::type_name(e.type).c_str());
+      return call(type_name(e.type));
     case Expr::exp:
       return call("exp");
     case Expr::log:

@@ -67,7 +67,7 @@ private:
   std::string form(const Input &input, const Array &array) {
     Type want = input.tensor->type;
     if (is_floating(want) ? array.type != want : is_floating(array.type))
-      return "has dtype " + std::string(type_text(array.type)) + ", but must be " + declared(input) +
+      return "has dtype " + std::string(type_name(array.type)) + ", but must be " + declared(input) +
              (is_floating(want) ? "" : " (any of i8, u8, i32, i64 and bool is accepted)");
     if (array.shape.size() != input.tensor->shape.size())
       return "has rank " + std::to_string(array.shape.size()) + ", but must be " + declared(input);
@@ -179,7 +179,7 @@ private:
     for (const Size &extent : input.tensor->shape)
       text += (text.empty() ? "" : ", ") +
               (extent.is_constant() || extent.as_dim() >= 0 ? extent.text(names_) : std::string("..."));
-    return std::string(type_text(input.tensor->type)) + " [" + text + "]";
+    return std::string(type_name(input.tensor->type)) + " [" + text + "]";
   }
 
   std::string known_dims() const {
@@ -234,24 +234,6 @@ std::string shape_text(const std::vector<int64_t> &shape) {
   for (int64_t extent : shape)
     text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
   return text + "]";
-}
-
-const char *type_text(Type type) {
-  switch (type) {
-  case Type::f32:
-    return "f32";
-  case Type::f16:
-    return "f16";
-  case Type::bf16:
-    return "bf16";
-  case Type::i32:
-    return "i32";
-  case Type::i8:
-    return "i8";
-  case Type::boolean:
-    return "bool";
-  }
-  return "";
 }
 
 } // namespace heddle::interp

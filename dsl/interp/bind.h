@@ -31,6 +31,5 @@ Uses uses_of(const Program &program, std::span<const Step> steps);
 
 /// "[2, 3]"
 std::string shape_text(const std::vector<int64_t> &shape);
-const char *type_text(Type type);
 
 } // namespace heddle::interp
