@@ -129,8 +129,11 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
   std::vector<Halide::Func> outputs;
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
-  Halide::Pipeline(outputs).compile_to({{file_type(options.form), file.path()}}, lowered->arguments, object.symbol,
-                                       halide_target(target, options));
+  Halide::Pipeline pipeline(outputs);
+  for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
+    pipeline.add_custom_lowering_pass(pass.get(), nullptr);
+  pipeline.compile_to({{file_type(options.form), file.path()}}, lowered->arguments, object.symbol,
+                      halide_target(target, options));
   object.bytes = file.contents();
   object.compile_seconds = seconds_since(start);
   if (object.bytes.empty())

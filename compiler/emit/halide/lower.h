@@ -13,6 +13,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,9 @@ struct LoweredKernel {
   Input *input_of(mlir::Value value);
 
   llvm::DenseMap<mlir::Value, Stage *> stage_by_value;
+
+  /// What a schedule does to the lowered statement, in this order, where Halide's directives have no word for it.
+  std::vector<std::shared_ptr<Halide::Internal::IRMutator>> passes;
 };
 
 struct LowerOptions {

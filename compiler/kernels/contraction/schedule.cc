@@ -7,6 +7,7 @@
 // Measured: the sum in one go, panels outside and rows inside, is the fastest order (Cascade Lake, Sapphire Rapids).
 #include "compiler/kernels/contraction/schedule.h"
 
+#include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/contraction/product.h"
 #include "compiler/kernels/inlining.h"
 
@@ -27,6 +28,8 @@ namespace {
 constexpr int64_t block_share = 60; // percent
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
+/// Tiles of fewer rows wait for memory all the time. Measured: panels ahead cost what they gain where two don't fit.
+constexpr int fewest_rows_to_prefetch = 6;
 /// Tasks that a kernel should at least have, so that threads finish together.
 constexpr int tasks_wanted = 16;
 
@@ -78,6 +81,7 @@ private:
     Func func;
     std::vector<Halide::RVar> loops; // innermost first
     Func narrow, wide;               // staged factors, where defined
+    std::string panels;              // the input that the factor with lanes is read from in place
   };
 
   static std::string variable(const Expr &expr) {
@@ -148,6 +152,8 @@ private:
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
 
     narrow = stage_narrow(sum, narrow, args, k);
+    if (Input *input = input_read_by(read_of(wide)); input && input->panel_width == width_)
+      sum.panels = input->param.name();
     wide = stage_wide(sum, wide, args, k);
     Substitution loops;
     for (size_t i = 0; i < k.size(); ++i)
@@ -281,6 +287,11 @@ private:
       order.push_back(loop);
     unroll(sum.func);
     unroll(sum.func.update().reorder(order));
+    bool two_fit = 2 * depth() * width_ * 4 < target_.l2 / 2; // panels, leaving as much to the rows
+    if (tiled && two_fit && rows_ >= fewest_rows_to_prefetch && !sum.panels.empty() && !sum.wide.defined() &&
+        sum.loops.size() == 1)
+      kernel_.passes.push_back(make_pass(
+          {sum.panels, sum.func.name() + ".s1." + sum.loops[0].name(), "." + inner.name(), width_, tiles_in_block()}));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
       for (const Var &var : staged.args())
@@ -302,15 +313,20 @@ private:
     }
   }
 
-  /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
-  Expr tiles_in_block() {
+  /// Terms of a sum, as far as known.
+  int64_t depth() {
     int64_t depth = 1;
     for (Stage &stage : kernel_.stages)
       if (stage.func.name() == sums_.front().stage)
         for (const Loop &loop : stage.loops)
           if (loop.reduction)
             depth *= loop.size >= 0 ? loop.size : 256;
-    int64_t fitting = target_.l2 * block_share / 100 / (4 * depth);
+    return depth;
+  }
+
+  /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
+  Expr tiles_in_block() {
+    int64_t fitting = target_.l2 * block_share / 100 / (4 * depth());
     int most = int(std::clamp<int64_t>(fitting, 208, 512) / rows_);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;

@@ -1,0 +1,24 @@
+// Weights arrive while the panel before them is multiplied: a panel is read from memory once, by the first tile of
+// rows, which would wait for it, while the other tiles find it in the cache. So every tile asks for its share of the
+// panel to come, one cache line at most per step of the sum. Works on the lowered statement, since no schedule of
+// Halide's can say so.
+#pragma once
+
+#include <Halide.h>
+
+#include <memory>
+#include <string>
+
+namespace heddle::contraction {
+
+struct PanelPrefetch {
+  std::string weights;   // the input in panels, as Halide names it
+  std::string sum_loop;  // the loop over the sum, by its whole name
+  std::string tile_loop; // the loop over tiles around it: the end of its name
+  int width;             // of a panel
+  Halide::Expr tiles;    // in the loop over tiles
+};
+
+std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);
+
+} // namespace heddle::contraction
