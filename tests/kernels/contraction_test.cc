@@ -228,4 +228,21 @@ func.func private @k(%x: tensor<33xf32>, %w: tensor<33x70xf32>) -> tensor<70xf32
                {{}}, 1e-5);
 }
 
+TEST(Contraction, TallTilesFetchTheNextPanelAndSingleRowsDont) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  KernelText kernel(lit_kernel("contraction_bias_gelu"));
+  assign_schedule(kernel.function(), *target);
+  EmitOptions options;
+  options.form = KernelForm::assembly;
+  int rows = int(schedule_rows(kernel.function())->size());
+  ASSERT_GT(rows, 1);
+  for (int row : {0, rows - 1}) {
+    Result<KernelObject> object = emit_kernel(kernel.function(), row, *target, options);
+    ASSERT_TRUE(object) << object.error().message;
+    std::string text(object->bytes.begin(), object->bytes.end());
+    EXPECT_EQ(text.find("prefetcht1") != std::string::npos, row == 0);
+  }
+}
+
 } // namespace heddle::test
