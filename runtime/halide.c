@@ -39,9 +39,10 @@ static void take_tasks(void *data, int32_t index) {
   rt_slot *slot = &job->session->scratch.slots[index];
   rt_here = (rt_place){job->session, slot, slot->used};
   for (;;) {
-    // Runs of neighbours while many tasks are left, then ever fewer: little traffic, and all threads end together.
+    // Runs of neighbours while many tasks are left, then ever fewer: what a task fetches ahead is for the same thread,
+    // and all threads end together.
     int64_t left = job->size - atomic_load_explicit(&job->next, memory_order_relaxed);
-    int64_t run = left > 8 * (int64_t)job->threads ? left / (8 * (int64_t)job->threads) : 1;
+    int64_t run = left > 4 * (int64_t)job->threads ? left / (2 * (int64_t)job->threads) : 1;
     int64_t first = left > 0 ? atomic_fetch_add_explicit(&job->next, run, memory_order_relaxed) : job->size;
     if (first >= job->size)
       break;
