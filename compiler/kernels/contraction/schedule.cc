@@ -136,7 +136,7 @@ private:
     if (!times)
       return fail("a product does not have the form of one");
 
-    Sum sum{stage.func.name(), Func("sum"), {}, {}, {}, {}, {}};
+    Sum sum{stage.func.name(), Func("sum"), {}, {}, {}, {}};
     Halide::RDom domain = fresh_domain(stage);
     std::vector<std::string> names = reduction_names(stage);
     std::vector<Var> k; // stand for the reduction loops in staged factors
