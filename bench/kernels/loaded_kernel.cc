@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include <dlfcn.h>
@@ -145,7 +146,8 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   compile_seconds_ = object->compile_seconds;
 
   static int counter = 0;
-  std::string base = "/tmp/heddle_bench_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+  std::string name = "heddle_bench_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+  std::string base = (std::filesystem::temp_directory_path() / name).string();
   std::ofstream(base + ".o", std::ios::binary) << object->bytes;
   int status =
       std::system(("ld.lld-22 -shared --unresolved-symbols=ignore-all -o " + base + ".so " + base + ".o").c_str());
