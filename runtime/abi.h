@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 1
+#define HEDDLE_ABI_VERSION 2
 #define HEDDLE_MAX_RANK 8
 
 // Element types, as in heddle.h (`heddle_dtype`) and in the manifest.
@@ -57,11 +57,25 @@ typedef struct heddle_call {
   const int64_t *dims;
   const void *const *inputs;
   void *const *results;
+  // By number of the state, NULL for those that the entry doesn't use. `states` hold the old values; an update writes
+  // to `next_states`, which is the same address where the entry updates in place. After a run that returned 0 the
+  // next one is the state's value, so a failed run has changed nothing.
   void *const *states;
+  void *const *next_states;
   const uint8_t *weights; // start of the packed weights' payload
   uint8_t *arena;
   void *session; // passed to every kernel as Halide's user context
 } heddle_call;
+
+// One state that an entry reads, updates, or both.
+typedef struct heddle_state_use_desc {
+  int32_t state; // number of it
+  // The old value is looked at, be it only to keep the places that an update leaves alone. Where an entry
+  // updates without reading, the update is of the whole state and may change its dims.
+  int32_t reads;
+  int32_t updates;
+  int32_t in_place; // updates: writes over the old value, and only over what nobody reads later in this run
+} heddle_state_use_desc;
 
 typedef struct heddle_entry_desc {
   const char *name;
@@ -75,18 +89,35 @@ typedef struct heddle_entry_desc {
   void (*extents)(const int64_t *dims, int64_t *out);
   // Bytes of arena that `run` needs for these dims; -1 where a tensor would exceed 2^31 - 1 elements.
   int64_t (*arena_bytes)(const int64_t *dims);
-  // 0, or the code of the kernel that failed (Halide's error codes).
+  // 0; or the code of the kernel that failed (Halide's error codes, negative); or 1 + the number of the requirement
+  // that doesn't hold. Requirements that need only dims are tested before any kernel, and all of them before anything
+  // is written to a state in place.
   int32_t (*run)(const heddle_call *call);
+  int32_t n_uses;
+  int32_t n_requirements;
+  const heddle_state_use_desc *uses; // each state at most once
+  const char *const *requirements;   // what is told to the user where one doesn't hold
 } heddle_entry_desc;
 
-// Session state (reserved: n_states is 0 until states are lowered).
+// Session state. Its dims are bound by the entry that updates it wholly; a state with an initial value that was not
+// updated yet has those of the call's inputs and, where these don't tell, the declared bounds (dim P <= 1024).
 typedef struct heddle_state_desc {
   const char *name;
   int32_t dtype;
   int32_t rank;
   const heddle_extent_desc *extents;
-  double initial;
+  int32_t has_initial; // 0: must be updated before it is read
+  int32_t n_dims;
+  const int32_t *dims; // numbers of the dims that its extents depend on, ascending
+  double initial;      // of every element
 } heddle_state_desc;
+
+// A token id that the model's config.json tells, under its name there: "pad_token_id", "eos_token_id" (several: given
+// several times), "decoder_start_token_id", "bad_words_ids" (those of one token), …
+typedef struct heddle_token_desc {
+  const char *name;
+  int64_t id;
+} heddle_token_desc;
 
 // CPU features that the kernels were compiled for: bits of heddle_model_desc.cpu_features.
 enum {
@@ -117,8 +148,11 @@ typedef struct heddle_model_desc {
   const heddle_dim_desc *dims;
   const heddle_entry_desc *entries;
   int32_t n_states;
-  int32_t reserved;
+  int32_t n_tokens;
   const heddle_state_desc *states;
+  // Extents of all states, concatenated; only those are looked at whose dims are known. NULL where n_states is 0.
+  void (*state_extents)(const int64_t *dims, int64_t *out);
+  const heddle_token_desc *tokens;
 } heddle_model_desc;
 
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.

@@ -104,6 +104,7 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged) {
                            .inputs = call->inputs,
                            .results = call->results,
                            .states = NULL,
+                           .next_states = NULL,
                            .weights = session->model->payload,
                            .arena = session->arena.data + staged,
                            .session = session};

@@ -194,12 +194,15 @@ int32_t floats_run(const heddle_call *c) {
 }
 
 const heddle_entry_desc entries[] = {
-    {"encode", "Rows of numbers.", 2, 2, encode_inputs, encode_results, encode_extents, encode_arena, encode_run},
-    {"spread", nullptr, 1, 1, spread_inputs, spread_results, spread_extents, no_arena, spread_run},
-    {"types", "", 5, 5, types_inputs, types_results, types_extents, no_arena, types_run},
-    {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run},
-    {"custom", "", 1, 1, custom_inputs, custom_results, custom_extents, custom_arena_bytes, custom_run},
-    {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run},
+    {"encode", "Rows of numbers.", 2, 2, encode_inputs, encode_results, encode_extents, encode_arena, encode_run, 0, 0,
+     nullptr, nullptr},
+    {"spread", nullptr, 1, 1, spread_inputs, spread_results, spread_extents, no_arena, spread_run, 0, 0, nullptr,
+     nullptr},
+    {"types", "", 5, 5, types_inputs, types_results, types_extents, no_arena, types_run, 0, 0, nullptr, nullptr},
+    {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run, 0, 0, nullptr, nullptr},
+    {"custom", "", 1, 1, custom_inputs, custom_results, custom_extents, custom_arena_bytes, custom_run, 0, 0, nullptr,
+     nullptr},
+    {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run, 0, 0, nullptr, nullptr},
 };
 const heddle_dim_desc dims[] = {{"B", 8}, {"S", 512}, {"N", -1}};
 
@@ -230,4 +233,6 @@ const heddle_model_desc heddle_model_descriptor = {FAKE_ABI,
                                                    fake::entries,
                                                    0,
                                                    0,
+                                                   nullptr,
+                                                   nullptr,
                                                    nullptr};

@@ -18,7 +18,9 @@ namespace heddle {
 using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
-                  sizeof(heddle_entry_desc) == 64 && sizeof(heddle_model_desc) == 96,
+                  sizeof(heddle_entry_desc) == 88 && sizeof(heddle_state_use_desc) == 16 &&
+                  sizeof(heddle_state_desc) == 48 && sizeof(heddle_token_desc) == 16 &&
+                  sizeof(heddle_model_desc) == 112,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -54,10 +56,10 @@ public:
     for (uint8_t byte : program.weights->id)
       id.push_back(llvm::ConstantInt::get(llvm::Type::getInt8Ty(context), byte));
     auto *id_array = llvm::ConstantArray::get(llvm::ArrayType::get(llvm::Type::getInt8Ty(context), id.size()), id);
-    llvm::Constant *model =
-        record({i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target),
-                text(version), i64(program.weights->payload_bytes), id_array, i32(dims.size()),
-                i32(entry_structs.size()), array(dim_structs), array(entry_structs), i32(0), i32(0), null()});
+    llvm::Constant *model = record({i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name),
+                                    text(program.target), text(version), i64(program.weights->payload_bytes), id_array,
+                                    i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
+                                    array(entry_structs), i32(0), i32(0), null(), null(), null()});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             "heddle_model_descriptor");
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -130,7 +132,8 @@ private:
       results.push_back(value_desc(value, entry.getResultAttrDict(i)));
     auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
     return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
-                   array(results), function("extents"), function("arena_bytes"), function("run")});
+                   array(results), function("extents"), function("arena_bytes"), function("run"), i32(0), i32(0),
+                   null(), null()});
   }
 
   const HostProgram &program;

@@ -25,7 +25,7 @@ constexpr int64_t arena_alignment = 64;
 constexpr int64_t most_elements = std::numeric_limits<int32_t>::max(); // Halide indexes with 32 bits
 
 /// The order of heddle_call's fields; every one is a pointer.
-enum class CallField { dims, inputs, results, states, weights, arena, session, count };
+enum class CallField { dims, inputs, results, states, next_states, weights, arena, session, count };
 
 class EntryFunctions {
 public:
