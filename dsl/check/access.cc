@@ -366,6 +366,8 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     std::vector<int> space(free.begin(), free.end());
     const Tensor *result = reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text, space,
                                      reducer, over, term, e.span);
+    if (!result)
+      return nullptr;
     if (position)
       below_[result] = variables_[over[0]].extent;
     std::vector<const Expr *> at;
@@ -379,7 +381,7 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     value = build_.select(where, value, neutral(reducer, value->type));
   }
   const Expr *result = reduce(value);
-  return count ? build_.apply(Expr::div, value->type, {result, count}, e.span) : result;
+  return count && result ? build_.apply(Expr::div, value->type, {result, count}, e.span) : result;
 }
 
 } // namespace heddle::checking

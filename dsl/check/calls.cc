@@ -212,6 +212,7 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
       if (!right)
         return false;
       callee.scopes[0].names[name] = *right;
+      note(formal.name.span, *right);
       return true;
     }
   } else if (!last_round) {
@@ -248,6 +249,7 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
       return false;
     }
     bound.shape = named;
+    note(formal.name.span, bound);
   }
   if (last_round && formal.type.scalar == "index") {
     auto range = size(*formal.type.range, callee, "the range of an index");
@@ -304,7 +306,7 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
         if (e.kind == Tree::name) {
           auto found = find(e.text, frame);
           if (!found || found->kind == Entity::function || found->kind == Entity::builtin)
-            frame.scopes[0].names[e.text] = entity(build_.of_size(here.size));
+            note(e.span, frame.scopes[0].names[e.text] = entity(build_.of_size(here.size)));
         }
       } else {
         auto wanted = size(e, frame, "an extent");

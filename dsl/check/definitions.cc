@@ -185,7 +185,7 @@ std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &nam
   if (pack)
     frame.index_packs[name.text] = binder.variables;
   else
-    frame.indices[name.text] = binder.variables[0];
+    note(name.span, entity(build_.index(frame.indices[name.text] = binder.variables[0])));
   return binder;
 }
 
@@ -261,6 +261,10 @@ const Expr *Elaborator::finished(const Expr *e, const std::map<int, int> &positi
 
 const Tensor *Elaborator::reduction(const std::string &name, const std::vector<int> &variables, Reducer reducer,
                                     const std::vector<int> &over, const Expr *value, Span span) {
+  if (!steps_) { // among the declarations, where nothing is computed
+    report(Code::E041, span, {text(span)});
+    return nullptr;
+  }
   Stage stage{};
   std::vector<Size> shape;
   std::map<int, int> positions;
@@ -296,7 +300,7 @@ const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> 
       return nullptr;
     }
   // `y[b, o] = sum[i](…)` needs no second stage: the reduction takes the name and the order of the indices.
-  if (value->op == Expr::read && value->tensor == last_reduction_ && value->args.size() == variables.size() &&
+  if (value->op == Expr::read && value->tensor == last_reduction_ && value->args.size() == variables.size() && steps_ &&
       !steps_->empty() && std::holds_alternative<Stage>(steps_->back().what)) {
     Stage &last = std::get<Stage>(steps_->back().what);
     std::vector<int> axis_of; // of the reduction, per variable
@@ -318,7 +322,7 @@ const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> 
     }
   }
   const Tensor *result = reduction(name, variables, Reducer::none, {}, value, span);
-  if (value->op == Expr::read)
+  if (result && value->op == Expr::read)
     if (auto below = below_.find(value->tensor); below != below_.end())
       below_[result] = Size(below->second);
   return result;

@@ -7,6 +7,7 @@
 //   expressions.cc  operators, conditions, whole tensors
 //   access.cc       subscripts, proven reads, reductions
 //   calls.cc        functions, signatures, built-ins
+//   notes.cc        what names stand for, for editors
 #pragma once
 
 #include "dsl/check/entity.h"
@@ -29,16 +30,20 @@ private:
   Entity value_entity(const Value &value);
   Instance *instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args, std::string path,
                         std::vector<std::string> prefixes, Span span);
-  void add_members(Instance &instance, const std::vector<syntax::Member> &members, Frame &frame);
+  /// False where a requirement of the module does not hold for its sizes.
+  bool add_members(Instance &instance, const std::vector<syntax::Member> &members, Frame &frame);
   Entity param(Instance &instance, const syntax::Member &m, Frame &frame);
   Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
   Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
+  /// A requirement outside of entries: false where it is known not to hold.
+  bool add_requirement(const Tree &e, const std::string &message, Span span, Frame &frame);
   void warn_unused(const FileScope &file);
   const syntax::Module *find_module(FileScope *from, const std::string &name, FileScope *&home);
 
   // --- entries.cc
   void add_entry(const syntax::Entry &entry, Instance &model);
   bool add_input(Entry &out, const syntax::Formal &formal, Frame &frame);
+  void add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame);
   void add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame);
   void add_updates(Entry &out);
 
@@ -130,6 +135,10 @@ private:
   std::optional<Type> type_of(const syntax::Type &type);
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
+  // --- notes.cc
+  void note(Span at, const Entity &e);
+  std::string described(const Entity &e) const;
+
   // --- shared
   /// Counts one unit of work; false once there has been too much, which is reported.
   bool spend(Span span);
@@ -166,6 +175,14 @@ private:
   std::vector<State> states_;
   std::vector<const syntax::Entry *> entries_;
   std::vector<std::string> entry_conditions_; // that do not hold: for the message when no entry is left
+  struct Requirement {
+    const Expr *test;
+    std::string message;
+    std::set<int> dims;
+    Span span;
+  };
+  std::vector<Requirement> requirements_; // of files, modules and the model, over dims
+  bool settings_refused_ = false;         // a requirement of a file does not hold: nothing more is said
   FileScope *prelude_ = nullptr;
   Type real_ = Type::f32;
 

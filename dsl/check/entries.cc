@@ -1,10 +1,13 @@
 // Entries: inputs with their shapes and ranges, the body, outputs, updates of state. Then only what outputs,
 // updates and requirements need is kept.
 #include "dsl/check/elaborate.h"
+#include "dsl/check/mentions.h"
 #include "dsl/check/prune.h"
 #include "dsl/syntax/parser.h"
 
 #include "embedded/prelude.h"
+
+#include <algorithm>
 
 namespace heddle::checking {
 
@@ -59,6 +62,8 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
   }
   FileScope *own = load(file, false);
   check_settings_known(*own);
+  if (settings_refused_)
+    return nullptr;
   const syntax::Module *model = nullptr;
   for (const syntax::Declaration &d : file.declarations)
     if (d.kind == syntax::Declaration::module && d.module_body->is_model)
@@ -110,6 +115,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
     good &= add_input(out, formal, frame);
   if (!good)
     return;
+  add_requirements(entry, out, frame);
   run(entry.body, frame);
   add_outputs(out, entry, frame);
   add_updates(out);
@@ -119,6 +125,34 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
     return;
   keep_needed(out);
   program_->entries.push_back(std::move(out));
+}
+
+/// An entry tests those requirements all of whose dims its inputs or states tell; about others it knows nothing.
+void Elaborator::add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame) {
+  std::set<int> told;
+  std::function<void(const Size &)> tell = [&](const Size &size) {
+    for (const Size::Term &term : size.terms())
+      term.atom.kind == Size::Atom::dim ? void(told.insert(term.atom.dim_index)) : tell(*term.atom.inner);
+  };
+  auto tell_all = [&](const Tensor *tensor) {
+    for (const Size &size : tensor->shape)
+      tell(size);
+  };
+  for (const Input &input : out.inputs)
+    tell_all(input.tensor);
+  mentions(entry.body, [&](const std::string &name, Span) {
+    auto member = frame.self->members.find(name);
+    if (member != frame.self->members.end() && member->second.kind == Entity::tensor &&
+        member->second.read->kind == Tensor::state)
+      tell_all(member->second.read);
+  });
+  for (const Requirement &r : requirements_) {
+    if (!std::includes(told.begin(), told.end(), r.dims.begin(), r.dims.end()))
+      continue;
+    const Tensor *holds = stage(frame.path + "require", {}, r.test, r.span);
+    steps_->push_back({Require{holds, r.message, r.span}});
+    always_.push_back({r.test, true});
+  }
 }
 
 bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
@@ -171,6 +205,7 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
     input.initial = number;
   }
   frame.scopes[0].names[formal.name.text] = entity(tensor, shape);
+  note(formal.name.span, frame.scopes[0].names[formal.name.text]);
   out.inputs.push_back(input);
   return true;
 }

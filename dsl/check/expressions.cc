@@ -143,8 +143,10 @@ std::string Elaborator::nearest(const std::string &name, Frame &frame) {
 }
 
 Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
-  if (auto found = find(e.text, frame))
+  if (auto found = find(e.text, frame)) {
+    note(e.span, *found);
     return *found;
+  }
   bool unfinished = e.text == frame.defining;
   for (const Scope &scope : frame.scopes)
     unfinished |= scope.collected.count(e.text) || scope.slices.count(e.text);
@@ -426,8 +428,10 @@ Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
     return {};
   }
   auto found = base.module->members.find(e.text);
-  if (found != base.module->members.end())
+  if (found != base.module->members.end()) {
+    note({e.span.file, e.span.end - static_cast<int>(e.text.size()), e.span.end}, found->second);
     return found->second;
+  }
   std::vector<std::string> known;
   for (const auto &[name, member] : base.module->members)
     known.push_back(name);

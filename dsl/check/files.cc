@@ -101,6 +101,7 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
   frame.home = &file;
   frame.scopes.resize(1);
   auto declare = [&](const syntax::Name &name, Entity value) {
+    note(name.span, value);
     if (!file.names.emplace(name.text, std::move(value)).second)
       report(Code::E051, name.span, {name.text});
   };
@@ -142,6 +143,8 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
         program_->dims.push_back({bound.name.text, most, bound.name.span});
       declare(bound.name, entity(build_.of_size(Size::of_dim(number))));
     }
+  if (d.kind == Declaration::require)
+    settings_refused_ |= !add_requirement(*d.expr, d.message, d.span, frame);
   if (d.kind == Declaration::let) {
     Entity value = eval(*d.expr, frame);
     std::vector<Entity> values = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
@@ -149,6 +152,39 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
     for (size_t i = 0; i < d.names.size(); ++i)
       declare(d.names[i], values[i]);
   }
+}
+
+bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span span, Frame &frame) {
+  const Expr *test = condition(e, frame);
+  if (!test)
+    return true; // it is not the settings that are wrong
+  std::string words = message.empty() ? "`" + text(e.span) + "` does not hold" : message;
+  if (auto known = truth(test)) {
+    if (!*known)
+      report(Code::E044, e.span, {words});
+    return *known;
+  }
+  std::set<int> dims;
+  bool sizes_only = true;
+  std::function<void(const Size &)> collect = [&](const Size &size) {
+    for (const Size::Term &term : size.terms())
+      term.atom.kind == Size::Atom::dim ? void(dims.insert(term.atom.dim_index)) : collect(*term.atom.inner);
+  };
+  std::function<void(const Expr *)> visit = [&](const Expr *node) {
+    sizes_only &= node->op != Expr::read;
+    if (node->op == Expr::size)
+      collect(node->extent);
+    for (const Expr *arg : node->args)
+      visit(arg);
+  };
+  visit(test);
+  if (!sizes_only) {
+    report(Code::E041, e.span, {text(e.span)}).help =
+        "outside of entries, `require` speaks of settings and dims: move it into the entry";
+    return true;
+  }
+  requirements_.push_back({test, words, dims, span});
+  return true;
 }
 
 void Elaborator::check_settings_known(const FileScope &file) {
@@ -288,18 +324,20 @@ Instance *Elaborator::instantiate(const syntax::Module &module, FileScope *home,
   instance.home = home;
   instance.path = std::move(path);
   instance.prefixes = std::move(prefixes);
-  for (size_t i = 0; i < args.size(); ++i)
+  for (size_t i = 0; i < args.size(); ++i) {
+    note(module.sizes[i].span, args[i]);
     instance.members[module.sizes[i].text] = args[i];
+  }
   Frame frame;
   frame.home = home;
   frame.self = &instance;
   frame.scopes.resize(1);
-  add_members(instance, module.members, frame);
-  return &instance;
+  return add_members(instance, module.members, frame) ? &instance : nullptr;
 }
 
-void Elaborator::add_members(Instance &instance, const std::vector<Member> &members, Frame &frame) {
+bool Elaborator::add_members(Instance &instance, const std::vector<Member> &members, Frame &frame) {
   auto add = [&](const syntax::Name &name, Entity value) {
+    note(name.span, value);
     if (!instance.members.emplace(name.text, std::move(value)).second)
       report(Code::E051, name.span, {name.text});
   };
@@ -336,6 +374,10 @@ void Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
       else
         entries_.push_back(m.entry_point.get());
       break;
+    case Member::require:
+      if (!add_requirement(*m.expr, m.message, m.span, frame))
+        return false; // what these settings do to the rest is not worth a message
+      break;
     case Member::condition: {
       const Expr *test = condition(*m.expr, frame);
       if (!test)
@@ -348,11 +390,13 @@ void Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
       for (const Member &inner : m.members)
         if (inner.kind == Member::entry && !*known)
           entry_conditions_.push_back(text(m.expr->span));
-      add_members(instance, *known ? m.members : m.otherwise, frame);
+      if (!add_members(instance, *known ? m.members : m.otherwise, frame))
+        return false;
       break;
     }
     }
   }
+  return true;
 }
 
 Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {

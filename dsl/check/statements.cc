@@ -98,6 +98,7 @@ void Elaborator::bind(const Stmt &s, const std::vector<syntax::Name> &names, Fra
 }
 
 void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool is_let) {
+  note(name.span, value);
   size_t last = frame.scopes.size() - 1;
   for (size_t i = frame.scopes.size(); i-- > 0;) {
     auto found = frame.scopes[i].names.find(name.text);
@@ -136,6 +137,8 @@ void Elaborator::run_for(const Stmt &s, Frame &frame) {
   auto extent = size(*s.exprs[0], frame, "the extent of a loop");
   if (!extent)
     return;
+  if (options_.note)
+    options_.note(s.names[0].span, [&] { return "turn, 0 to " + text(*extent - Size(1)); });
   for (size_t i = 1; i < s.names.size(); ++i) {
     bool known = false;
     for (const Scope &scope : frame.scopes)

@@ -19,6 +19,8 @@ Declaration Parser::declaration() {
     return dim();
   if (at("let"))
     return let_declaration();
+  if (at("require"))
+    return require_declaration();
   if (at("module"))
     return module(false);
   if (at("model"))
@@ -119,6 +121,16 @@ Declaration Parser::let_declaration() {
   return out;
 }
 
+// require = "require" expr [ "else" STRING ]
+Declaration Parser::require_declaration() {
+  Declaration out = begun(Declaration::require);
+  Stmt s = require();
+  out.expr = std::move(s.exprs[0]);
+  out.message = std::move(s.message);
+  out.span = s.span;
+  return out;
+}
+
 // module = "module" NAME [ "(" names ")" ] "{" { member } "}"
 // model  = "model" NAME "{" { member | state | entry } "}"
 Declaration Parser::module(bool is_model) {
@@ -169,7 +181,7 @@ void Parser::members(std::vector<Member> &out, bool in_model, const Token &opene
   }
 }
 
-// member = param | sub | let | fn | state | entry | choice; the states and entries of a model only
+// member = param | sub | let | fn | state | entry | choice | require; the states and entries of a model only
 Member Parser::member(bool in_model) {
   if (at("param"))
     return param();
@@ -179,6 +191,8 @@ Member Parser::member(bool in_model) {
     return let_member();
   if (at("if"))
     return condition(in_model);
+  if (at("require"))
+    return require_member();
   Member out{};
   out.span = current().span;
   if (!in_model && (at("state") || at("entry"))) {
@@ -284,6 +298,16 @@ Member Parser::let_member() {
   if (!out.names.empty())
     out.name = out.names[0];
   out.expr = s.exprs.empty() ? nullptr : std::move(s.exprs[0]);
+  out.span = s.span;
+  return out;
+}
+
+Member Parser::require_member() {
+  Member out{};
+  out.kind = Member::require;
+  Stmt s = require();
+  out.expr = std::move(s.exprs[0]);
+  out.message = std::move(s.message);
   out.span = s.span;
   return out;
 }

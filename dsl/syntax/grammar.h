@@ -70,12 +70,14 @@ private:
   Declaration dim();
   Bound bound();
   Declaration let_declaration();
+  Declaration require_declaration();
   Declaration module(bool is_model);
   void members(std::vector<Member> &out, bool in_model, const Token &opener);
   Member member(bool in_model);
   Member param();
   Member sub();
   Member let_member();
+  Member require_member();
   Member state();
   Member condition(bool in_model);
   std::optional<std::string> alias();

@@ -134,9 +134,9 @@ bool Parser::deeper(Span span) {
 bool Parser::starts(Level level, size_t token) const {
   const Token &t = tokens_.list[token];
   if (level == Level::declaration)
-    return one_of(t.text, {"use", "config", "dim", "let", "fn", "module", "model"});
+    return one_of(t.text, {"use", "config", "dim", "let", "require", "fn", "module", "model"});
   if (level == Level::member)
-    return one_of(t.text, {"param", "sub", "let", "fn", "state", "entry", "if"});
+    return one_of(t.text, {"param", "sub", "let", "require", "fn", "state", "entry", "if"});
   if (t.kind == Token::name && token + 1 < tokens_.list.size())
     return one_of(tokens_.list[token + 1].text, {"=", "[", "<-", ","});
   return one_of(t.text, {"let", "for", "if", "require", "return"});
@@ -199,8 +199,8 @@ struct Words {
 
 const Words &words_of(int level) {
   static const Words words[] = {
-      {"a declaration", {"use", "config", "dim", "let", "fn", "module", "model"}},
-      {"a member", {"param", "sub", "let", "fn", "state", "entry", "if"}},
+      {"a declaration", {"use", "config", "dim", "let", "require", "fn", "module", "model"}},
+      {"a member", {"param", "sub", "let", "require", "fn", "state", "entry", "if"}},
       {"a statement", {"let", "for", "if", "require", "return"}},
   };
   return words[level];
@@ -269,7 +269,7 @@ void Parser::misplaced(Level level) {
        {std::string(words.what), token.kind == Token::end ? found() : shown(), help});
 }
 
-// --- file = { use | config | dim | let | fn | module | model }
+// --- file = { use | config | dim | let | require | fn | module | model }
 File Parser::file() {
   File out;
   out.source = source_;

@@ -48,7 +48,7 @@ private:
     out_.begin_line(kinds[s.kind]);
   }
   void begin(const Member &m) {
-    static constexpr std::string_view kinds[] = {"param", "sub", "let", "", "state", "", ""};
+    static constexpr std::string_view kinds[] = {"param", "sub", "let", "", "state", "", "", ""};
     out_.begin_line(kinds[m.kind]);
   }
 
@@ -107,13 +107,7 @@ private:
         block(s.otherwise);
       break;
     case Stmt::require:
-      out_.word("require");
-      e_.expr(*s.exprs[0]);
-      if (!s.message.empty()) {
-        out_.may_break(at_else);
-        out_.word("else");
-        out_.word(quote(s.message));
-      }
+      require(*s.exprs[0], s.message);
       break;
     case Stmt::give:
       out_.word("return");
@@ -130,6 +124,16 @@ private:
     out_.word("let");
     e_.names(list);
     e_.equals(value);
+  }
+
+  void require(const Expr &condition, const std::string &message) {
+    out_.word("require");
+    e_.expr(condition);
+    if (message.empty())
+      return;
+    out_.may_break(at_else);
+    out_.word("else");
+    out_.word(quote(message));
   }
 
   // --- members
@@ -191,6 +195,9 @@ private:
       colon_type(m.type);
       if (m.expr)
         e_.equals(*m.expr);
+      break;
+    case Member::require:
+      require(*m.expr, m.message);
       break;
     case Member::entry:
       entry(*m.entry_point);
@@ -297,6 +304,9 @@ private:
       break;
     case Declaration::let:
       let(d.names, *d.expr);
+      break;
+    case Declaration::require:
+      require(*d.expr, d.message);
       break;
     case Declaration::function:
       function(*d.fn);

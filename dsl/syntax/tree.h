@@ -149,7 +149,7 @@ struct Bound {
 
 /// A member of a module or a model. `condition` groups members: if config-condition { … } else { … }
 struct Member {
-  enum Kind { param, sub, let, function, state, entry, condition } kind;
+  enum Kind { param, sub, let, function, state, entry, condition, require } kind;
   Span span;
   Name name; // of param, sub, let, state
 
@@ -163,7 +163,8 @@ struct Member {
   Name module;           // sub … = Module(args)
   std::vector<ExprPtr> args;
 
-  ExprPtr expr;            // let: the value; state: the initial value or null; condition: the condition
+  ExprPtr expr;            // let: the value; state: the initial value or null; condition, require: the condition
+  std::string message;     // require … else "message"
   std::vector<Name> names; // let a, b = …
   std::unique_ptr<Function> fn;
   std::unique_ptr<Entry> entry_point;
@@ -180,13 +181,14 @@ struct Module {
 };
 
 struct Declaration {
-  enum Kind { use, config, dim, let, function, module } kind; // module: also a model
+  enum Kind { use, config, dim, let, function, module, require } kind; // module: also a model
   Span span;
   Name name;                     // use: the file's name
   std::vector<Name> names;       // use: what is taken from it; let: the names
   std::vector<Setting> settings; // config
   std::vector<Bound> bounds;     // dim
-  ExprPtr expr;                  // let
+  ExprPtr expr;                  // let; require: the condition
+  std::string message;           // require … else "message"
   std::unique_ptr<Function> fn;
   std::unique_ptr<Module> module_body;
 };

@@ -226,6 +226,24 @@ TEST(Text, ARequirementOfTheRunningProgramIsAStep) {
             "  output y: i32 = y\n");
 }
 
+TEST(Text, ARequirementOnDimsIsTestedByTheEntriesThatHaveThem) {
+  EXPECT_EQ(text_of("dim S <= 64\nrequire S > 3 else \"texts have four words or more\"\nmodel M {\n"
+                    "  entry one(x: real[2]) -> y: real { return x[0] }\n"
+                    "  entry two(x: real[S]) -> y: real { return x[3] } }\n"),
+            "program M\n"
+            "dim S <= 64\n"
+            "entry one\n"
+            "  input one.x: f32[2]\n"
+            "  one.y: f32 = one.x[0]\n"
+            "  output y: f32 = one.y\n"
+            "entry two\n"
+            "  input two.x: f32[S]\n"
+            "  two.require: bool = S > 3\n"
+            "  require two.require else \"texts have four words or more\"\n"
+            "  two.y: f32 = two.x[3]\n"
+            "  output y: f32 = two.y\n");
+}
+
 TEST(Text, FilesGiveTheirFunctionsAndKeepTheirSettings) {
   EXPECT_EQ(
       text_of(

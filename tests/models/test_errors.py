@@ -154,6 +154,12 @@ class Folders(Case):
         self.assert_refused(in_model_file(condition, f"require {condition}", "E044", "hidden_act is gelu, gelu_new, relu or silu",
                                           "this requirement does not hold for the given settings"))
 
+    def test_a_hidden_size_that_the_heads_do_not_divide(self):
+        self.change_config(hidden_size=61)
+        self.assert_refused(in_model_file("H > 0 and D % H == 0", "require H > 0", "E044",
+                                          "hidden_size must be a multiple of num_attention_heads",
+                                          "this requirement does not hold for the given settings"))
+
     def test_no_such_folder(self):
         self.assert_fails("error: nowhere: there is no such file or folder", "compile", "nowhere", "-o", "out")
 

@@ -147,6 +147,11 @@ TEST(Grammar, a_condition_may_have_others_after_it) {
 }
 
 // require = "require" expr [ "else" STRING ]; return = "return" expr { "," expr }
+TEST(Grammar, a_requirement_stands_among_declarations_and_members_too) {
+  EXPECT_EQ(parsed("require D % H == 0 else \"no\""), "(require (== (% D H) 0) 'no')\n");
+  EXPECT_EQ(members("require N > 1 let K = N"), "(require (> N 1)) (let [K] N)");
+}
+
 TEST(Grammar, a_requirement_may_have_a_message) {
   EXPECT_EQ(body("require a < b require c else \"no \\\"c\\\"\" return a, b"),
             "(require (< a b)) (require c 'no \"c\"') (return a b)");

@@ -193,7 +193,7 @@ config A = 1
      R"~(model.heddle:1:1: error[E006]: expected a declaration, found `paramm`
   1 | paramm A = 1
     | ^^^^^^
-  help: a declaration begins with `use`, `config`, `dim`, `let`, `fn`, `module` or `model`  heddle explain E006
+  help: a declaration begins with `use`, `config`, `dim`, `let`, `require`, `fn`, `module` or `model`  heddle explain E006
 )~"},
     {"a misspelt declaration",
      R"~(modul M {
@@ -221,7 +221,7 @@ x = 3
      R"~(model.heddle:2:1: error[E006]: expected a declaration, found `x`
   2 | x = 3
     | ^
-  help: a declaration begins with `use`, `config`, `dim`, `let`, `fn`, `module` or `model`  heddle explain E006
+  help: a declaration begins with `use`, `config`, `dim`, `let`, `require`, `fn`, `module` or `model`  heddle explain E006
 )~"},
     {"a param outside of any module",
      R"~(param w: real[3]
@@ -396,7 +396,7 @@ model.heddle:3:9: error[E007]: `state` is a reserved word, not a name
      R"~(model.heddle:2:3: error[E006]: expected a member, found `y`
   2 |   y = 3
     |   ^
-  help: a member begins with `param`, `sub`, `let`, `fn`, `state`, `entry` or `if`  heddle explain E006
+  help: a member begins with `param`, `sub`, `let`, `require`, `fn`, `state`, `entry` or `if`  heddle explain E006
 )~"},
     {"a state in a module",
      R"~(module M {

@@ -140,6 +140,8 @@ std::string tree_text(const Member &m) {
   case Member::entry:
     return "(entry " + m.entry_point->name.text + " " + list(m.entry_point->formals) + " -> " +
            list(m.entry_point->results) + " " + list(m.entry_point->body) + ")";
+  case Member::require:
+    return "(require " + text(m.expr) + (m.message.empty() ? "" : " '" + m.message + "'") + ")";
   case Member::condition:
     return "(if " + text(m.expr) + " " + list(m.members) + (m.otherwise.empty() ? "" : " else " + list(m.otherwise)) +
            ")";
@@ -159,6 +161,8 @@ std::string tree_text(const Declaration &d) {
     return "(let " + list(d.names) + " " + text(d.expr) + ")";
   case Declaration::function:
     return text(*d.fn);
+  case Declaration::require:
+    return "(require " + text(d.expr) + (d.message.empty() ? "" : " '" + d.message + "'") + ")";
   case Declaration::module:
     return std::string(d.module_body->is_model ? "(model " : "(module ") + d.name.text + " " +
            list(d.module_body->sizes) + " " + list(d.module_body->members) + ")";

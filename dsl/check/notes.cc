@@ -1,0 +1,73 @@
+// What names stand for, in a line of text each, for editors: types and shapes in the author's names of the sizes.
+#include "dsl/check/elaborate.h"
+#include "dsl/syntax/lexer.h"
+
+namespace heddle::checking {
+
+void Elaborator::note(Span at, const Entity &e) {
+  if (options_.note && at.valid() && e.kind != Entity::error)
+    options_.note(at, [&] { return described(e); });
+}
+
+std::string Elaborator::described(const Entity &e) const {
+  auto shaped = [&](Type type, const std::vector<Extent> &shape) {
+    std::string out;
+    for (const Extent &extent : shape)
+      out += (out.empty() ? "" : ", ") + text(extent);
+    return type_name(type) + (shape.empty() ? "" : "[" + out + "]");
+  };
+  auto number = [](double value) {
+    std::string out = std::to_string(value);
+    out.erase(out.find_last_not_of('0') + 1);
+    return out.ends_with('.') ? out + "0" : out;
+  };
+  auto sized = [&](const Instance &module) {
+    std::string sizes;
+    for (const syntax::Name &size : module.module->sizes)
+      sizes += (sizes.empty() ? "" : ", ") + described(module.members.at(size.text));
+    return module.module->name.text + (sizes.empty() ? "" : "(" + sizes + ")");
+  };
+  switch (e.kind) {
+  case Entity::text:
+    return syntax::quote(e.string);
+  case Entity::list:
+  case Entity::tuple: {
+    std::string items;
+    for (const Entity &item : e.items)
+      items += (items.empty() ? "" : ", ") + described(item);
+    return e.kind == Entity::list ? "[" + items + "]" : items;
+  }
+  case Entity::scalar: {
+    if (auto known = truth(e.value); known && e.value->type == Type::boolean)
+      return *known ? "true" : "false";
+    if (auto size = as_size(e.value))
+      return text(*size);
+    if (auto value = constant(e.value))
+      return number(*value);
+    if (e.value->op == Expr::index)
+      return "index, 0 to " + text(variables_[e.value->position].extent - Size(1));
+    if (e.value->op == Expr::loop_index)
+      return "turn, 0 to " + text(loops_[e.value->position].extent - Size(1));
+    return type_name(e.value->type);
+  }
+  case Entity::tensor: {
+    std::string out = shaped(e.read->type, e.shape);
+    if (auto weight = weights_.find(e.read); weight != weights_.end())
+      out += ", weight " + syntax::quote(weight->second.names[0]);
+    return e.read->kind == Tensor::state ? out + ", state" : out;
+  }
+  case Entity::lazy:
+    return shaped(e.formula->value->type, e.formula->shape);
+  case Entity::instance:
+    return sized(*e.module);
+  case Entity::array:
+    return e.modules.empty() ? "no members" : std::to_string(e.modules.size()) + " × " + sized(*e.modules[0]);
+  case Entity::function:
+  case Entity::builtin:
+  case Entity::error:
+    return "";
+  }
+  return "";
+}
+
+} // namespace heddle::checking
