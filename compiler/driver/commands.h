@@ -41,6 +41,8 @@ struct ShowCommand {
   ModelOptions model;
   CompileOptions compile;
   std::string stage = "schedule";
+  std::string html;              // path of a page; empty: text
+  std::vector<std::string> dims; // NAME=N: sizes for the page's numbers
 };
 Status show_command(const ShowCommand &options);
 

@@ -155,17 +155,19 @@ private:
     sub->add_option("--json", bench.json, "Write the numbers to a file")->type_name("FILE");
   }
   void add_show() {
-    auto *sub = command("show", "Print a model at a stage of its compilation, or a library's manifest", [this] {
-      return html.empty() ? show_command(show)
-                          : Status(Error{"show --html is not built yet; without it the stage is printed as text"});
-    });
+    auto *sub = command("show", "Print a model at a stage of its compilation, or a library's manifest",
+                        [this] { return show_command(show); });
     add_model(sub, show.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
     add_weights(sub, show.model);
     add_compile_options(sub, show.compile);
     sub->add_option("--stage", show.stage, "Which stage")
         ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "llvm", "asm"}))
         ->capture_default_str();
-    sub->add_option("--html", html, "Write a page instead of text")->type_name("FILE");
+    sub->add_option("--html", show.html, "Write the whole road, from the model's lines to kernels, as one page")
+        ->type_name("FILE");
+    sub->add_option("--dim", show.dims, "A dim's value for the numbers on the page, such as B=8; may be given again")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false);
   }
 
   struct {
@@ -177,7 +179,6 @@ private:
   RunCommand run;
   BenchCommand bench;
   ShowCommand show;
-  std::string html;
 };
 
 } // namespace

@@ -1,9 +1,11 @@
-// `show`: the forms a program takes, each as text.
+// `show`: the forms a program takes, each as text, or all of it on one page.
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
+#include "compiler/driver/page_facts.h"
 #include "compiler/emit/artifact/weights_layout.h"
 #include "compiler/emit/halide/emit.h"
 #include "compiler/emit/host/host.h"
+#include "compiler/io/output.h"
 #include "compiler/ir/dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -79,15 +81,55 @@ static Status show_host(const Model &model, ModuleOp module, const Target &targe
   return Done{};
 }
 
+/// "B=8" words; every name must be a dim of the program.
+static Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words,
+                                                         const Program &program) {
+  std::map<std::string, int64_t> out;
+  for (const std::string &word : words) {
+    size_t equals = word.find('=');
+    std::string name = word.substr(0, equals), digits = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (name.empty() || digits.empty() || digits.size() > 9 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+      return Error{std::string(usage_mark) + "--dim " + word + ": write NAME=NUMBER, such as B=8"};
+    std::string known;
+    bool found = false;
+    for (const Dim &dim : program.dims) {
+      found |= dim.name == name;
+      known += (known.empty() ? "" : ", ") + dim.name;
+    }
+    if (!found)
+      return Error{"the model has no dim `" + name + "`; " + (known.empty() ? "it has none" : "it has: " + known)};
+    out[name] = std::stoll(digits);
+  }
+  return out;
+}
+
+static Status write_page(const ShowCommand &options, Model &model, const Target &target) {
+  auto sizes = read_sizes(options.dims, *model.program);
+  if (!sizes)
+    return sizes.error();
+  Progress progress(Progress::Show::nothing);
+  auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
+  if (!compiled)
+    return compiled.error();
+  return write_file(options.html, page_html(page_facts(model, *compiled->module, target, *sizes)));
+}
+
 Status show_command(const ShowCommand &options) {
-  if (is_artifact(options.model.path))
+  if (is_artifact(options.model.path)) {
+    if (!options.html.empty())
+      return Error{std::string(usage_mark) + "--html shows a model's source on its way to kernels, and " +
+                   options.model.path + " is a compiled library; give the .heddle file or the Hugging Face folder"};
     return show_manifest(options.model.path);
+  }
   auto target = find_compile_target(options.compile);
   if (!target)
     return target.error();
   auto model = load_model(options.model);
   if (!model)
     return model.error();
+  if (!options.html.empty())
+    return write_page(options, *model, *target);
   if (options.stage == "tree") {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};

@@ -1,0 +1,103 @@
+// What the page of `heddle show --html` says about a compiled model, as plain values: the kernels of each entry in
+// order, what each costs for given sizes, where its results live, and how the weights lie. Read from a planned module.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace heddle {
+
+struct Model;
+struct Target;
+
+/// A place in a source text that a kernel computes: one definition.
+struct PageSource {
+  std::string path;
+  int line = 0; // from 1
+  bool operator<(const PageSource &o) const { return std::tie(path, line) < std::tie(o.path, o.line); }
+  bool operator==(const PageSource &) const = default;
+};
+
+struct PageTensor {
+  std::string what;  // "slot 2", "result `y`", "weight embed.word", "input `x`"
+  std::string shape; // "f32[B, S, 768]"
+  int64_t bytes = 0; // -1: not known before the call
+};
+
+/// One function that is compiled; several calls may share it.
+struct PageKernel {
+  std::string name, kind;
+  struct Row {
+    std::string variant, what, params, when;
+  };
+  std::vector<Row> rows;
+  std::vector<PageSource> sources; // in the order of the computation
+  int calls = 0;
+  std::string text; // its MLIR
+};
+
+/// A line of an entry: a kernel's call, or the head of a loop that the deeper lines after it belong to.
+struct PageStep {
+  int depth = 0;
+  std::string loop;                     // "for t in S (64 turns)"; empty: a call
+  int kernel = -1;                      // number in `kernels`
+  std::vector<std::string> definitions; // that it computes
+  PageSource source;                    // where the last of them stands
+  std::vector<PageTensor> inputs, results;
+  int row = -1;      // of the schedule, for these sizes; -1: not known before the call
+  double flops = 0;  // of one call
+  int64_t turns = 1; // how often it is called; -1: not known before
+};
+
+/// A value of the arena, alive from step `first` to step `last`.
+struct PageLife {
+  int slot = 0, first = 0, last = 0;
+  int64_t bytes = 0;
+  std::string name, kind; // the definition; the kind of the kernel that makes it
+};
+
+struct PageEntry {
+  std::string name;
+  std::vector<PageTensor> inputs, results;
+  std::vector<PageStep> steps;
+  std::vector<PageLife> lives;
+  std::vector<int64_t> slot_bytes;
+};
+
+struct PageWeight {
+  std::string name, path, shape, layout;
+  int64_t bytes = 0; // packed
+  std::vector<int> kernels;
+};
+
+struct PageFacts {
+  std::string model, path, target;
+  std::vector<std::pair<std::string, int64_t>> dims; // and the sizes that the numbers are for
+  std::vector<PageKernel> kernels;
+  std::vector<PageEntry> entries;
+  std::vector<PageWeight> weights;
+  std::vector<PageTensor> states;
+  std::map<std::string, std::string> texts; // of every file that some kernel comes from
+};
+
+/// `sizes`: of dims by name; for the others the bound or 64, whichever is less, as the memory plan assumes.
+PageFacts page_facts(const Model &model, mlir::ModuleOp module, const Target &target,
+                     const std::map<std::string, int64_t> &sizes);
+
+/// The rows of a kernel's schedule (page_schedule.cc, for names of Halide and of the checker do not meet in one file).
+std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel);
+/// The row that is called where size argument `i` has the value `size(i)`; -1 where that is not known.
+int page_row_for(mlir::func::FuncOp kernel, const std::function<std::optional<int64_t>(unsigned)> &size);
+
+/// The page: one file that needs nothing else.
+std::string page_html(const PageFacts &facts);
+
+} // namespace heddle
