@@ -103,6 +103,8 @@ Result<Model> load_model(const ModelOptions &options) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
     if (auto text = read_text(beside))
       return out.sources->add(beside, *text);
+    if (auto text = carried_file(beside))
+      return out.sources->add(beside, *text);
     if (auto carried = find_model(name))
       return out.sources->add(carried->model_path, carried->model_text);
     return -1;

@@ -1,5 +1,6 @@
-// `model_type` names the model file: transfo-xl is models/transfo_xl/transfo_xl.heddle. What a Hugging Face
-// config.json leaves to be computed from its other fields is put into the settings here.
+// `model_type` names the model file: restricted-attention is models/restricted_attention/restricted_attention.heddle,
+// and the table below has the models that were published under another name. What a Hugging Face config.json leaves
+// to be computed from its other fields is put into the settings here.
 #include "compiler/io/model_folder.h"
 
 #include "embedded/models.h"
@@ -13,6 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+struct Published {
+  std::string_view model_type, model;
+};
+constexpr Published published[] = {
+    {"deit", "vit"},
+    {"gpt2", "decoder-lm"},
+    {"marian", "transformer"},
+    {"torch.nn.MultiheadAttention", "multihead-attention"},
+    {"torch.nn.Transformer", "torch-transformer"},
+    {"transfo-xl", "transformer-xl"},
+};
 
 /// "bert" of "models/bert/bert.heddle"; else "".
 std::string type_of(std::string_view path) {
@@ -111,14 +124,30 @@ std::vector<std::string> model_types() {
   for (const EmbeddedFile &file : embedded::models())
     if (std::string type = type_of(file.path); !type.empty())
       out.push_back(type);
+  size_t models = out.size();
+  for (const Published &name : published)
+    if (std::find(out.begin(), out.begin() + models, name.model) != out.begin() + models)
+      out.emplace_back(name.model_type);
   std::sort(out.begin(), out.end());
   return out;
 }
 
 std::optional<ModelFolder> find_model(const std::string &model_type) {
+  std::string model = model_type;
+  for (const Published &name : published)
+    if (name.model_type == model_type)
+      model = name.model;
+  std::replace(model.begin(), model.end(), '_', '-'); // as `use` spells it
   for (const EmbeddedFile &file : embedded::models())
-    if (!model_type.empty() && type_of(file.path) == model_type)
+    if (!model.empty() && type_of(file.path) == model)
       return ModelFolder{"", model_type, std::string(file.path), std::string(file.bytes), {}};
+  return std::nullopt;
+}
+
+std::optional<std::string> carried_file(const std::string &path) {
+  for (const EmbeddedFile &file : embedded::models())
+    if (file.path == path)
+      return std::string(file.bytes);
   return std::nullopt;
 }
 

@@ -42,5 +42,7 @@ Result<ModelFolder> open_model_folder(const std::string &path);
 /// A model file of that `model_type`, or nothing; and all that there are.
 std::optional<ModelFolder> find_model(const std::string &model_type);
 std::vector<std::string> model_types();
+/// The text of a file beside the carried model files, such as "models/detr/resnet.heddle", or nothing.
+std::optional<std::string> carried_file(const std::string &path);
 
 } // namespace heddle
