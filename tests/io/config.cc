@@ -102,12 +102,12 @@ TEST_F(Folder, a_given_number_of_labels_is_kept) {
 }
 
 TEST_F(Folder, an_unknown_model_type_names_those_that_are_known) {
-  write("m/config.json", R"({"model_type": "gpt2"})");
+  write("m/config.json", R"({"model_type": "gpt9"})");
   std::string known = "known are";
   for (const std::string &type : model_types())
     known += (known.back() == 'e' ? " " : ", ") + type;
   known += "; or give a .heddle file with --weights)";
-  EXPECT_EQ(message(open_model_folder(path("m"))), "m/config.json: no model file for the model_type `gpt2` (" + known);
+  EXPECT_EQ(message(open_model_folder(path("m"))), "m/config.json: no model file for the model_type `gpt9` (" + known);
   write("m/config.json", "{}");
   EXPECT_EQ(message(open_model_folder(path("m"))),
             "m/config.json: has no `model_type`, which says what model it is (" + known);
