@@ -30,6 +30,12 @@ const heddle_api heddle_table = {
     .run_dense = heddle_run_dense,
     .pool = rt_own_pool,
     .session_observe = heddle_session_observe,
+    .state_describe = heddle_state_describe,
+    .token_describe = heddle_token_describe,
+    .session_capacity = heddle_session_capacity,
+    .session_state = heddle_session_state,
+    .session_read_state = heddle_session_read_state,
+    .session_result_shapes = heddle_session_result_shapes,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

@@ -87,7 +87,7 @@ static void append_declared(rt_text *text, const rt_call *call, const heddle_val
 static void append_dims(rt_text *text, const rt_call *call) {
   const char *separator = " where ";
   for (int32_t d = 0; d < call->model->n_dims; d++) {
-    if (call->bound_by[d] >= 0) {
+    if (call->bound_by[d] != RT_UNBOUND) {
       rt_append(text, "%s%s = %lld", separator, call->model->dims[d].name, (long long)call->dims[d]);
       separator = ", ";
     }
@@ -268,10 +268,68 @@ static heddle_status compute_shapes(rt_call *call) {
   return HEDDLE_OK;
 }
 
+// Whether the entry's states have the dim.
+static bool is_of_states(const rt_call *call, int32_t dim) {
+  const heddle_entry_desc *e = call->entry;
+  for (int32_t u = 0; u < e->n_uses; u++) {
+    const heddle_state_desc *state = &call->model->states[e->uses[u].state];
+    for (int32_t i = 0; i < state->n_dims; i++)
+      if (state->dims[i] == dim)
+        return true;
+  }
+  return false;
+}
+
+static bool is_of_values(const heddle_value_desc *values, int32_t n, int32_t dim) {
+  for (int32_t v = 0; v < n; v++)
+    for (int32_t i = 0; i < values[v].rank; i++)
+      if (values[v].extents[i].dim == dim)
+        return true;
+  return false;
+}
+
+// Without a session, whether an extent of a result may depend on what one would hold.
+static bool needs_session(const rt_call *call, const heddle_value_desc *result) {
+  for (int32_t d = 0; !call->states && d < call->model->n_dims; d++) {
+    if (call->bound_by[d] != RT_UNBOUND || !is_of_states(call, d))
+      continue;
+    for (int32_t i = 0; i < result->rank; i++)
+      if (result->extents[i].dim == d || result->extents[i].dim == HEDDLE_COMPUTED)
+        return true;
+  }
+  return false;
+}
+
+// Dims that the inputs don't tell: those of states; then only an input that was left out can leave one unknown.
+static heddle_status bind_rest(rt_call *call) {
+  const heddle_entry_desc *e = call->entry;
+  heddle_status status = rt_states_bind(call);
+  if (status != HEDDLE_OK)
+    return status;
+  for (int32_t v = 0; v < e->n_inputs + e->n_results; v++) {
+    const rt_value *value = &call->values[v];
+    for (int32_t i = 0; i < value->desc->rank; i++) {
+      int32_t dim = value->desc->extents[i].dim;
+      if (dim < 0 || call->dims[dim] >= 0 || (!call->states && is_of_states(call, dim)))
+        continue;
+      rt_text text = {.length = 0};
+      rt_append(&text, "has dim %s, which no given input tells; give the optional inputs that have it",
+                call->model->dims[dim].name);
+      return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
+    }
+    if (v >= e->n_inputs && needs_session(call, value->desc))
+      return rt_wrong(HEDDLE_INVALID_ARGUMENT, call, value,
+                      "has a shape that depends on a session's states; ask with heddle_session_result_shapes");
+  }
+  return compute_shapes(call);
+}
+
 heddle_status rt_bind_from_inputs(rt_call *call) {
   const heddle_entry_desc *e = call->entry;
-  for (int32_t d = 0; d < call->model->n_dims; d++)
-    call->dims[d] = call->bound_by[d] = -1;
+  for (int32_t d = 0; d < call->model->n_dims; d++) {
+    call->dims[d] = -1;
+    call->bound_by[d] = RT_UNBOUND;
+  }
   for (int32_t i = 0; i < e->n_inputs; i++) {
     rt_value *value = &call->values[i];
     if (value->given) {
@@ -285,42 +343,25 @@ heddle_status rt_bind_from_inputs(rt_call *call) {
       return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
     }
   }
-  // Only an input that was left out can leave a dim unknown.
-  for (int32_t v = 0; v < e->n_inputs + e->n_results; v++) {
-    const rt_value *value = &call->values[v];
-    for (int32_t i = 0; i < value->desc->rank; i++) {
-      int32_t dim = value->desc->extents[i].dim;
-      if (dim >= 0 && call->dims[dim] < 0) {
-        rt_text text = {.length = 0};
-        rt_append(&text, "has dim %s, which no given input tells; give the optional inputs that have it",
-                  call->model->dims[dim].name);
-        return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
-      }
-    }
-  }
-  return compute_shapes(call);
+  return bind_rest(call);
 }
 
 heddle_status rt_bind_from_dims(rt_call *call, const int64_t *dims) {
   const heddle_entry_desc *e = call->entry;
   for (int32_t d = 0; d < call->model->n_dims; d++) {
-    call->dims[d] = dims[d];
-    call->bound_by[d] = -1;
+    bool of_inputs = is_of_values(e->inputs, e->n_inputs, d), of_states = is_of_states(call, d);
+    bool asked = call->states && of_states && !of_inputs; // of the session, not of the caller
+    call->dims[d] = asked ? -1 : dims[d];
+    call->bound_by[d] = RT_UNBOUND;
+    if (asked || (!of_inputs && !of_states && !is_of_values(e->results, e->n_results, d)))
+      continue;
+    const heddle_dim_desc *dim = &call->model->dims[d];
+    if (dims[d] < 0 || (dim->most >= 0 && dims[d] > dim->most))
+      return rt_fail(HEDDLE_OUT_OF_RANGE, "entry '%s': %s = %lld, but the model allows 0 .. %lld", e->name, dim->name,
+                     (long long)dims[d], (long long)(dim->most >= 0 ? dim->most : INT32_MAX));
+    call->bound_by[d] = RT_BOUND_BY_CALLER;
   }
-  for (int32_t v = 0; v < e->n_inputs + e->n_results; v++) {
-    const heddle_value_desc *desc = call->values[v].desc;
-    for (int32_t i = 0; i < desc->rank; i++) {
-      int32_t number = desc->extents[i].dim;
-      if (number < 0)
-        continue;
-      const heddle_dim_desc *dim = &call->model->dims[number];
-      if (dims[number] < 0 || (dim->most >= 0 && dims[number] > dim->most))
-        return rt_fail(HEDDLE_OUT_OF_RANGE, "entry '%s': %s = %lld, but the model allows 0 .. %lld", e->name, dim->name,
-                       (long long)dims[number], (long long)(dim->most >= 0 ? dim->most : INT32_MAX));
-      call->bound_by[number] = 0;
-    }
-  }
-  return compute_shapes(call);
+  return bind_rest(call);
 }
 
 heddle_status rt_check_results(rt_call *call) {

@@ -55,12 +55,22 @@ static heddle_status arena_bytes(const rt_call *call, int64_t *bytes) {
                  call->entry->name, dims.data);
 }
 
+// `states`: bytes that the states will grow by.
+static heddle_status check_limit(const heddle_session *session, int64_t arena, int64_t states) {
+  int64_t bytes = arena > session->arena.bytes ? arena : session->arena.bytes;
+  if (!session->memory_limit)
+    return HEDDLE_OK;
+  if (__builtin_add_overflow(bytes, rt_states_bytes(&session->states) + states, &bytes))
+    bytes = INT64_MAX;
+  if (bytes <= session->memory_limit)
+    return HEDDLE_OK;
+  return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                 "entry '%s' needs %lld bytes of memory for these inputs, more than the limit of %lld; give smaller "
+                 "inputs or raise memory_limit",
+                 session->call.entry->name, (long long)bytes, (long long)session->memory_limit);
+}
+
 static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
-  if (session->memory_limit && bytes > session->memory_limit)
-    return rt_fail(HEDDLE_OUT_OF_MEMORY,
-                   "entry '%s' needs %lld bytes of memory for these inputs, more than the limit of %lld; give smaller "
-                   "inputs or raise memory_limit",
-                   session->call.entry->name, (long long)bytes, (long long)session->memory_limit);
   if (session->arena.map && bytes <= session->arena.bytes)
     return HEDDLE_OK;
   rt_memory_release(&session->arena); // nothing in it outlives a run, and two at once would be more than is needed
@@ -88,7 +98,7 @@ static heddle_status stage_inputs(heddle_session *session) {
     if (value->elements == 0)
       continue;
     if (!value->given) {
-      rt_fill_initial(value, pointer);
+      rt_fill(value->desc->dtype, value->desc->initial, value->elements, pointer);
       continue;
     }
     heddle_status status = rt_stage_in(call, value, value->place >= 0 ? pointer : NULL);
@@ -103,8 +113,8 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged) {
   heddle_call arguments = {.dims = call->dims,
                            .inputs = call->inputs,
                            .results = call->results,
-                           .states = NULL,
-                           .next_states = NULL,
+                           .states = session->states.now,
+                           .next_states = session->states.next,
                            .weights = session->model->payload,
                            .arena = session->arena.data + staged,
                            .session = session};
@@ -123,29 +133,47 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged) {
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s': the system has no memory for a kernel's scratch; give smaller inputs",
                    call->entry->name);
+  if (error > 0 && error <= call->entry->n_requirements)
+    return rt_fail(HEDDLE_OUT_OF_RANGE, "entry '%s': %s", call->entry->name, call->entry->requirements[error - 1]);
   if (error)
     return rt_fail(HEDDLE_KERNEL_FAILED, "entry '%s': a kernel failed with code %d%s%s; please report this",
                    call->entry->name, error, session->faulted ? ": " : "", session->faulted ? session->fault : "");
   return HEDDLE_OK;
 }
 
+// Whether a run does more than compute its results.
+static bool has_effects(const heddle_entry_desc *entry) {
+  bool updates = false;
+  for (int32_t u = 0; u < entry->n_uses; u++)
+    updates |= entry->uses[u].updates;
+  return updates || entry->n_requirements > 0;
+}
+
 // The rest of a run, once dims are bound.
 static heddle_status run_bound(heddle_session *session) {
   rt_call *call = &session->call;
   int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
-  int64_t staged, inside;
+  int64_t staged, inside, states;
   heddle_status status = rt_check_results(call);
   if (status == HEDDLE_OK)
     status = lay_out(call, &staged);
   if (status == HEDDLE_OK)
     status = arena_bytes(call, &inside);
   if (status == HEDDLE_OK)
-    status = inside > INT64_MAX - staged ? grow_arena(session, INT64_MAX) : grow_arena(session, staged + inside);
+    status = rt_states_plan(session, &states);
+  if (status == HEDDLE_OK && __builtin_add_overflow(staged, inside, &inside))
+    inside = INT64_MAX;
+  if (status == HEDDLE_OK)
+    status = check_limit(session, inside, states);
+  if (status == HEDDLE_OK)
+    status = grow_arena(session, inside);
   if (status == HEDDLE_OK)
     status = stage_inputs(session);
+  if (status == HEDDLE_OK)
+    status = rt_states_prepare(session);
   if (status != HEDDLE_OK)
     return status;
-  bool empty = n_results > 0;
+  bool empty = n_results > 0 && !has_effects(call->entry);
   for (int32_t r = 0; r < n_results; r++) {
     rt_value *value = &call->values[n_inputs + r];
     empty &= value->elements == 0;
@@ -154,6 +182,8 @@ static heddle_status run_bound(heddle_session *session) {
   if (empty) // nothing to compute
     return HEDDLE_OK;
   status = run_kernels(session, staged);
+  if (status == HEDDLE_OK)
+    rt_states_commit(session);
   for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++) {
     rt_value *value = &call->values[n_inputs + r];
     if (value->given && value->place >= 0)
@@ -166,16 +196,10 @@ static heddle_status begin(heddle_session *session, int32_t entry) {
   if (!session)
     return rt_null("session");
   heddle_status status = rt_check_entry(session->model, entry);
-  if (status != HEDDLE_OK)
-    return status;
-  if (atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
-    return rt_fail(HEDDLE_BUSY, "the session is running in another thread; give each thread a session of its own");
-  rt_call_begin(&session->call, entry);
-  return HEDDLE_OK;
-}
-
-static heddle_status end(heddle_session *session, heddle_status status) {
-  atomic_store_explicit(&session->busy, false, memory_order_release);
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
+  if (status == HEDDLE_OK)
+    rt_call_begin(&session->call, entry);
   return status;
 }
 
@@ -189,7 +213,7 @@ heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_te
     status = rt_bind_from_inputs(&session->call);
   if (status == HEDDLE_OK)
     status = run_bound(session);
-  return end(session, status);
+  return rt_session_leave(session, status);
 }
 
 static heddle_tensor dense_tensor(const rt_value *value, const void *data) {
@@ -212,8 +236,8 @@ heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int
   rt_call *call = &session->call;
   int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
   if ((!dims && call->model->n_dims) || (!inputs && n_inputs) || (!results && n_results))
-    return end(session,
-               rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s': dims, inputs or results is NULL", call->entry->name));
+    return rt_session_leave(
+        session, rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s': dims, inputs or results is NULL", call->entry->name));
   status = rt_bind_from_dims(call, dims);
   for (int32_t v = 0; status == HEDDLE_OK && v < n_inputs + n_results; v++) {
     rt_value *value = &call->values[v];
@@ -225,7 +249,21 @@ heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int
   }
   if (status == HEDDLE_OK)
     status = run_bound(session);
-  return end(session, status);
+  return rt_session_leave(session, status);
+}
+
+static heddle_status shapes_of(rt_call *call, const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *results,
+                               int32_t n_results) {
+  const heddle_entry_desc *e = call->entry;
+  if (n_results < 0 || n_results > e->n_results || (n_results && !results))
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s' has %d results; %d were asked for", e->name, e->n_results,
+                   n_results);
+  heddle_status status = rt_match(call, inputs, n_inputs, NULL, 0);
+  if (status == HEDDLE_OK)
+    status = rt_bind_from_inputs(call);
+  for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++)
+    results[r] = dense_tensor(&call->values[e->n_inputs + r], NULL);
+  return status;
 }
 
 heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
@@ -235,23 +273,23 @@ heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, con
   heddle_status status = rt_check_entry(model, entry);
   if (status != HEDDLE_OK)
     return status;
-  const heddle_entry_desc *e = &model->desc->entries[entry];
-  if (n_results < 0 || n_results > e->n_results || (n_results && !results))
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s' has %d results; %d were asked for", e->name, e->n_results,
-                   n_results);
   rt_call call = {0};
   if (rt_call_allocate(&call, model->desc)) {
     rt_call_begin(&call, entry);
-    status = rt_match(&call, inputs, n_inputs, NULL, 0);
-    if (status == HEDDLE_OK)
-      status = rt_bind_from_inputs(&call);
-    for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++)
-      results[r] = dense_tensor(&call.values[e->n_inputs + r], NULL);
+    status = shapes_of(&call, inputs, n_inputs, results, n_results);
   } else {
-    status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the shapes of entry '%s'", e->name);
+    status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the shapes of entry '%s'", model->desc->entries[entry].name);
   }
   rt_call_release(&call);
   return status;
+}
+
+heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entry, const heddle_tensor *inputs,
+                                           int32_t n_inputs, heddle_tensor *results, int32_t n_results) {
+  heddle_status status = begin(session, entry);
+  if (status != HEDDLE_OK)
+    return status;
+  return rt_session_leave(session, shapes_of(&session->call, inputs, n_inputs, results, n_results));
 }
 
 heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims, int64_t *bytes) {

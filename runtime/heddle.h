@@ -17,8 +17,8 @@
 //   library aborts, exits or prints.
 // - Threads: a model is immutable and may be used by many threads. A session is one caller's: two calls on one
 //   session at the same time are refused with HEDDLE_BUSY. Many sessions of one model may run at once.
-// - Memory: tensors belong to the caller. A session keeps one arena and grows it only when a call needs more than
-//   any call before; a call no larger than an earlier one allocates nothing.
+// - Memory: tensors belong to the caller. A session keeps one arena and its states and grows them only when a call
+//   needs more than any call before; a call no larger than an earlier one allocates nothing.
 // - Shapes and counts are in elements, strides and memory in bytes. Tensors hold at most 2^31 - 1 elements.
 // - An extent may be 0 (an empty batch): results without elements are left alone, the others are computed.
 // - Numerics: while an entry runs, denormal numbers are treated as zero and rounding is to nearest, on all threads;
@@ -41,8 +41,8 @@ typedef enum heddle_status {
   HEDDLE_OK = 0,
   HEDDLE_INVALID_ARGUMENT = 1, // the call itself is wrong: a null pointer, a number out of bounds, an object in use
   HEDDLE_NOT_FOUND = 2,        // no entry, input, result or file of that name
-  HEDDLE_BAD_TENSOR = 3,       // a tensor is missing, given twice, or has the wrong dtype, rank, shape or strides
-  HEDDLE_OUT_OF_RANGE = 4,     // an element or a dim is outside the range that the model declares
+  HEDDLE_BAD_TENSOR = 3,       // a tensor or state is missing, given twice, or has the wrong dtype, rank or shape
+  HEDDLE_OUT_OF_RANGE = 4,     // an element or a dim is outside the range that the model declares or requires
   HEDDLE_OUT_OF_MEMORY = 5,    // the system, the memory limit or the 2^31 - 1 elements of a tensor do not allow it
   HEDDLE_FILE_ERROR = 6,       // a file cannot be opened or read
   HEDDLE_BAD_WEIGHTS = 7,      // the weights file is damaged, or belongs to another library
@@ -118,7 +118,7 @@ typedef struct heddle_session_options {
   int32_t threads; // at most so many run at once; 0: the cores that affinity and cgroup quota allow
   int32_t reserved;
   const heddle_threads *custom; // NULL: the pool that all Heddle libraries in the process share
-  int64_t memory_limit;         // bytes of arena; a call that needs more is refused. 0: no limit
+  int64_t memory_limit;         // bytes of arena and states; a call that needs more is refused. 0: no limit
 } heddle_session_options;
 
 typedef struct heddle_model_info {
@@ -130,7 +130,7 @@ typedef struct heddle_model_info {
   int32_t n_dims;
   int32_t n_entries;
   int32_t n_states;
-  int32_t reserved;
+  int32_t n_tokens;
 } heddle_model_info;
 
 typedef struct heddle_dim_info {
@@ -170,11 +170,39 @@ typedef struct heddle_value_info {
   double initial;
 } heddle_value_info;
 
+typedef struct heddle_state_info {
+  size_t struct_size;
+  const char *name;
+  int32_t dtype;
+  int32_t rank;
+  heddle_extent extents[HEDDLE_RANK];
+  int32_t has_initial; // 0: an entry must set it before another reads it
+  int32_t reserved;
+  double initial; // of every element
+} heddle_state_info;
+
+// What a state holds in a session.
+typedef struct heddle_state_value {
+  size_t struct_size;
+  int32_t is_set; // 0: nothing was written yet, or the session was reset; then what follows is 0
+  int32_t writer; // the entry that wrote it last; -1: it was restored
+  int64_t shape[HEDDLE_RANK];
+  int64_t bytes;
+} heddle_state_value;
+
+// A token id that the model's configuration tells, under its name there ("eos_token_id", …).
+typedef struct heddle_token_info {
+  size_t struct_size;
+  const char *name;
+  int64_t id;
+} heddle_token_info;
+
 typedef struct heddle_memory_info {
   size_t struct_size;
   int64_t arena_bytes;   // held by this session for values between kernels and for staged tensors
   int64_t scratch_bytes; // held by this session for the insides of kernels, over all threads
   int64_t allocations;   // how often this session has asked the system for memory
+  int64_t state_bytes;   // held by this session for its states
 } heddle_memory_info;
 
 // The one symbol a library exports beside <name>_*. Later versions only append to it.
@@ -214,6 +242,14 @@ struct heddle_api {
   const void *(*pool)(uint32_t version);
 
   heddle_status (*session_observe)(heddle_session *, heddle_observer observer, void *context);
+
+  heddle_status (*state_describe)(const heddle_model *, int32_t state, heddle_state_info *);
+  heddle_status (*token_describe)(const heddle_model *, int32_t token, heddle_token_info *);
+  heddle_status (*session_capacity)(heddle_session *, int32_t dim, int64_t capacity);
+  heddle_status (*session_state)(heddle_session *, int32_t state, heddle_state_value *);
+  heddle_status (*session_read_state)(heddle_session *, int32_t state, const heddle_tensor *to);
+  heddle_status (*session_result_shapes)(heddle_session *, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                                         heddle_tensor *results, int32_t n_results);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -379,13 +415,22 @@ static inline heddle_status heddle_result_describe(const heddle_model *model, in
   return HEDDLE_CALL(model, result_describe, model, entry, result, info);
 }
 
+static inline heddle_status heddle_state_describe(const heddle_model *model, int32_t state, heddle_state_info *info) {
+  return HEDDLE_CALL(model, state_describe, model, state, info);
+}
+// Token number 0 .. n_tokens - 1. A name comes several times where the configuration lists several ids.
+static inline heddle_status heddle_token_describe(const heddle_model *model, int32_t token, heddle_token_info *info) {
+  return HEDDLE_CALL(model, token_describe, model, token, info);
+}
+
 // The number of the entry called `name`; NULL: of the only entry. HEDDLE_NOT_FOUND lists those there are.
 static inline heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {
   return HEDDLE_CALL(model, entry_find, model, name, entry);
 }
 
 // Shapes of the results for inputs of these shapes, whose data is not looked at. results[i] becomes result i of the
-// entry, dense, without data; n_results may be less than the entry has.
+// entry, dense, without data; n_results may be less than the entry has. Shapes that depend on what a session holds are
+// asked of it: heddle_session_result_shapes.
 static inline heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
                                                  int32_t n_inputs, heddle_tensor *results, int32_t n_results) {
   return HEDDLE_CALL(model, result_shapes, model, entry, inputs, n_inputs, results, n_results);
@@ -414,19 +459,44 @@ static inline heddle_status heddle_session_free(heddle_session *session) {
   return heddle_pass_on(api, api->session_free(session));
 }
 
-// Puts the session's state (memories, caches) back to its beginning; the arena stays.
+// ---- State ----
+//
+// What a model keeps between calls (a memory, a cache, a recurrent state) is declared in its file and lives in the
+// session. An entry reads the values that earlier calls left and writes new ones, which hold from the end of a call
+// that succeeded: a call that fails changes no state. A state keeps the dims that it was last written with, and they
+// are the dims of later calls that read it: a call whose inputs say otherwise is refused (HEDDLE_BAD_TENSOR), and so
+// is one that reads a state that has neither a value nor an initial value. A state with an initial value that was not
+// written yet takes the dims of the call; one that no input tells (the positions of a cache) is its capacity.
+// Memory for states is allocated when they are first used; repeated calls allocate nothing.
+
+// Forgets all states: they are as in a new session. Their memory stays.
 static inline heddle_status heddle_session_reset(heddle_session *session) {
   return HEDDLE_CALL(session, session_reset, session);
 }
 
-// A second session with the same options and the same state. Custom threads cannot be cloned (HEDDLE_UNSUPPORTED):
+// How large a dim is in states that no one has written yet, where no input tells: by default its declared bound
+// (`dim P <= 1024`), which it may not exceed; -1 makes it so again. For the states that are set it changes nothing.
+static inline heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity) {
+  return HEDDLE_CALL(session, session_capacity, session, dim, capacity);
+}
+
+// What a state holds now, and a copy of its value into `to`, which must have its dtype and shape.
+static inline heddle_status heddle_session_state(heddle_session *session, int32_t state, heddle_state_value *value) {
+  return HEDDLE_CALL(session, session_state, session, state, value);
+}
+static inline heddle_status heddle_session_read_state(heddle_session *session, int32_t state, const heddle_tensor *to) {
+  return HEDDLE_CALL(session, session_read_state, session, state, to);
+}
+
+// A second session with the same options and a copy of the state. Custom threads cannot be cloned (HEDDLE_UNSUPPORTED):
 // `release` would be called twice.
 static inline heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
   return HEDDLE_CALL(session, session_clone, session, copy);
 }
 
 // Writes the state into buffer and its size to *bytes; with buffer == NULL only tells the size. The saved state fits
-// sessions of the same library only: heddle_session_restore refuses any other.
+// sessions of the same library only: heddle_session_restore refuses that of another, and one that was damaged, and then
+// leaves the session as it was.
 static inline heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes) {
   return HEDDLE_CALL(session, session_save, session, buffer, capacity, bytes);
 }
@@ -459,8 +529,16 @@ static inline heddle_status heddle_run(heddle_session *session, int32_t entry, c
   return HEDDLE_CALL(session, run, session, entry, inputs, n_inputs, results, n_results);
 }
 
+// Shapes that heddle_run will give the results for these inputs, as heddle_result_shapes, with the session's states.
+static inline heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entry,
+                                                         const heddle_tensor *inputs, int32_t n_inputs,
+                                                         heddle_tensor *results, int32_t n_results) {
+  return HEDDLE_CALL(session, session_result_shapes, session, entry, inputs, n_inputs, results, n_results);
+}
+
 // The same where all tensors are dense and of the model's own dtypes: dims[i] is dim i of the model (those that the
-// entry does not use are ignored), inputs[i] and results[i] are the data of input and result i; NULL: left out.
+// entry does not use, or that only its states tell, are ignored), inputs[i] and results[i] are the data of input and
+// result i; NULL: left out.
 static inline heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims,
                                              const void *const *inputs, void *const *results) {
   return HEDDLE_CALL(session, run_dense, session, entry, dims, inputs, results);

@@ -1,9 +1,10 @@
-// Large blocks straight from the system: arenas, scratch slabs and copied weights. Blocks from 4 MiB on are aligned to
-// huge pages and ask for them. A margin before and after is readable, because kernels may load (never use) an element
-// beside an empty tensor.
+// Large blocks straight from the system: arenas, states, scratch slabs and copied weights. Blocks from 4 MiB on are
+// aligned to huge pages and ask for them. A margin before and after is readable, because kernels may load (never use)
+// an element beside an empty tensor.
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
@@ -28,6 +29,13 @@ bool rt_memory_get(rt_memory *memory, int64_t bytes) {
   if (alignment == HUGE_PAGE)
     madvise(memory->data, (size_t)bytes, MADV_HUGEPAGE); // advice: where the system has none, pages stay small
   return true;
+}
+
+void rt_memory_clear(rt_memory *memory) {
+  // Whole pages that are given back are zero when they are next touched, and cost nothing until then.
+  if (memory->bytes >= (int64_t)HUGE_PAGE && madvise(memory->map, memory->mapped, MADV_DONTNEED) == 0)
+    return;
+  memset(memory->data, 0, (size_t)memory->bytes);
 }
 
 void rt_memory_release(rt_memory *memory) {

@@ -8,11 +8,10 @@
 #define INFO(info, ...)                                                                                                \
   do {                                                                                                                 \
     __typeof__(*(info)) all = {__VA_ARGS__};                                                                           \
-    return give_info((info), &all, sizeof all);                                                                        \
+    return rt_give_info((info), &all, sizeof all);                                                                     \
   } while (0)
 
-// Copies as much of an info as its caller has room for. Every info begins with struct_size.
-static heddle_status give_info(void *to, const void *from, size_t bytes) {
+heddle_status rt_give_info(void *to, const void *from, size_t bytes) {
   size_t room;
   memcpy(&room, to, sizeof room);
   if (room < sizeof room)
@@ -81,7 +80,7 @@ heddle_status heddle_model_describe(const heddle_model *model, heddle_model_info
     return rt_null(model ? "info" : "model");
   const heddle_model_desc *d = model->desc;
   INFO(info, .name = d->name, .target = d->target, .compiler = d->compiler, .weights_bytes = d->weights_bytes,
-       .n_dims = d->n_dims, .n_entries = d->n_entries, .n_states = d->n_states);
+       .n_dims = d->n_dims, .n_entries = d->n_entries, .n_states = d->n_states, .n_tokens = d->n_tokens);
 }
 
 heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle_dim_info *info) {
@@ -124,7 +123,7 @@ static heddle_status describe_value(const heddle_value_desc *value, heddle_value
                            .initial = value->initial};
   for (int32_t i = 0; i < value->rank; i++)
     all.extents[i] = extent_of(&value->extents[i]);
-  return give_info(info, &all, sizeof all);
+  return rt_give_info(info, &all, sizeof all);
 }
 
 static heddle_status describe_one(const heddle_model *model, int32_t entry, int32_t number, heddle_value_info *info,
@@ -149,6 +148,32 @@ heddle_status heddle_input_describe(const heddle_model *model, int32_t entry, in
 heddle_status heddle_result_describe(const heddle_model *model, int32_t entry, int32_t result,
                                      heddle_value_info *info) {
   return describe_one(model, entry, result, info, true);
+}
+
+heddle_status heddle_state_describe(const heddle_model *model, int32_t state, heddle_state_info *info) {
+  if (!model || !info)
+    return rt_null(model ? "info" : "model");
+  if (state < 0 || state >= model->desc->n_states)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "there is no state number %d; model '%s' has %d", state, model->desc->name,
+                   model->desc->n_states);
+  const heddle_state_desc *desc = &model->desc->states[state];
+  heddle_state_info all = {.name = desc->name,
+                           .dtype = desc->dtype,
+                           .rank = desc->rank,
+                           .has_initial = desc->has_initial,
+                           .initial = desc->initial};
+  for (int32_t i = 0; i < desc->rank; i++)
+    all.extents[i] = extent_of(&desc->extents[i]);
+  return rt_give_info(info, &all, sizeof all);
+}
+
+heddle_status heddle_token_describe(const heddle_model *model, int32_t token, heddle_token_info *info) {
+  if (!model || !info)
+    return rt_null(model ? "info" : "model");
+  if (token < 0 || token >= model->desc->n_tokens)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "there is no token number %d; model '%s' has %d", token, model->desc->name,
+                   model->desc->n_tokens);
+  INFO(info, .name = model->desc->tokens[token].name, .id = model->desc->tokens[token].id);
 }
 
 heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {

@@ -45,7 +45,7 @@ static const rt_pool *pool_of(const char *name) {
     return NULL;
   const heddle_api *api = dlsym(handle, "heddle_api_1");
   const rt_pool *pool = NULL;
-  if (api && api->version == HEDDLE_API_VERSION && api->size >= sizeof(heddle_api) && api->pool)
+  if (api && api->version == HEDDLE_API_VERSION && api->size > offsetof(heddle_api, pool) && api->pool)
     pool = api->pool(RT_POOL_VERSION);
   if (pool)
     keep_loaded(api);

@@ -40,6 +40,7 @@ typedef struct rt_memory {
   size_t mapped;
 } rt_memory;
 bool rt_memory_get(rt_memory *memory, int64_t bytes); // zeroed; false: the system refuses, nothing is held
+void rt_memory_clear(rt_memory *memory);              // all zero again; large blocks give their pages back
 void rt_memory_release(rt_memory *memory);
 
 // ---- cpu.c: features of this machine
@@ -132,17 +133,48 @@ typedef struct rt_value {
   int64_t place; // offset among the staged tensors, or -1: used where it is
 } rt_value;
 
+// ---- state.c: what a session keeps between calls
+enum { RT_NOTHING, RT_INITIAL, RT_VALUE }; // initial values are filled in at the first use, for the dims of that call
+
+typedef struct rt_state {
+  const heddle_state_desc *desc;
+  rt_memory buffers[2];
+  bool zero[2];        // nothing was written to the buffer yet
+  int32_t current;     // the buffer with the value
+  int32_t holds;       // RT_NOTHING, RT_INITIAL, RT_VALUE
+  int32_t writer;      // entry that wrote the value; -1: none, it was restored
+  int64_t *dims;       // of desc->dims, that the value was written with
+  int64_t *saved_dims; // the same, of a saved session that is being restored
+  int64_t *shape;      // during a call
+  int64_t bytes;       // of the value
+  int64_t wanted;      // bytes that this call needs
+} rt_state;
+
+typedef struct rt_states {
+  int32_t count;
+  rt_state *list;
+  int64_t *dims, *extents; // where the dims and shapes of all states lie
+  void **now, **next;      // heddle_call's
+  int64_t *capacity;       // by dim: heddle_session_capacity, or -1
+} rt_states;
+
+// What told a dim of a call: the number of an input, or one of these.
+#define RT_UNBOUND (-1)
+#define RT_BOUND_BY_CALLER (-2)
+#define RT_BOUND_BY_STATE(number) (-3 - (number)) // and back
+
 // Working storage of a call, large enough for every entry of a model: a run allocates none.
 typedef struct rt_call {
   const heddle_model_desc *model;
   const heddle_entry_desc *entry;
   int64_t *dims;
-  int32_t *bound_by; // the input that told each dim; -1: the dim is not known
+  int32_t *bound_by; // what told each dim
   int64_t *extents;
   rt_value *values;       // inputs, then results
   heddle_tensor *tensors; // of heddle_run_dense
   const void **inputs;
   void **results;
+  rt_states *states; // NULL: asked of a model, without a session
 } rt_call;
 
 struct heddle_session {
@@ -159,12 +191,28 @@ struct heddle_session {
   rt_memory arena;
   rt_scratch scratch;
   rt_call call;
+  rt_states states;
   rt_cpus cpus;
   heddle_observer observer; // NULL: nobody watches
   void *observer_context;
   atomic_bool faulted; // `fault` was written in this run
   char fault[512];     // a kernel's message
 };
+
+// A session's busy flag: HEDDLE_BUSY where another thread has it.
+heddle_status rt_session_enter(heddle_session *session);
+heddle_status rt_session_leave(heddle_session *session, heddle_status status); // returns status
+
+bool rt_states_allocate(rt_states *states, const heddle_model_desc *model);
+void rt_states_release(rt_states *states);
+void rt_states_reset(rt_states *states);
+int64_t rt_states_bytes(const rt_states *states);
+heddle_status rt_states_bind(rt_call *call);                            // dims that the inputs don't tell
+heddle_status rt_states_plan(heddle_session *session, int64_t *growth); // bytes that rt_states_prepare will allocate
+heddle_status rt_states_prepare(heddle_session *session);               // states.now and states.next
+heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t buffer); // to state->wanted bytes
+int64_t rt_state_elements(const int64_t *shape, int32_t rank);                         // -1: too many
+void rt_states_commit(heddle_session *session);                                        // the run has succeeded
 
 // ---- weights.c
 heddle_status rt_weights_load(heddle_model *model, const char *path, bool copy);
@@ -183,12 +231,15 @@ heddle_status rt_check_results(rt_call *call);
 heddle_status rt_wrong(heddle_status status, const rt_call *call, const rt_value *value, const char *what);
 heddle_status rt_check_entry(const heddle_model *model, int32_t entry);
 
+// ---- model.c: copies as much of an info as its caller has room for; every info begins with struct_size
+heddle_status rt_give_info(void *to, const void *from, size_t bytes);
+
 // ---- stage.c: between the caller's tensors and dense ones in the model's dtype
 bool rt_is_integer(int32_t dtype);
 bool rt_usable_in_place(const rt_value *value);
 bool rt_overlap(const rt_value *a, const rt_value *b);
 heddle_status rt_stage_in(const rt_call *call, const rt_value *value, void *to); // to == NULL: only checks
-void rt_fill_initial(const rt_value *value, void *to);
+void rt_fill(int32_t dtype, double value, int64_t elements, void *to);
 void rt_stage_out(const rt_value *value, const void *from);
 
 // ---- the functions of heddle.h; contracts there
@@ -200,6 +251,8 @@ heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle
 heddle_status heddle_entry_describe(const heddle_model *model, int32_t entry, heddle_entry_info *info);
 heddle_status heddle_input_describe(const heddle_model *model, int32_t entry, int32_t input, heddle_value_info *info);
 heddle_status heddle_result_describe(const heddle_model *model, int32_t entry, int32_t result, heddle_value_info *info);
+heddle_status heddle_state_describe(const heddle_model *model, int32_t state, heddle_state_info *info);
+heddle_status heddle_token_describe(const heddle_model *model, int32_t token, heddle_token_info *info);
 heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry);
 heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, const heddle_tensor *inputs,
                                    int32_t n_inputs, heddle_tensor *results, int32_t n_results);
@@ -211,6 +264,11 @@ heddle_status heddle_session_reset(heddle_session *session);
 heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy);
 heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes);
 heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes);
+heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity);
+heddle_status heddle_session_state(heddle_session *session, int32_t state, heddle_state_value *value);
+heddle_status heddle_session_read_state(heddle_session *session, int32_t state, const heddle_tensor *to);
+heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entry, const heddle_tensor *inputs,
+                                           int32_t n_inputs, heddle_tensor *results, int32_t n_results);
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info);
 heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads);
 heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context);

@@ -1,18 +1,9 @@
-// Sessions: one caller's arena, scratch, threads and (once models have any) state. Everything that a run needs for
+// Sessions: one caller's arena, scratch, threads and states (state.c, saved.c). Everything that a run needs for
 // its bookkeeping is allocated here, so that a run allocates only when it needs a larger arena.
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// What heddle_session_save writes: this header, then the states.
-typedef struct saved_state {
-  char magic[8];
-  uint8_t id[16]; // weights_id of the library
-  uint64_t bytes; // of the states
-} saved_state;
-
-#define SAVED_MAGIC "HEDDLES1"
 
 static heddle_status choose_threads(heddle_session *session, const heddle_session_options *options) {
   if (options->threads < 0)
@@ -46,8 +37,10 @@ static heddle_status choose_threads(heddle_session *session, const heddle_sessio
 static heddle_status allocate(heddle_session *session) {
   session->scratch.count = session->threads;
   session->scratch.slots = aligned_alloc(_Alignof(rt_slot), sizeof(rt_slot) * (size_t)session->threads);
-  if (!session->scratch.slots || !rt_call_allocate(&session->call, session->model->desc))
+  if (!session->scratch.slots || !rt_call_allocate(&session->call, session->model->desc) ||
+      !rt_states_allocate(&session->states, session->model->desc))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
+  session->call.states = &session->states;
   memset((void *)session->scratch.slots, 0, sizeof(rt_slot) * (size_t)session->threads);
   return HEDDLE_OK;
 }
@@ -57,6 +50,7 @@ static void destroy(heddle_session *session) {
     rt_scratch_release(&session->scratch);
   free(session->scratch.slots);
   rt_call_release(&session->call);
+  rt_states_release(&session->states);
   rt_memory_release(&session->arena);
   free(session);
 }
@@ -65,9 +59,6 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
                                     heddle_session **session) {
   if (!model || !session)
     return rt_null(model ? "session" : "model");
-  if (model->desc->n_states > 0)
-    return rt_fail(HEDDLE_UNSUPPORTED, "model '%s' has session state, which this version cannot hold yet",
-                   model->desc->name);
   heddle_session_options all = {0};
   if (options)
     memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
@@ -93,6 +84,17 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   return HEDDLE_OK;
 }
 
+heddle_status rt_session_enter(heddle_session *session) {
+  if (atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
+    return rt_fail(HEDDLE_BUSY, "the session is running in another thread; give each thread a session of its own");
+  return HEDDLE_OK;
+}
+
+heddle_status rt_session_leave(heddle_session *session, heddle_status status) {
+  atomic_store_explicit(&session->busy, false, memory_order_release);
+  return status;
+}
+
 heddle_status heddle_session_free(heddle_session *session) {
   if (!session)
     return HEDDLE_OK;
@@ -105,62 +107,15 @@ heddle_status heddle_session_free(heddle_session *session) {
   return HEDDLE_OK;
 }
 
-// Without states the following have nothing to keep, but they are already what a program may rely on.
-
-heddle_status heddle_session_reset(heddle_session *session) { return session ? HEDDLE_OK : rt_null("session"); }
-
-heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
-  if (!session || !copy)
-    return rt_null(session ? "copy" : "session");
-  if (session->has_custom)
-    return rt_fail(HEDDLE_UNSUPPORTED, "a session with custom threads cannot be cloned; create another one");
-  heddle_session_options options = {
-      .struct_size = sizeof options, .threads = session->asked_threads, .memory_limit = session->memory_limit};
-  return heddle_session_create(session->model, &options, copy);
-}
-
-heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes) {
-  if (!session || !bytes)
-    return rt_null(session ? "bytes" : "session");
-  *bytes = sizeof(saved_state);
-  if (!buffer)
-    return HEDDLE_OK;
-  if (capacity < sizeof(saved_state))
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the buffer has %zu bytes, the saved state needs %zu", capacity,
-                   sizeof(saved_state));
-  saved_state state = {.bytes = 0};
-  memcpy(state.magic, SAVED_MAGIC, sizeof state.magic);
-  memcpy(state.id, session->model->desc->weights_id, sizeof state.id);
-  memcpy(buffer, &state, sizeof state);
-  return HEDDLE_OK;
-}
-
-heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes) {
-  if (!session || !buffer)
-    return rt_null(session ? "buffer" : "session");
-  saved_state state;
-  if (bytes >= sizeof state)
-    memcpy(&state, buffer, sizeof state);
-  if (bytes != sizeof state || memcmp(state.magic, SAVED_MAGIC, sizeof state.magic) != 0 || state.bytes != 0)
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the buffer does not hold a saved session");
-  if (memcmp(state.id, session->model->desc->weights_id, sizeof state.id) != 0)
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the saved session belongs to another library than '%s'",
-                   session->model->desc->name);
-  return HEDDLE_OK;
-}
-
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info) {
   if (!session || !info)
     return rt_null(session ? "info" : "session");
-  if (info->struct_size < sizeof *info)
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "struct_size of the info is %zu; set it to the size of the struct",
-                   info->struct_size);
-  info->arena_bytes = session->arena.bytes;
-  info->scratch_bytes = 0;
+  heddle_memory_info all = {.arena_bytes = session->arena.bytes,
+                            .allocations = atomic_load(&session->scratch.allocations),
+                            .state_bytes = rt_states_bytes(&session->states)};
   for (int32_t i = 0; i < session->scratch.count; i++)
-    info->scratch_bytes += session->scratch.slots[i].slab.bytes;
-  info->allocations = atomic_load(&session->scratch.allocations);
-  return HEDDLE_OK;
+    all.scratch_bytes += session->scratch.slots[i].slab.bytes;
+  return rt_give_info(info, &all, sizeof all);
 }
 
 heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {

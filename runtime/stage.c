@@ -218,7 +218,7 @@ heddle_status rt_stage_in(const rt_call *call, const rt_value *value, void *to) 
   return HEDDLE_OK;
 }
 
-// ---- Inputs that were left out
+// ---- Initial values, and inputs that were left out
 
 static uint32_t bits_of(float x) {
   uint32_t bits;
@@ -247,10 +247,8 @@ static uint16_t to_f16(double x) {
   return sign | (uint16_t)(((exponent + 13) << 10) + (int)nearbyint(fraction * 0x1p11));
 }
 
-void rt_fill_initial(const rt_value *value, void *to) {
-  double x = value->desc->initial;
-  int64_t n = value->elements;
-  switch (value->desc->dtype) {
+void rt_fill(int32_t dtype, double x, int64_t n, void *to) {
+  switch (dtype) {
 #define FILL(code, type, value)                                                                                        \
   case code: {                                                                                                         \
     type filler = (type)(value);                                                                                       \

@@ -145,7 +145,7 @@ Result<TensorMap> Library::run(int entry, const TensorMap &inputs) const {
   if (heddle_entry_describe(model_.get(), entry, &info) != HEDDLE_OK)
     return last_error();
   std::vector<heddle_tensor> shapes(info.n_results);
-  if (heddle_result_shapes(model_.get(), entry, in->data(), in->size(), shapes.data(), shapes.size()) != HEDDLE_OK)
+  if (heddle_session_result_shapes(session_.get(), entry, in->data(), in->size(), shapes.data(), shapes.size()))
     return last_error();
   TensorMap results;
   for (const heddle_tensor &shape : shapes) {

@@ -10,6 +10,6 @@ come back as NumPy arrays, every failure is a heddle.Error with the library's ow
 """
 
 from heddle._c import Error
-from heddle.model import Dim, Entry, Extent, Model, Session, Value, load
+from heddle.model import Dim, Entry, Extent, Model, Session, State, Value, load
 
-__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "Value", "load"]
+__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "State", "Value", "load"]

@@ -75,7 +75,7 @@ class ModelInfo(Info):
         ("n_dims", c.c_int32),
         ("n_entries", c.c_int32),
         ("n_states", c.c_int32),
-        ("reserved", c.c_int32),
+        ("n_tokens", c.c_int32),
     ]
 
 
@@ -111,12 +111,40 @@ class ValueInfo(Info):
     ]
 
 
+class StateInfo(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("name", c.c_char_p),
+        ("dtype", c.c_int32),
+        ("rank", c.c_int32),
+        ("extents", ExtentInfo * RANK),
+        ("has_initial", c.c_int32),
+        ("reserved", c.c_int32),
+        ("initial", c.c_double),
+    ]
+
+
+class StateValue(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("is_set", c.c_int32),
+        ("writer", c.c_int32),
+        ("shape", c.c_int64 * RANK),
+        ("bytes", c.c_int64),
+    ]
+
+
+class TokenInfo(Info):
+    _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("id", c.c_int64)]
+
+
 class MemoryInfo(Info):
     _fields_ = [
         ("struct_size", c.c_size_t),
         ("arena_bytes", c.c_int64),
         ("scratch_bytes", c.c_int64),
         ("allocations", c.c_int64),
+        ("state_bytes", c.c_int64),
     ]
 
 
@@ -158,6 +186,12 @@ class Api(c.Structure):
         ("run_dense", _status(_void_p, _i32, _i64_p, _out, _out)),
         ("pool", c.CFUNCTYPE(_void_p, c.c_uint32)),
         ("session_observe", _status(_void_p, _void_p, _void_p)),
+        ("state_describe", _status(_void_p, _i32, c.POINTER(StateInfo))),
+        ("token_describe", _status(_void_p, _i32, c.POINTER(TokenInfo))),
+        ("session_capacity", _status(_void_p, _i32, c.c_int64)),
+        ("session_state", _status(_void_p, _i32, c.POINTER(StateValue))),
+        ("session_read_state", _status(_void_p, _i32, _tensors)),
+        ("session_result_shapes", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
     ]
 
 

@@ -59,14 +59,27 @@ class Entry:
     results: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class State:
+    """What sessions keep between calls. Without an `initial` value an entry must set it before another reads it."""
+
+    name: str
+    dtype: str
+    extents: tuple[Extent, ...]
+    initial: float | None
+
+    def __str__(self):
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.extents))}]"
+
+
 def load(path, weights=None, copy_weights=False):
     """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one."""
     return Model(path, weights, copy_weights)
 
 
 class Model:
-    """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `dims` and `entries` (by name)
-    tell what is in it."""
+    """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `dims`, and by name `entries`,
+    `states` and `tokens` (ids that the configuration tells, lists of them) tell what is in it."""
 
     def __init__(self, path, weights=None, copy_weights=False):
         self._pointer = None
@@ -99,20 +112,38 @@ class Model:
             inputs = tuple(self._value("input_describe", i, k) for k in range(entry.n_inputs))
             results = tuple(self._value("result_describe", i, k) for k in range(entry.n_results))
             self.entries[entry.name.decode()] = Entry(entry.name.decode(), entry.doc.decode(), inputs, results)
+        self.states = {}
+        for i in range(info.n_states):
+            state = _c.StateInfo()
+            self._call("state_describe", i, c.byref(state))
+            initial = state.initial if state.has_initial else None
+            self.states[state.name.decode()] = State(
+                state.name.decode(), _c.DTYPES[state.dtype], self._extents(state), initial
+            )
+        self.tokens = {}
+        for i in range(info.n_tokens):
+            token = _c.TokenInfo()
+            self._call("token_describe", i, c.byref(token))
+            self.tokens.setdefault(token.name.decode(), []).append(token.id)
+
+    def _extent(self, extent):
+        return Extent(
+            self.dims[extent.dim].name if extent.dim >= 0 else None, extent.value if extent.dim == _c.FIXED else None
+        )
+
+    def _extents(self, info):
+        return tuple(self._extent(x) for x in info.extents[: info.rank])
 
     def _value(self, function, entry, number):
         info = _c.ValueInfo()
         self._call(function, entry, number, c.byref(info))
-        extent = lambda x: Extent(
-            self.dims[x.dim].name if x.dim >= 0 else None, x.value if x.dim == _c.FIXED else None
-        )
         return Value(
             info.name.decode(),
             _c.DTYPES[info.dtype],
-            tuple(extent(x) for x in info.extents[: info.rank]),
+            self._extents(info),
             bool(info.optional),
             info.initial if info.optional else None,
-            extent(info.below) if info.has_below else None,
+            self._extent(info.below) if info.has_below else None,
         )
 
     def _call(self, function, *arguments):
@@ -133,12 +164,16 @@ class Model:
         """Compares all weights with their checksum."""
         self._call("model_verify")
 
+    def _number(self, kind, names, name):
+        names = list(names)
+        if name not in names:
+            raise _c.Error(f"model '{self.name}' has no {kind} {name}; it has: {', '.join(names) or 'none'}", "NOT_FOUND")
+        return names.index(name)
+
     def memory_needed(self, entry=None, **dims):
         """Bytes of memory that a call with these dims takes inside, as in memory_needed(B=8, S=128)."""
-        unknown = dims.keys() - {dim.name for dim in self.dims}
-        if unknown:
-            names = ", ".join(dim.name for dim in self.dims)
-            raise _c.Error(f"model '{self.name}' has no dim {sorted(unknown)[0]}; it has: {names}", "NOT_FOUND")
+        for name in dims:
+            self._number("dim", (dim.name for dim in self.dims), name)
         values = (c.c_int64 * (len(self.dims) + 1))(*(dims.get(dim.name, 0) for dim in self.dims))
         needed = c.c_int64()
         self._call("memory_needed", self._entry_number(entry), values, c.byref(needed))
@@ -205,10 +240,13 @@ class Session:
 
     def __init__(self, model, threads=0, memory_limit=0):
         self._pointer = None
-        self.model = model
         options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
         pointer = c.c_void_p()
         model._call("session_create", c.byref(options), c.byref(pointer))
+        self._own(model, pointer)
+
+    def _own(self, model, pointer):
+        self.model = model
         self._pointer = pointer
         # It holds the model, so that sessions always go first, also when the interpreter ends.
         self._finalizer = weakref.finalize(self, _free_session, model, pointer)
@@ -227,10 +265,11 @@ class Session:
 
     @property
     def memory(self):
-        """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, allocations."""
+        """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, state_bytes,
+        allocations."""
         info = _c.MemoryInfo()
         self._call("session_memory", c.byref(info))
-        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "allocations")}
+        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "allocations")}
 
     def run(self, inputs, entry=None, out=None):
         """Runs an entry on a dict of arrays (lists and numbers are converted) and returns its results by name.
@@ -245,7 +284,7 @@ class Session:
         for tensor, (name, array) in zip(given, arrays.items()):
             _describe(tensor, name, array, wanted.get(name))
         shapes = (_c.Tensor * len(description.results))()
-        self.model._call("result_shapes", number, given, len(arrays), shapes, len(description.results))
+        self._call("session_result_shapes", number, given, len(arrays), shapes, len(description.results))
         out = out or {}
         unknown = out.keys() - {value.name for value in description.results}
         if unknown:
@@ -263,8 +302,48 @@ class Session:
         return results
 
     def reset(self):
-        """Puts the session's state back to its beginning."""
+        """Forgets all states: they are as in a new session."""
         self._call("session_reset")
+
+    def capacity(self, **dims):
+        """Sets how large dims are that no input tells, in states that no one has written yet: capacity(P=64). None
+        makes it the declared bound again."""
+        for name, size in dims.items():
+            number = self.model._number("dim", (dim.name for dim in self.model.dims), name)
+            self._call("session_capacity", number, -1 if size is None else size)
+
+    def state(self, name):
+        """A copy of what a state holds, or None where nothing was written yet."""
+        number = self.model._number("state", self.model.states, name)
+        value, description = _c.StateValue(), self.model.states[name]
+        self._call("session_state", number, c.byref(value))
+        if not value.is_set:
+            return None
+        array = _aligned(tuple(value.shape[: len(description.extents)]), _NUMPY[description.dtype])
+        tensor = _c.Tensor()
+        _describe(tensor, name, array, description.dtype)
+        self._call("session_read_state", number, c.byref(tensor))
+        return array
+
+    def save(self):
+        """The states as bytes, for `restore` of any session of the same library."""
+        size = c.c_size_t()
+        self._call("session_save", None, 0, c.byref(size))
+        buffer = c.create_string_buffer(size.value)
+        self._call("session_save", buffer, size, c.byref(size))
+        return buffer.raw
+
+    def restore(self, saved):
+        """Takes over states that `save` gave."""
+        self._call("session_restore", saved, len(saved))
+
+    def clone(self):
+        """A second session with the same options and a copy of the states."""
+        pointer = c.c_void_p()
+        self._call("session_clone", c.byref(pointer))
+        copy = Session.__new__(Session)
+        copy._own(self.model, pointer)
+        return copy
 
     def close(self):
         """Frees the session. Deleting the last reference does the same."""

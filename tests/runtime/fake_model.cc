@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <unistd.h>
@@ -57,6 +58,17 @@ heddle_model *load() {
   options.weights = path.c_str();
   heddle_model *model = nullptr;
   EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_OK) << heddle_api_1.last_error();
+  return model;
+}
+
+heddle_model *load_library(const char *name) {
+  std::string path = std::string(HEDDLE_FAKE_LIBRARIES) + "/libheddle_fake_" + name + ".so";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  EXPECT_NE(library, nullptr) << dlerror();
+  auto *api = static_cast<const heddle_api *>(dlsym(library, "heddle_api_1"));
+  heddle_model *model = nullptr;
+  EXPECT_EQ(api->model_load(nullptr, &model), HEDDLE_OK) << api->last_error();
+  reinterpret_cast<heddle_head *>(model)->library = library; // as heddle_open does
   return model;
 }
 

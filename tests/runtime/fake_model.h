@@ -45,6 +45,8 @@ std::string write_temporary(const std::string &name, const std::vector<uint8_t> 
 
 // A loaded model (freed at the end of a test) and a session of it.
 heddle_model *load();
+// A model out of one of the libraries of tests/runtime/libraries, which need no weights.
+heddle_model *load_library(const char *name);
 struct Fixture {
   Fixture(int32_t threads = 1, const heddle_threads *custom = nullptr, int64_t memory_limit = 0);
   ~Fixture();

@@ -191,6 +191,35 @@ TEST(Session, a_repeated_call_asks_nobody_for_memory) {
   }
 }
 
+TEST(Session, repeated_calls_on_states_ask_nobody_for_memory) {
+#ifdef COUNTS_NOTHING
+  GTEST_SKIP() << "a sanitizer has the allocator";
+#endif
+  heddle_model *model = load_library("stateful");
+  heddle_session *session = nullptr;
+  ASSERT_EQ(heddle_session_create(model, nullptr, &session), HEDDLE_OK);
+  enum { set, step, peek, swap };
+  const int64_t two[] = {2, 3};
+  const int32_t from[] = {1, 0};
+  float x[6] = {}, t[2] = {};
+  heddle_tensor sets = heddle_dense("x", HEDDLE_F32, x, 2, two), steps = heddle_dense("t", HEDDLE_F32, t, 1, two);
+  heddle_tensor swaps = heddle_dense("from", HEDDLE_I32, const_cast<int32_t *>(from), 1, two);
+  for (int round = 0; round < 5; round++) {
+    counted = 0;
+    counting = round > 1;
+    ASSERT_EQ(heddle_session_reset(session), HEDDLE_OK);
+    ASSERT_EQ(heddle_run(session, set, &sets, 1, nullptr, 0), HEDDLE_OK) << heddle_last_error();
+    for (int i = 0; i < 10; i++) {
+      ASSERT_EQ(heddle_run(session, step, &steps, 1, nullptr, 0), HEDDLE_OK) << heddle_last_error();
+      ASSERT_EQ(heddle_run(session, swap, &swaps, 1, nullptr, 0), HEDDLE_OK) << heddle_last_error();
+    }
+    counting = false;
+    EXPECT_EQ(counted, 0);
+  }
+  EXPECT_EQ(heddle_session_free(session), HEDDLE_OK);
+  EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+}
+
 TEST(Session, scratch_of_failed_kernels_is_taken_back) {
   Fixture f;
   run_custom = [](const heddle_call &call) {
@@ -251,21 +280,14 @@ TEST(Session, kernels_outside_of_a_session_have_memory_and_loops_too) {
   EXPECT_EQ(sum, 15 + 6 + 7);
 }
 
-TEST(Session, state_is_saved_restored_reset_and_cloned) {
+TEST(Session, a_model_without_state_is_saved_restored_reset_and_cloned_too) {
   Fixture f;
   EXPECT_EQ(heddle_session_reset(f.session), HEDDLE_OK);
   size_t bytes = 0;
   ASSERT_EQ(heddle_session_save(f.session, nullptr, 0, &bytes), HEDDLE_OK);
   std::vector<uint8_t> buffer(bytes);
-  EXPECT_EQ(heddle_session_save(f.session, buffer.data(), 3, &bytes), HEDDLE_INVALID_ARGUMENT);
-  EXPECT_STREQ(heddle_last_error(), "the buffer has 3 bytes, the saved state needs 32");
   ASSERT_EQ(heddle_session_save(f.session, buffer.data(), buffer.size(), &bytes), HEDDLE_OK);
   EXPECT_EQ(heddle_session_restore(f.session, buffer.data(), buffer.size()), HEDDLE_OK);
-  EXPECT_EQ(heddle_session_restore(f.session, buffer.data(), 7), HEDDLE_INVALID_ARGUMENT);
-  EXPECT_STREQ(heddle_last_error(), "the buffer does not hold a saved session");
-  buffer[10] ^= 1;
-  EXPECT_EQ(heddle_session_restore(f.session, buffer.data(), buffer.size()), HEDDLE_INVALID_ARGUMENT);
-  EXPECT_STREQ(heddle_last_error(), "the saved session belongs to another library than 'fake'");
   heddle_session *copy = nullptr;
   ASSERT_EQ(heddle_session_clone(f.session, &copy), HEDDLE_OK);
   run_encode(copy, 1, 3);

@@ -17,12 +17,12 @@ from heddle import _c
 
 BUILD = pathlib.Path(os.environ["HEDDLE"]).parent.parent
 LIBRARY = BUILD / "tests" / "runtime" / "libheddle_fake_a.so"
+STATEFUL = LIBRARY.with_name("libheddle_fake_stateful.so")
 
 
-def weights_file():
+def weights_file(identity=b"fake\x01\x02\x03\x04", payload=struct.pack("<4f", 0.5, 1.5, 2.5, 3.5)):
     """What fits the model of fake_descriptor.cc: a header, and the bias 0.5, 1.5, 2.5, 3.5."""
-    identity = b"fake\x01\x02\x03\x04" + bytes(8)
-    payload = struct.pack("<4f", 0.5, 1.5, 2.5, 3.5)
+    identity = identity.ljust(16, b"\0")
     header = struct.pack("<8sIIQQ16sQ8x", b"HEDDLEW1", 1, 64, 4096, len(payload), identity, 0)
     return header.ljust(4096, b"\0") + payload
 
@@ -58,6 +58,9 @@ class PythonTest(unittest.TestCase):
             "heddle_entry_info": _c.EntryInfo,
             "heddle_extent": _c.ExtentInfo,
             "heddle_value_info": _c.ValueInfo,
+            "heddle_state_info": _c.StateInfo,
+            "heddle_state_value": _c.StateValue,
+            "heddle_token_info": _c.TokenInfo,
             "heddle_memory_info": _c.MemoryInfo,
             "heddle_api": _c.Api,
         }
@@ -132,6 +135,39 @@ class PythonTest(unittest.TestCase):
             results = session.run({"x": np.ones((1, 1), np.float32), "bf16": np.uint16([0x3F80] * 4)}, "floats")
             self.assertEqual(results["bf16"].tolist(), [0x3F80] * 4)
             self.assertEqual(results["f16"].tolist(), [np.float16(0.1)] * 4)
+
+    def test_states_are_read_saved_restored_and_cloned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(STATEFUL, pathlib.Path(folder) / "libstateful.so")
+            (pathlib.Path(folder) / "stateful.weights").write_bytes(weights_file(b"s\x01", b""))
+            model = heddle.load(folder)
+            self.assertEqual([str(x) for x in model.states.values()],
+                             ["mem: f32[B, S]", "seen: i32[]", "cache: f32[B, P]", "wide: i32[…]"])  # fmt: skip
+            self.assertEqual([x.initial for x in model.states.values()], [None, 0.0, 0.5, 0.0])
+            session = model.session()
+            self.assertIsNone(session.state("mem"))
+            session.capacity(P=3)
+            session.run({"x": np.float32([[1, 2], [3, 4]])}, "set")
+            self.assertEqual(session.run({"t": np.float32([10, 20])}, "step")["y"].tolist(), [[11, 12], [23, 24]])
+            self.assertEqual(session.state("cache").tolist(), [[10, 0.5, 0.5], [20, 0.5, 0.5]])
+            saved, copy = session.save(), session.clone()
+            session.run({"t": np.float32([5, 6])}, "step")
+            self.assertEqual(copy.state("seen"), 1)
+            self.assertEqual(copy.run({}, "peek")["c"].tolist(), [[10, 0.5, 0.5], [20, 0.5, 0.5]])
+            session.reset()
+            self.assertIsNone(session.state("mem"))
+            session.restore(saved)
+            self.assertEqual(session.state("seen"), 1)
+            self.assertEqual(session.state("mem").tolist(), [[1, 2], [3, 4]])
+            self.assertGreater(session.memory["state_bytes"], 0)
+            self.assert_error("NOT_FOUND", "model 'stateful' has no state x; it has: mem, seen, cache, wide",
+                              session.state, "x")  # fmt: skip
+            self.assert_error("NOT_FOUND", "model 'stateful' has no dim Q; it has: B, S, P, N", session.capacity, Q=1)
+            self.assert_error("INVALID_ARGUMENT", "the buffer does not hold a saved session, or it is damaged",
+                              session.restore, saved[:-1])  # fmt: skip
+            copy.close()
+            session.close()
+            model.close()
 
     def test_empty_batches(self):
         with self.model.session() as session:

@@ -48,6 +48,8 @@ int header_in_c(const char *folder) {
   STEP(heddle_session_restore(session, state, state_bytes));
   STEP(heddle_session_reset(session));
   STEP(heddle_session_clone(session, &copy));
+  STEP(heddle_session_capacity(session, 0, -1));
+  STEP(heddle_session_result_shapes(session, entry, &input, 1, &result, 1));
   STEP(heddle_session_free(copy));
   STEP(heddle_session_free(session));
   STEP(heddle_close(model));

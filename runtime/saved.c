@@ -1,0 +1,315 @@
+// What programs do with a session's states between calls: reset, look at, copy, save and restore. A saved state is a
+// header with the library's id and a checksum, then per state whether it is set, its dims and its value; all of it
+// is checked before a session takes it over.
+#include "runtime/runtime.h"
+
+#include <string.h>
+
+#define SAVED_MAGIC "HEDDLES2" // with the version of the format
+#define SAVED_ALIGN 8
+
+typedef struct saved_header {
+  char magic[8];
+  uint8_t id[16];    // weights_id of the library
+  uint64_t bytes;    // behind this header
+  uint64_t checksum; // of them
+} saved_header;
+
+static int64_t padded(int64_t bytes) { return (bytes + SAVED_ALIGN - 1) / SAVED_ALIGN * SAVED_ALIGN; }
+
+// Of one state: is it set, its dims, its value.
+static int64_t record_bytes(const rt_state *state) {
+  int64_t words = 1 + (state->holds == RT_VALUE ? state->desc->n_dims : 0);
+  return words * (int64_t)sizeof(int64_t) + (state->holds == RT_VALUE ? padded(state->bytes) : 0);
+}
+
+// The shape of a state for its own dims; the dims of the model are scratch.
+static void compute_shape(heddle_session *session, const rt_state *state, const int64_t *dims) {
+  rt_call *call = &session->call;
+  memset(call->dims, 0, sizeof(int64_t) * (size_t)call->model->n_dims);
+  for (int32_t i = 0; i < state->desc->n_dims; i++)
+    call->dims[state->desc->dims[i]] = dims[i];
+  call->model->state_extents(call->dims, session->states.extents);
+}
+
+heddle_status heddle_session_reset(heddle_session *session) {
+  if (!session)
+    return rt_null("session");
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  rt_states_reset(&session->states);
+  return rt_session_leave(session, HEDDLE_OK);
+}
+
+heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity) {
+  if (!session)
+    return rt_null("session");
+  const heddle_model_desc *model = session->model->desc;
+  if (dim < 0 || dim >= model->n_dims)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "there is no dim number %d; model '%s' has %d", dim, model->name,
+                   model->n_dims);
+  const heddle_dim_desc *desc = &model->dims[dim];
+  if (capacity < -1 || (desc->most >= 0 && capacity > desc->most))
+    return rt_fail(HEDDLE_OUT_OF_RANGE, "the capacity %s = %lld is not in 0 .. %lld, as the model allows", desc->name,
+                   (long long)capacity, (long long)(desc->most >= 0 ? desc->most : INT32_MAX));
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  session->states.capacity[dim] = capacity;
+  return rt_session_leave(session, HEDDLE_OK);
+}
+
+static heddle_status check_state(const heddle_session *session, int32_t state) {
+  if (state < 0 || state >= session->states.count)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "there is no state number %d; model '%s' has %d", state,
+                   session->model->desc->name, session->states.count);
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_state(heddle_session *session, int32_t number, heddle_state_value *value) {
+  if (!session || !value)
+    return rt_null(session ? "value" : "session");
+  heddle_status status = check_state(session, number);
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  const rt_state *state = &session->states.list[number];
+  heddle_state_value all = {.is_set = state->holds == RT_VALUE};
+  if (all.is_set) {
+    all.writer = state->writer;
+    all.bytes = state->bytes;
+    compute_shape(session, state, state->dims);
+    memcpy(all.shape, state->shape, sizeof(int64_t) * (size_t)state->desc->rank);
+  }
+  return rt_session_leave(session, rt_give_info(value, &all, sizeof all));
+}
+
+static heddle_status read_state(heddle_session *session, const rt_state *state, const heddle_tensor *to) {
+  if (state->holds != RT_VALUE)
+    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' has no value yet", state->desc->name);
+  compute_shape(session, state, state->dims);
+  size_t shape_bytes = sizeof(int64_t) * (size_t)state->desc->rank;
+  if (to->dtype != state->desc->dtype || to->rank != state->desc->rank ||
+      memcmp(to->shape, state->shape, shape_bytes) != 0) {
+    rt_text text = {.length = 0};
+    rt_append_shape(&text, state->shape, state->desc->rank);
+    rt_append(&text, ", but the tensor to copy it to is %s ", rt_dtype_name(to->dtype));
+    rt_append_shape(&text, to->shape, to->rank < 0 ? 0 : to->rank);
+    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' is %s %s", state->desc->name, rt_dtype_name(state->desc->dtype),
+                   text.data);
+  }
+  const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
+  rt_value value = {.desc = &desc,
+                    .given = to,
+                    .shape = state->shape,
+                    .elements = rt_state_elements(state->shape, state->desc->rank)};
+  if (value.elements && !to->data)
+    return rt_null("data of the tensor to copy a state to");
+  if (value.elements)
+    rt_stage_out(&value, state->buffers[state->current].data);
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_read_state(heddle_session *session, int32_t state, const heddle_tensor *to) {
+  if (!session || !to)
+    return rt_null(session ? "to" : "session");
+  heddle_status status = check_state(session, state);
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  return rt_session_leave(session, read_state(session, &session->states.list[state], to));
+}
+
+// ---- Clone, save and restore
+
+// Makes room for `bytes` in the buffer that doesn't hold the value.
+static heddle_status make_room(heddle_session *session, rt_state *state, int64_t bytes) {
+  state->wanted = bytes;
+  return rt_state_grow(session, state, 1 - state->current);
+}
+
+// Makes what was copied to the other buffer the value.
+static void take_over(rt_state *state, int32_t writer, const int64_t *dims) {
+  state->current = 1 - state->current;
+  state->zero[state->current] = false;
+  state->holds = RT_VALUE;
+  state->writer = writer;
+  state->bytes = state->wanted;
+  memcpy(state->dims, dims, sizeof(int64_t) * (size_t)state->desc->n_dims);
+}
+
+static heddle_status copy_states(heddle_session *to, const heddle_session *from) {
+  memcpy(to->states.capacity, from->states.capacity, sizeof(int64_t) * (size_t)from->model->desc->n_dims);
+  for (int32_t s = 0; s < from->states.count; s++) {
+    const rt_state *state = &from->states.list[s];
+    rt_state *copy = &to->states.list[s];
+    if (state->holds != RT_VALUE)
+      continue;
+    heddle_status status = make_room(to, copy, state->bytes);
+    if (status != HEDDLE_OK)
+      return status;
+    memcpy(copy->buffers[1 - copy->current].data, state->buffers[state->current].data, (size_t)state->bytes);
+    take_over(copy, state->writer, state->dims);
+  }
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
+  if (!session || !copy)
+    return rt_null(session ? "copy" : "session");
+  if (session->has_custom)
+    return rt_fail(HEDDLE_UNSUPPORTED, "a session with custom threads cannot be cloned; create another one");
+  heddle_session_options options = {
+      .struct_size = sizeof options, .threads = session->asked_threads, .memory_limit = session->memory_limit};
+  heddle_session *made;
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  status = heddle_session_create(session->model, &options, &made);
+  if (status != HEDDLE_OK)
+    return rt_session_leave(session, status);
+  status = copy_states(made, session);
+  if (status == HEDDLE_OK)
+    *copy = made;
+  else
+    heddle_session_free(made);
+  return rt_session_leave(session, status);
+}
+
+static heddle_status save(heddle_session *session, uint8_t *buffer, size_t capacity, size_t *bytes) {
+  int64_t all = sizeof(saved_header);
+  for (int32_t s = 0; s < session->states.count; s++)
+    all += record_bytes(&session->states.list[s]);
+  *bytes = (size_t)all;
+  if (!buffer)
+    return HEDDLE_OK;
+  if (capacity < *bytes)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the buffer has %zu bytes, the saved state needs %zu", capacity, *bytes);
+  uint8_t *at = buffer + sizeof(saved_header);
+  for (int32_t s = 0; s < session->states.count; s++) {
+    const rt_state *state = &session->states.list[s];
+    int64_t is_set = state->holds == RT_VALUE;
+    memcpy(at, &is_set, sizeof is_set);
+    at += sizeof is_set;
+    if (!is_set)
+      continue;
+    size_t dims = sizeof(int64_t) * (size_t)state->desc->n_dims;
+    memcpy(at, state->dims, dims);
+    at += dims;
+    memset(at, 0, (size_t)padded(state->bytes));
+    memcpy(at, state->buffers[state->current].data, (size_t)state->bytes);
+    at += padded(state->bytes);
+  }
+  saved_header header = {.bytes = *bytes - sizeof header};
+  memcpy(header.magic, SAVED_MAGIC, sizeof header.magic);
+  memcpy(header.id, session->model->desc->weights_id, sizeof header.id);
+  header.checksum = rt_checksum(buffer + sizeof header, header.bytes);
+  memcpy(buffer, &header, sizeof header);
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_save(heddle_session *session, void *buffer, size_t capacity, size_t *bytes) {
+  if (!session || !bytes)
+    return rt_null(session ? "bytes" : "session");
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  return rt_session_leave(session, save(session, buffer, capacity, bytes));
+}
+
+static heddle_status refuse_saved(void) {
+  return rt_fail(HEDDLE_INVALID_ARGUMENT, "the buffer does not hold a saved session, or it is damaged");
+}
+
+// One state of a saved session: its dims, bytes and value in the buffer.
+typedef struct record {
+  int64_t is_set;
+  const uint8_t *dims, *value;
+} record;
+
+// Reads the next record, and what the state must be for it into state->wanted.
+static bool read_record(heddle_session *session, rt_state *state, const uint8_t **at, int64_t *left, record *out) {
+  const heddle_model_desc *model = session->model->desc;
+  int64_t dims_bytes = (int64_t)sizeof(int64_t) * state->desc->n_dims;
+  if (*left < (int64_t)sizeof(int64_t))
+    return false;
+  memcpy(&out->is_set, *at, sizeof out->is_set);
+  *at += sizeof(int64_t);
+  *left -= (int64_t)sizeof(int64_t);
+  if (out->is_set != 1)
+    return out->is_set == 0;
+  if (*left < dims_bytes)
+    return false;
+  out->dims = *at;
+  for (int32_t i = 0; i < state->desc->n_dims; i++) {
+    int64_t dim, most = model->dims[state->desc->dims[i]].most;
+    memcpy(&dim, *at + i * (int64_t)sizeof dim, sizeof dim);
+    if (dim < 0 || dim > (most >= 0 ? most : INT32_MAX))
+      return false;
+    state->saved_dims[i] = dim;
+  }
+  compute_shape(session, state, state->saved_dims);
+  int64_t elements = rt_state_elements(state->shape, state->desc->rank);
+  state->wanted = elements * rt_dtype_bytes(state->desc->dtype);
+  *at += dims_bytes;
+  *left -= dims_bytes;
+  if (elements < 0 || padded(state->wanted) > *left)
+    return false;
+  out->value = *at;
+  *at += padded(state->wanted);
+  *left -= padded(state->wanted);
+  return true;
+}
+
+static heddle_status restore(heddle_session *session, const uint8_t *buffer, size_t bytes) {
+  const heddle_model_desc *model = session->model->desc;
+  saved_header header;
+  if (bytes < sizeof header)
+    return refuse_saved();
+  memcpy(&header, buffer, sizeof header);
+  if (memcmp(header.magic, SAVED_MAGIC, sizeof header.magic - 1) != 0)
+    return refuse_saved();
+  if (header.magic[7] != SAVED_MAGIC[7])
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the saved session is of another version of Heddle's format");
+  if (memcmp(header.id, model->weights_id, sizeof header.id) != 0)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the saved session belongs to another library than '%s'", model->name);
+  buffer += sizeof header;
+  if (header.bytes != bytes - sizeof header || header.checksum != rt_checksum(buffer, header.bytes))
+    return refuse_saved();
+  // First all that can fail, then the change.
+  for (int pass = 0; pass < 2; pass++) {
+    const uint8_t *at = buffer;
+    int64_t left = (int64_t)header.bytes;
+    for (int32_t s = 0; s < session->states.count; s++) {
+      rt_state *state = &session->states.list[s];
+      record saved;
+      if (!read_record(session, state, &at, &left, &saved))
+        return refuse_saved();
+      if (pass == 0 && saved.is_set) {
+        heddle_status status = make_room(session, state, state->wanted);
+        if (status != HEDDLE_OK)
+          return status;
+      } else if (pass == 1 && saved.is_set) {
+        memcpy(state->buffers[1 - state->current].data, saved.value, (size_t)state->wanted);
+        take_over(state, -1, state->saved_dims);
+      } else if (pass == 1) {
+        state->holds = RT_NOTHING;
+      }
+    }
+    if (left != 0)
+      return refuse_saved();
+  }
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes) {
+  if (!session || !buffer)
+    return rt_null(session ? "buffer" : "session");
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  return rt_session_leave(session, restore(session, buffer, bytes));
+}
