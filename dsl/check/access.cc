@@ -215,6 +215,32 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
   return build_.select(inside, build_.convert(value, type), build_.convert(outside, type));
 }
 
+Elaborator::Miss Elaborator::miss(const Extent &extent, const Prover::Outcome &outcome, bool below) const {
+  Miss out;
+  bool simple =
+      std::all_of(extent.name.begin(), extent.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  std::string own = text(extent.size);
+  out.end = extent.name.empty() || !simple ? own : extent.name;
+  for (const auto &[who, value] : outcome.example)
+    out.when += (out.when.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
+  out.when += out.when.empty() ? "" : ")";
+  int64_t row = outcome.value;
+  if (!below) { // the goal was last - row; the sizes of the example give last
+    std::vector<int64_t> dims(program_->dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (const auto &[who, value] : outcome.example)
+        if (who == program_->dims[d].name)
+          dims[d] = value;
+    row = extent.size.evaluate(dims) - 1 - outcome.value;
+  }
+  out.row = std::to_string(row);
+  std::string last = extent.size.is_constant() && out.end == own ? text(extent.size - Size(1)) : out.end + " - 1";
+  out.rows = extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
+  if (out.end != own)
+    out.rows += " (" + out.end + " = " + own + ")";
+  return out;
+}
+
 void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome,
                                 const Tree &e, bool below) {
   // The place that stands for this axis: packs and missing subscripts are always inside, so counting from an end works.
@@ -229,40 +255,23 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   std::string subscript = place ? text(place->span) : "", name = text(e.callee->span), whole = text(e.span);
   std::string cure = whole.substr(0, whole.rfind(']')) + " | 0]";
   Span span = place ? place->span : e.span;
-  const Extent &extent = base.shape[axis];
-  bool simple =
-      std::all_of(extent.name.begin(), extent.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-  std::string end = extent.name.empty() || !simple ? text(extent.size) : extent.name;
   if (outcome.kind == Prover::Outcome::unknown) {
     report(Code::E022, span, {subscript, name, cure});
     return;
   }
-  std::string last = extent.size.is_constant() && end == text(extent.size) ? text(extent.size - Size(1)) : end + " - 1";
-  std::string when;
-  for (const auto &[who, value] : outcome.example)
-    when += (when.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
-  when += when.empty() ? "" : ")";
-  int64_t row = outcome.value;
-  if (!below) { // the goal was last - row; the sizes of the example give last
-    std::vector<int64_t> dims(program_->dims.size());
-    for (size_t d = 0; d < dims.size(); ++d)
-      for (const auto &[who, value] : outcome.example)
-        if (who == program_->dims[d].name)
-          dims[d] = value;
-    row = extent.size.evaluate(dims) - 1 - outcome.value;
-  }
-  std::string guard = below ? "0 <= " + subscript : subscript + " < " + end;
-  std::string rows =
-      extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
-  if (end != text(extent.size))
-    rows += " (" + end + " = " + text(extent.size) + ")";
-  Diagnostic &d = report(Code::E021, span, {name, std::to_string(row), when, rows, guard, cure});
-  std::vector<Fact> facts = facts_;
-  if (auto range = prover_.range(at, facts)) {
-    bool one = range->first == range->second;
-    std::string where = d.label.empty() ? "" : "; " + d.label;
-    d.label = (one ? "is " + range->first : "goes from " + range->first + " to " + range->second) + where;
-  }
+  Miss there = miss(base.shape[axis], outcome, below);
+  std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
+  Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
+  label_range(d, at, facts_);
+}
+
+void Elaborator::label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts) {
+  auto range = prover_.range(at, facts);
+  if (!range)
+    return;
+  bool one = range->first == range->second;
+  std::string where = d.label.empty() ? "" : "; " + d.label;
+  d.label = (one ? "is " + range->first : "goes from " + range->first + " to " + range->second) + where;
 }
 
 const Expr *Elaborator::neutral(Reducer reducer, Type type) {

@@ -2,7 +2,8 @@
 // inlined, loops over constants unrolled; what is left becomes stages. One instance per check.
 //   files.cc        files, configs, dims, modules, weights
 //   entries.cc      entries, what they return, what is kept
-//   statements.cc   let, =, <-, for, if, require, return
+//   statements.cc   let, =, for, if, require, return
+//   updates.cc      <-: the place, that it is inside, that no other update has it
 //   definitions.cc  y[b, i] = …: index ranges, stages, slices
 //   expressions.cc  operators, conditions, whole tensors
 //   access.cc       subscripts, proven reads, reductions
@@ -43,9 +44,9 @@ private:
   // --- entries.cc
   void add_entry(const syntax::Entry &entry, Instance &model);
   bool add_input(Entry &out, const syntax::Formal &formal, Frame &frame);
+  void check_states_set();
   void add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame);
   void add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame);
-  void add_updates(Entry &out);
 
   // --- statements.cc
   void run(const syntax::Block &block, Frame &frame);
@@ -57,7 +58,6 @@ private:
   void run_for(const syntax::Stmt &s, Frame &frame);
   void unroll(const syntax::Stmt &s, int64_t count, Frame &frame);
   void keep_loop(const syntax::Stmt &s, const Size &extent, Frame &frame);
-  void run_update(const syntax::Stmt &s, Frame &frame);
   void run_require(const syntax::Stmt &s, Frame &frame);
 
   // --- definitions.cc
@@ -90,6 +90,23 @@ private:
   const Expr *finished(const Expr *e, const std::map<int, int> &positions, std::map<const Expr *, const Expr *> &done);
   std::set<int> variables_of(const Expr *e);
 
+  // --- updates.cc
+  struct Written {
+    Update update;
+    std::vector<LoopIndex> loops; // around it
+  };
+  void run_update(const syntax::Stmt &s, Frame &frame);
+  bool place_of(const syntax::Target &target, const Entity &state, const Tree &right, Frame &frame,
+                std::vector<Update::Along> &place, std::vector<Binder> &binders);
+  bool inside(const syntax::Place &place, const Entity &state, size_t axis, const Expr *at, const std::string &index);
+  bool write(const syntax::Target &target, const Tensor *state, const Tensor *value, std::vector<Update::Along> place,
+             Span span);
+  /// Whether the new value of an `index(N)` state is one; reports where not.
+  bool stays_below(const Entity &value, const Tensor *state, Span span);
+  /// Whether no turn of `a` writes what a turn of `b` does; for one update with itself, what another turn of it does.
+  bool disjoint(const Written &a, const Written &b);
+  const Expr *with_loops(const Expr *e, const std::vector<const Expr *> &turns);
+
   // --- expressions.cc
   Entity eval(const Tree &e, Frame &frame);
   const Expr *scalar(const Tree &e, Frame &frame); // null after a report
@@ -116,6 +133,11 @@ private:
   Entity access_list(const Entity &base, const Tree &e, Frame &frame);
   /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
   const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);
+  struct Miss {
+    std::string row, when, rows, end; // "-3", " (when j = 0)", "its rows are 0 to M - 1", "M"
+  };
+  Miss miss(const Extent &extent, const Prover::Outcome &outcome, bool below) const;
+  void label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts);
   void report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome, const Tree &e,
                       bool below);
   const Expr *eval_reduce(const Tree &e, Frame &frame);
@@ -192,16 +214,10 @@ private:
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
   int loop_count_ = 0;
-  int64_t work_ = 0;     // expressions evaluated, turns unrolled, modules made
-  bool stopped_ = false; // too much of it, or a recursion: nothing more is evaluated
-  Span reused_;          // where the last search for a range met the index's name again
-  struct Pending {
-    const Tensor *value = nullptr;
-    std::vector<Scope::Slice> slices;
-    Span span;
-  };
-  std::map<const Tensor *, Pending> updates_;
-  std::vector<const Tensor *> update_order_;
+  int64_t work_ = 0;                       // expressions evaluated, turns unrolled, modules made
+  bool stopped_ = false;                   // too much of it, or a recursion: nothing more is evaluated
+  Span reused_;                            // where the last search for a range met the index's name again
+  std::vector<Written> written_;           // updates of this entry so far
   const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
 };
 

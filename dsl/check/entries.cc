@@ -3,6 +3,7 @@
 #include "dsl/check/elaborate.h"
 #include "dsl/check/mentions.h"
 #include "dsl/check/prune.h"
+#include "dsl/check/uses.h"
 #include "dsl/syntax/parser.h"
 
 #include "embedded/prelude.h"
@@ -88,7 +89,26 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
     return nullptr;
   warn_unused(*own);
   list_used(*program_, weights_, states_);
+  check_states_set();
+  if (diagnostics_.has_errors())
+    return nullptr;
   return std::move(program_);
+}
+
+void Elaborator::check_states_set() {
+  for (const State &state : program_->states) {
+    bool read = false, set = state.initial.has_value();
+    for (const Entry &entry : program_->entries)
+      for (const Uses::OfState &use : uses_of(*program_, entry.steps).states)
+        if (use.state == state.tensor) {
+          read |= use.reads;
+          set |= use.updates && !use.reads;
+        }
+    if (read && !set)
+      report(Code::E074, state.tensor->span,
+             {state.tensor->name,
+              type_name(state.tensor->type) + (state.tensor->shape.empty() ? "" : std::string("[…]"))});
+  }
 }
 
 void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
@@ -107,8 +127,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   frame.scopes.resize(1);
   always_.clear();
   facts_.clear();
-  updates_.clear();
-  update_order_.clear();
+  written_.clear();
   steps_ = &out.steps;
   bool good = true;
   for (const Formal &formal : entry.formals)
@@ -118,7 +137,6 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   add_requirements(entry, out, frame);
   run(entry.body, frame);
   add_outputs(out, entry, frame);
-  add_updates(out);
   if (out.outputs.size() != entry.results.size() && !diagnostics_.has_errors())
     report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
   if (diagnostics_.has_errors())
@@ -268,40 +286,6 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
     if (tensor)
       out.outputs.push_back({declared.name.text, tensor});
     taken.insert(tensor);
-  }
-}
-
-void Elaborator::add_updates(Entry &out) {
-  for (const Tensor *state : update_order_) {
-    Pending &pending = updates_[state];
-    const Tensor *value = pending.value;
-    bool copy = value && value->kind != Tensor::stage;
-    if (!value || copy) {
-      // Slices on top of what the state holds.
-      std::vector<int> variables;
-      std::vector<const Expr *> at;
-      for (const Size &size : state->shape) {
-        variables.push_back(new_variable("i" + std::to_string(variables.size()), {size, ""}));
-        at.push_back(build_.index(variables.back()));
-      }
-      const Expr *result = build_.read(copy ? value : state, at, true, pending.span);
-      for (const auto &slice : pending.slices) {
-        const Expr *here = nullptr;
-        std::vector<int> rest;
-        for (size_t axis = 0; axis < variables.size(); ++axis) {
-          if (!slice.places[axis]) {
-            rest.push_back(variables[axis]);
-            continue;
-          }
-          const Expr *place = build_.integer(*slice.places[axis]);
-          const Expr *test = build_.apply(Expr::equal, Type::boolean, {at[axis], place}, pending.span);
-          here = here ? build_.apply(Expr::logical_and, Type::boolean, {here, test}, pending.span) : test;
-        }
-        result = build_.select(here, element(entity(slice.tensor, slice.shape), rest, pending.span), result);
-      }
-      value = stage(state->name + ".new", variables, result, pending.span);
-    }
-    out.steps.push_back({Update{state, value, pending.span}});
   }
 }
 

@@ -420,6 +420,8 @@ Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
   Entity base = eval(*e.callee, frame);
   if (base.kind == Entity::error)
     return {};
+  if (base.kind == Entity::list && e.text == "length")
+    return entity(build_.integer(static_cast<int64_t>(base.items.size())));
   if (base.kind != Entity::instance) {
     if (base.kind == Entity::array)
       report(Code::E047, e.span, {text(e.callee->span), e.text, "it is an array: take one member with `[…]`"});

@@ -536,7 +536,7 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
     shape.push_back(*one);
     sizes.push_back(one->size);
   }
-  double initial = 0;
+  std::optional<double> initial;
   if (m.expr) {
     const Expr *value = scalar(*m.expr, frame);
     if (!value)
@@ -545,12 +545,23 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
       report(Code::E041, m.expr->span, {text(m.expr->span)});
       return {};
     }
-    initial = *constant(value);
+    initial = constant(value);
   }
   const Tensor *tensor = new_tensor(Tensor::state, m.name.text, *type_of(m.type), sizes, m.name.span);
-  if (m.type.scalar == "index")
-    if (auto range = size(*m.type.range, frame, "the range of an index"))
-      below_[tensor] = *range;
+  if (m.type.scalar == "index") {
+    auto range = size(*m.type.range, frame, "the range of an index");
+    if (!range)
+      return {};
+    if (!range->is_constant()) { // the state outlives the call whose dims say what it is
+      report(Code::E041, m.type.range->span, {text(m.type.range->span)});
+      return {};
+    }
+    if (initial && (*initial < 0 || *initial >= range->constant())) {
+      report(Code::E070, m.expr->span, {text(m.expr->span), text(m.type.range->span)});
+      return {};
+    }
+    below_[tensor] = *range;
+  }
   states_.push_back({tensor, initial});
   return entity(tensor, shape);
 }

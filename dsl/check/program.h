@@ -109,13 +109,24 @@ struct Loop {
   Span span;
 };
 
-/// state <- value. All updates of an entry take effect at its end; reads of the state see the old value.
+/// state <- value. All updates of an entry take effect at its end; reads of the state see the old value. Updates of
+/// one entry never overlap, nor do those that one makes in different turns of a loop, so their order means nothing.
+///
+///   k[2, h, seen + t] <- new[h, t]    place  {2, 1, not in value}  {0, H, in value}  {seen, T, in value}
 struct Update {
-  const Tensor *state, *value;
+  /// Along one dimension of the state the value takes the places from `offset` to `offset + extent - 1`, proven to be
+  /// places of the state from the entry's requirements (of no place, where extent is 0, offset may be any).
+  struct Along {
+    const Expr *offset; // i32, without indices: of whole numbers, dims, loop indices, elements of tensors (seen[])
+    Size extent;
+    bool in_value; // whether this is a dimension of `value`, too; else the offset is one place, and extent is 1
+  };
+  const Tensor *state, *value; // value is a stage's result
+  std::vector<Along> place;    // one per dimension of the state; empty: the value is the whole new state
   Span span;
 };
 
-/// The entry fails with `message` unless `condition` (a boolean scalar tensor) holds.
+/// May stand in a loop. The entry fails with `message` unless `condition` (a boolean scalar tensor) holds.
 struct Require {
   const Tensor *condition;
   std::string message;
@@ -140,7 +151,8 @@ struct Weight {
 
 struct State {
   const Tensor *tensor;
-  double initial = 0;
+  std::optional<double>
+      initial; // without it an entry that reads the state fails until some entry has updated all of it
 };
 
 struct Input {

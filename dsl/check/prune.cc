@@ -20,6 +20,13 @@ void reads_of(const Expr *e, std::set<const Expr *> &seen, const std::function<v
     reads_of(arg, seen, found);
 }
 
+bool has_effect(const std::vector<Step> &steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step &step) {
+    auto *loop = std::get_if<Loop>(&step.what);
+    return loop ? has_effect(loop->steps) : !std::holds_alternative<Stage>(step.what);
+  });
+}
+
 void keep(std::vector<Step> &steps, Live &live) {
   std::vector<Step> kept;
   for (size_t i = steps.size(); i-- > 0;) {
@@ -44,12 +51,15 @@ void keep(std::vector<Step> &steps, Live &live) {
       }
       std::erase_if(loop->carried, [&](const Loop::Carried &c) { return !live.count(c.carried); });
       std::erase_if(loop->collected, [&](const Loop::Collected &c) { return !live.count(c.whole); });
-      if (loop->carried.empty() && loop->collected.empty())
+      if (loop->carried.empty() && loop->collected.empty() && !has_effect(loop->steps))
         continue;
       for (const auto &c : loop->carried)
         live.insert(c.start);
     } else if (auto *update = std::get_if<Update>(&step.what)) {
       live.insert(update->value);
+      std::set<const Expr *> seen;
+      for (const Update::Along &along : update->place)
+        reads_of(along.offset, seen, [&](const Tensor *t) { live.insert(t); });
     } else {
       live.insert(std::get<Require>(step.what).condition);
     }
@@ -87,6 +97,9 @@ void list_used(Program &program, const std::map<const Tensor *, Weight> &weights
           use(c.next);
       } else if (auto *update = std::get_if<Update>(&step.what)) {
         use(update->state);
+        std::set<const Expr *> seen;
+        for (const Update::Along &along : update->place)
+          reads_of(along.offset, seen, use);
       }
     }
   };

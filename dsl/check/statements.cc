@@ -219,8 +219,7 @@ void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
 
 void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
   auto scopes = frame.scopes;
-  auto updates = updates_;
-  auto order = update_order_;
+  auto written = written_;
   std::vector<const Tensor *> starts;
   std::vector<std::vector<Extent>> shapes;
   std::set<std::string> names_before = tensor_names_;
@@ -303,8 +302,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
       for (const Tensor *start : starts)
         tensor_names_.insert(start->name);
       frame.scopes = scopes;
-      updates_ = updates;
-      update_order_ = order;
+      written_ = written;
       continue;
     }
     for (size_t i = 1; i < s.names.size(); ++i)
@@ -316,142 +314,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
   }
 }
 
-// --- state and requirements
-
-void Elaborator::run_update(const Stmt &s, Frame &frame) {
-  const syntax::Target &target = s.targets[0];
-  auto found = find(target.name.text, frame);
-  if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
-    report(Code::E052, target.name.span, {target.name.text});
-    return;
-  }
-  const Tensor *state = found->read;
-  if (!loops_.empty()) {
-    report(
-        Code::E080, s.span,
-        {"an update of a state inside a loop over a run-time size", "collect the new value and update after the loop"});
-    return;
-  }
-  auto done = [&](const Tensor *value, std::vector<std::optional<int64_t>> places) {
-    auto [at, is_new] = updates_.try_emplace(state);
-    Pending &pending = at->second;
-    if (is_new)
-      update_order_.push_back(state);
-    bool whole = places.empty();
-    bool clash = pending.value != nullptr || (whole && !pending.slices.empty());
-    for (const auto &slice : pending.slices)
-      clash |= slice.places == places;
-    if (clash) {
-      report(Code::E067, target.span, {target.name.text});
-      return;
-    }
-    pending.span = s.span;
-    if (whole)
-      pending.value = value;
-    else
-      pending.slices.push_back({places, value, shape_of(value)});
-  };
-  auto fits = [&](const Tensor *value, const std::vector<std::optional<int64_t>> &places) -> const Tensor * {
-    std::vector<Size> expected;
-    for (size_t i = 0; i < state->shape.size(); ++i)
-      if (places.empty() || !places[i])
-        expected.push_back(state->shape[i]);
-    if (value->shape != expected) {
-      std::vector<Extent> wanted;
-      for (const Size &size : expected)
-        wanted.push_back({size, ""});
-      report(Code::E053, target.span, {target.name.text, text(wanted), text(shape_of(value))});
-      return nullptr;
-    }
-    auto same = converted(entity(value, shape_of(value)), state->type, target.name.text, target.span);
-    return same ? materialise(*same, frame.path + target.name.text + ".new", target.span) : nullptr;
-  };
-  if (!target.has_places) {
-    frame.evaluated.clear();
-    Entity value = eval(*s.exprs[0], frame);
-    if (value.kind == Entity::error)
-      return;
-    if (!value.tensor_like() && !as_scalar(value, *s.exprs[0], frame))
-      return;
-    const Tensor *tensor = materialise(value, frame.path + target.name.text + ".new", target.span);
-    if (tensor && (tensor = fits(tensor, {})))
-      done(tensor, {});
-    return;
-  }
-  if (target.places.size() != state->shape.size()) {
-    report(Code::E025, target.span,
-           {target.name.text, text(found->shape), count_of(target.places.size(), "subscript")});
-    return;
-  }
-  // As a definition, but an index without `in` runs over the state's own extent.
-  frame.evaluated.clear();
-  std::vector<Binder> binders;
-  std::vector<int> variables;
-  std::vector<std::optional<int64_t>> places;
-  bool failed = false, part = false;
-  for (size_t i = 0; i < target.places.size(); ++i) {
-    const syntax::Place &place = target.places[i];
-    bool bare = place.kind == syntax::Place::value && place.expr->kind == Tree::name;
-    std::optional<Entity> known;
-    if (bare) {
-      auto value = find(place.expr->text, frame);
-      if (value && value->kind == Entity::scalar && value->value->op == Expr::integer)
-        known = value;
-    } else if (place.kind == syntax::Place::value) {
-      known = eval(*place.expr, frame);
-    }
-    if (known && known->kind == Entity::scalar && known->value->op == Expr::integer) {
-      int64_t at = known->value->whole;
-      places.push_back(at);
-      part = true;
-      if (!state->shape[i].is_constant()) {
-        report(Code::E080, place.span,
-               {"an update of one place along a run-time size", "update all places, with `if` on the right side"});
-        failed = true;
-      } else if (at < 0 || at >= state->shape[i].constant()) {
-        report(Code::E049, place.span,
-               {target.name.text, members_of(0, state->shape[i].constant()), std::to_string(at)});
-        failed = true;
-      }
-      continue;
-    }
-    if (known || place.kind == syntax::Place::pack) {
-      report(Code::E080, place.span,
-             {"a computed place on the left side", "update all places, with `if` on the right side"});
-      failed = true;
-      continue;
-    }
-    places.push_back(std::nullopt);
-    Extent range = found->shape[i];
-    if (place.kind == syntax::Place::range) {
-      auto given = extent(*place.expr, frame);
-      if (!given || given->size != range.size) {
-        if (given)
-          report(Code::E053, place.span, {target.name.text, text(range), text(*given)});
-        failed = true;
-        continue;
-      }
-    }
-    auto binder = bind_index(bare ? syntax::Name{place.expr->text, place.span} : place.name, false, {range}, frame);
-    failed |= !binder;
-    if (binder) {
-      binders.push_back(*binder);
-      variables.push_back(binder->variables[0]);
-    }
-  }
-  const Expr *value = nullptr;
-  last_reduction_ = nullptr;
-  if (!failed) {
-    frame.per_element = true;
-    value = scalar(*s.exprs[0], frame);
-    frame.per_element = false;
-  }
-  for (const Binder &binder : binders)
-    release(binder, frame);
-  const Tensor *tensor = value ? stage(frame.path + target.name.text + ".new", variables, value, target.span) : nullptr;
-  if (tensor && (tensor = fits(tensor, part ? places : std::vector<std::optional<int64_t>>{})))
-    done(tensor, part ? places : std::vector<std::optional<int64_t>>{});
-}
+// --- requirements
 
 void Elaborator::run_require(const Stmt &s, Frame &frame) {
   const Expr *test = condition(*s.exprs[0], frame);

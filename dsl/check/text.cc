@@ -30,7 +30,7 @@ public:
       line("weight " + declared(*weight.tensor) + " as " + names + " stored [" + stored + "]");
     }
     for (const State &state : program_.states)
-      line("state " + declared(*state.tensor) + " = " + number(state.initial));
+      line("state " + declared(*state.tensor) + (state.initial ? " = " + number(*state.initial) : ""));
     for (const Entry &entry : program_.entries) {
       line("entry " + entry.name);
       depth_ = 1;
@@ -101,7 +101,17 @@ private:
     loops_.pop_back();
   }
 
-  void write(const Update &update) { line(update.state->name + " <- " + update.value->name); }
+  void write(const Update &update) {
+    names_.clear();
+    std::string place;
+    for (size_t i = 0; i < update.place.size(); ++i) {
+      const Update::Along &along = update.place[i];
+      bool all = along.extent == update.state->shape[i] && checking::whole_constant(along.offset) == 0;
+      place += (place.empty() ? "[" : ", ") + (all ? ":" : write(*along.offset, 0)) +
+               (along.in_value && !all ? " + 0 .. " + along.extent.text(dims_) : "");
+    }
+    line(update.state->name + place + (place.empty() ? "" : "]") + " <- " + update.value->name);
+  }
   void write(const Require &require) {
     line("require " + require.condition->name + " else \"" + require.message + "\"");
   }

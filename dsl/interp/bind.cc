@@ -14,7 +14,7 @@ class Binding {
 public:
   Binding(const Program &program, const Entry &entry, const std::map<std::string, Array> &given, const States &states)
       : program_(program), entry_(entry), given_(given), states_(states), names_(program.dim_names()),
-        dims_(program.dims.size(), -1), from_(program.dims.size()) {}
+        dims_(program.dims.size(), -1), from_(program.dims.size()), from_state_(program.dims.size()) {}
 
   Result<Bound> run() {
     for (auto step : {&Binding::unknown_names, &Binding::inputs, &Binding::states, &Binding::unknown_dims,
@@ -93,23 +93,53 @@ private:
     return {};
   }
 
-  /// States that earlier calls set keep their sizes: they bind what no input binds, and must agree otherwise.
+  /// States that earlier calls wrote keep their sizes: they bind what no input binds, and must agree otherwise.
   std::string states() {
     uses_ = uses_of(program_, entry_.steps);
-    for (const Tensor *tensor : uses_.tensors) {
-      auto found = states_.find(tensor);
-      if (found == states_.end())
+    for (const Uses::OfState &use : uses_.states) {
+      auto found = states_.find(use.state);
+      if (!use.reads)
         continue;
-      const std::vector<int64_t> &shape = found->second->shape;
-      for (size_t d = 0; d < shape.size(); ++d)
-        if (int dim = tensor->shape[d].as_dim(); dim >= 0 && dims_[dim] < 0)
-          dims_[dim] = shape[d];
-      std::vector<int64_t> want = evaluated(tensor->shape);
-      if (want != shape)
-        return "entry '" + entry_.name + "': state '" + tensor->name + "' holds shape " + shape_text(shape) +
-               " from an earlier call, but this call needs " + shape_text(want) + "; reset the session first";
+      if (found == states_.end()) {
+        if (!declared_state(use.state).initial)
+          return "entry '" + entry_.name + "' reads state '" + use.state->name + "', which has no value yet" +
+                 setter_of(use.state);
+        continue;
+      }
+      for (size_t dim = 0; dim < dims_.size(); ++dim) {
+        int64_t held = found->second.dims[dim];
+        if (held < 0)
+          continue;
+        if (dims_[dim] < 0) {
+          dims_[dim] = held;
+          from_state_[dim] = use.state;
+        } else if (dims_[dim] != held) {
+          std::string other = from_[dim]         ? "input '" + from_[dim]->name + "'"
+                              : from_state_[dim] ? "state '" + from_state_[dim]->name + "'"
+                                                 : "this call";
+          return of_state(use.state) + "holds " + names_[dim] + " = " + std::to_string(held) + " since entry '" +
+                 found->second.writer + "', but " + names_[dim] + " = " + std::to_string(dims_[dim]) + " in " + other +
+                 "; reset the session, or keep to what it holds";
+        }
+      }
     }
     return {};
+  }
+
+  std::string of_state(const Tensor *state) const {
+    return "entry '" + entry_.name + "', state '" + state->name + "': ";
+  }
+  const State &declared_state(const Tensor *tensor) const {
+    return *std::find_if(program_.states.begin(), program_.states.end(),
+                         [=](const State &state) { return state.tensor == tensor; });
+  }
+  /// The entry that updates all of a state without its old value.
+  std::string setter_of(const Tensor *state) const {
+    for (const Entry &entry : program_.entries)
+      for (const Uses::OfState &use : uses_of(program_, entry.steps).states)
+        if (use.state == state && use.updates && !use.reads)
+          return "; run entry '" + entry.name + "' first";
+    return "";
   }
 
   std::string unknown_dims() {
@@ -118,10 +148,24 @@ private:
         if (int dim = extent.as_dim(); dim >= 0 && dims_[dim] < 0)
           return at(input) + "has dim " + names_[dim] +
                  ", which no given input tells; give the optional inputs that have it";
+    for (const Uses::OfState &use : uses_.states) {
+      std::vector<bool> own(dims_.size());
+      for (const Size &extent : use.state->shape)
+        note_dims(extent, own);
+      for (size_t dim = 0; dim < dims_.size(); ++dim) {
+        if (!own[dim] || dims_[dim] >= 0)
+          continue;
+        auto most = program_.dims[dim].most;
+        if (!use.reads || !declared_state(use.state).initial || !most)
+          return of_state(use.state) + "has dim " + names_[dim] +
+                 ", which no given input tells; give the optional inputs that have it";
+        dims_[dim] = *most; // its capacity
+        from_state_[dim] = use.state;
+      }
+    }
     for (size_t dim = 0; dim < dims_.size(); ++dim) {
       if (dims_[dim] < 0 && uses_.dims[dim])
-        return "entry '" + entry_.name + "' needs dim " + names_[dim] +
-               ", which only a state tells; first call the entry that sets it";
+        return "entry '" + entry_.name + "' needs dim " + names_[dim] + ", which no input and no state tells";
       dims_[dim] = std::max<int64_t>(0, dims_[dim]); // not used by this entry
     }
     return {};
@@ -219,6 +263,7 @@ private:
   std::vector<std::string> names_;
   std::vector<int64_t> dims_;       // -1 while unknown
   std::vector<const Input *> from_; // by dim: the input that gave it
+  std::vector<const Tensor *> from_state_;
   Uses uses_;
 };
 

@@ -23,7 +23,7 @@ struct Interpreter::Impl {
 
   // of the call in progress
   Scope scope;
-  States updated;
+  std::unordered_map<const Tensor *, std::shared_ptr<Array>> updated;
 
   Impl(const Program &program, WeightSource source) : program(program), source(std::move(source)) {}
 
@@ -36,6 +36,7 @@ struct Interpreter::Impl {
   Status take(const Stage &stage);
   Status take(const Loop &loop);
   Status take(const Update &update);
+  Result<int64_t> whole_number(const Expr *value);
   Status take(const Require &require);
 
   void set(const Tensor *tensor, Shared value) {
@@ -94,8 +95,15 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
   std::map<std::string, Array> results;
   for (const Output &output : entry.outputs)
     results[output.name] = *scope.tensors.at(output.tensor);
-  for (auto &[tensor, value] : updated)
-    states[tensor] = value;
+  for (auto &[tensor, value] : updated) {
+    std::vector<bool> own(scope.dims.size());
+    for (const Size &extent : tensor->shape)
+      note_dims(extent, own);
+    Held held{value, scope.dims, entry.name};
+    for (size_t dim = 0; dim < own.size(); ++dim)
+      held.dims[dim] = own[dim] ? held.dims[dim] : -1;
+    states[tensor] = std::move(held);
+  }
   scope = {};
   return results;
 }
@@ -104,7 +112,7 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
 Status Interpreter::Impl::load(const Tensor *tensor) {
   if (tensor->kind == Tensor::state) {
     auto found = states.find(tensor);
-    scope.tensors[tensor] = found != states.end() ? found->second : fresh_state(tensor);
+    scope.tensors[tensor] = found != states.end() ? found->second.value : fresh_state(tensor);
   }
   if (tensor->kind == Tensor::weight) {
     Shared &cached = weights[tensor];
@@ -153,7 +161,7 @@ Shared Interpreter::Impl::fresh_state(const Tensor *tensor) {
   }
   auto state = std::find_if(program.states.begin(), program.states.end(),
                             [=](const State &state) { return state.tensor == tensor; });
-  array.data.assign(count, state->initial);
+  array.data.assign(count, state->initial.value_or(0)); // or all is updated before it is read
   return std::make_shared<Array>(std::move(array));
 }
 
@@ -236,8 +244,53 @@ Status Interpreter::Impl::take(const Loop &loop) {
 }
 
 Status Interpreter::Impl::take(const Update &update) {
-  updated[update.state] = scope.tensors.at(update.value);
+  const Array &value = *scope.tensors.at(update.value);
+  std::shared_ptr<Array> &next = updated[update.state];
+  if (update.place.empty()) {
+    next = std::make_shared<Array>(value);
+    return Done{};
+  }
+  if (!next)
+    next = std::make_shared<Array>(*scope.tensors.at(update.state));
+  size_t rank = update.place.size();
+  std::vector<int64_t> first(rank), extents(rank), strides(rank, 1);
+  for (size_t d = rank; d-- > 0;) {
+    Result<int64_t> offset = whole_number(update.place[d].offset);
+    if (!offset)
+      return offset.error();
+    first[d] = *offset;
+    extents[d] = update.place[d].extent.evaluate(scope.dims);
+    if (d + 1 < rank)
+      strides[d] = strides[d + 1] * next->shape[d + 1];
+  }
+  std::vector<int64_t> at(rank);
+  for (size_t i = 0; i < value.data.size(); ++i) {
+    int64_t flat = 0, rest = int64_t(i);
+    for (size_t d = rank; d-- > 0; rest /= extents[d]) {
+      int64_t place = first[d] + rest % extents[d];
+      if (place < 0 || place >= next->shape[d])
+        return Error{"internal error, please report it: state `" + update.state->name +
+                     "` is updated outside its shape, which the checker had excluded"};
+      flat += place * strides[d];
+    }
+    next->data[flat] = value.data[i];
+  }
   return Done{};
+}
+
+/// An expression without indices.
+Result<int64_t> Interpreter::Impl::whole_number(const Expr *value) {
+  Tensor number{Tensor::stage, "offset", Type::i32, {}, {}};
+  Stage stage{};
+  stage.result = &number;
+  stage.value = value;
+  Result<StageProgram> ready = prepare(stage, scope);
+  if (!ready)
+    return ready.error();
+  Result<Array> result = evaluate(*ready);
+  if (!result)
+    return result.error();
+  return int64_t(result->data[0]);
 }
 
 Status Interpreter::Impl::take(const Require &require) {

@@ -198,7 +198,7 @@ TEST(Text, UnrolledLoopsPutSlicesTogether) {
 }
 
 TEST(Text, UpdatesTakeEffectTogetherAtTheEnd) {
-  EXPECT_EQ(text_of("dim B <= 4\nmodel M { state a: real[2, B] = 1 state n: i32 entry step(x: real[B]) {\n"
+  EXPECT_EQ(text_of("dim B <= 4\nmodel M { state a: real[2, B] = 1 state n: i32 = 0 entry step(x: real[B]) {\n"
                     "  a[0, b] <- a[1, b] + x[b]  n <- n + 1 } }\n"),
             "program M\n"
             "dim B <= 4\n"
@@ -207,10 +207,47 @@ TEST(Text, UpdatesTakeEffectTogetherAtTheEnd) {
             "entry step\n"
             "  input x: f32[B]\n"
             "  a.new[b in B]: f32 = a[1, b] + x[b]\n"
+            "  a[0, :] <- a.new\n"
             "  n.new: i32 = n + 1\n"
-            "  a.new#2[i0 in 2, i1 in B]: f32 = if i0 == 0 then a.new[i1] else a[i0, i1]\n"
-            "  a <- a.new#2\n"
             "  n <- n.new\n");
+}
+
+TEST(Text, UpdatesAtAPlaceSayWhereInOffsetsAndExtents) {
+  EXPECT_EQ(text_of("dim B <= 4, T <= 8, P <= 64\n"
+                    "model M { state k: real[2, B, P] = 0 state seen: i32 = 0 entry step(x: real[B, T]) {\n"
+                    "  require 0 <= seen and seen + T <= P else \"full\"\n"
+                    "  for l in 2 { k[l, b, seen + t] <- x[b, t] }\n  seen <- seen + T } }\n"),
+            "program M\n"
+            "dim B <= 4\n"
+            "dim T <= 8\n"
+            "dim P <= 64\n"
+            "state k: f32[2, B, P] = 0\n"
+            "state seen: i32 = 0\n"
+            "entry step\n"
+            "  input x: f32[B, T]\n"
+            "  require: bool = 0 <= seen and seen + T <= P\n"
+            "  require require else \"full\"\n"
+            "  k.new[b in B, t in T]: f32 = x[b, t]\n"
+            "  k[0, :, seen + 0 .. T] <- k.new\n"
+            "  k.new#2[b in B, t in T]: f32 = x[b, t]\n"
+            "  k[1, :, seen + 0 .. T] <- k.new#2\n"
+            "  seen.new: i32 = seen + T\n"
+            "  seen <- seen.new\n");
+}
+
+TEST(Text, ALoopUpdatesAnotherPlaceInEachTurn) {
+  EXPECT_EQ(text_of("dim T\nmodel M { state k: real[2, T] = 0 entry step(x: real[T]) {\n"
+                    "  for t in T { k[0, t] <- x[t] k[1, T - 1 - t] <- -x[t] } } }\n"),
+            "program M\n"
+            "dim T\n"
+            "state k: f32[2, T] = 0\n"
+            "entry step\n"
+            "  input x: f32[T]\n"
+            "  for t in T\n"
+            "    k.new: f32 = x[t]\n"
+            "    k[0, t] <- k.new\n"
+            "    k.new#2: f32 = -x[t]\n"
+            "    k[1, T - 1 - t] <- k.new#2\n");
 }
 
 TEST(Text, ARequirementOfTheRunningProgramIsAStep) {
@@ -260,11 +297,11 @@ TEST(Text, SeveralEntriesPrefixTheirTensors) {
   EXPECT_EQ(
       text_of("model M { state s: real[2] entry put(x: real[2]) { s <- x } entry get() -> y: real[2] { return s } }\n"),
       "program M\n"
-      "state s: f32[2] = 0\n"
+      "state s: f32[2]\n"
       "entry put\n"
       "  input put.x: f32[2]\n"
-      "  s.new[i0 in 2]: f32 = put.x[i0]\n"
-      "  s <- s.new\n"
+      "  put.s.new[i0 in 2]: f32 = put.x[i0]\n"
+      "  s <- put.s.new\n"
       "entry get\n"
       "  get.y[i0 in 2]: f32 = s[i0]\n"
       "  output y: f32[2] = get.y\n");

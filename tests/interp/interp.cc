@@ -182,7 +182,7 @@ struct Memory : Builder {
     x = input("x", Type::f32, {n});
     total = state("total", Type::f32, {n}, 7);
     const Tensor *next = stage("next", Type::f32, {n}, plus(read(total, {index(0)}), read(x, {index(0)})));
-    entry().steps.push_back({Update{total, next, {}}});
+    entry().steps.push_back({Update{total, next, {}, {}}});
     output(stage("old", Type::f32, {n}, read(total, {index(0)})));
   }
 };
@@ -202,23 +202,24 @@ TEST(States, keep_the_size_of_their_last_update) {
   ASSERT_TRUE(interpreter.run("main", {{"x", array({2}, {1, 2})}}));
   EXPECT_EQ(
       interpreter.run("main", {{"x", array({3}, {1, 2, 3})}}).error().message,
-      "entry 'main': state 'total' holds shape [2] from an earlier call, but this call needs [3]; reset the session "
-      "first");
+      "entry 'main', state 'total': holds N = 2 since entry 'main', but N = 3 in input 'x'; reset the session, or "
+      "keep to what it holds");
 }
 
 TEST(States, tell_the_sizes_that_no_input_tells) {
   Builder b;
   Size n = b.dim("N");
   const Tensor *x = b.input("x", Type::f32, {n}), *memory = b.state("memory", Type::f32, {n}, 0);
-  b.entry().steps.push_back({Update{memory, x, {}}});
+  b.entry().steps.push_back({Update{memory, x, {}, {}}});
   b.output(x);
   b.program.entries.push_back({"look", {}, {}, {}, {}});
   std::vector<Step> *steps = &b.program.entries[1].steps;
   b.program.entries[1].outputs.push_back(
       {"y", b.stage("total", Type::f32, {}, b.read(memory, {b.index(0)}), Reducer::sum, {n}, steps)});
   Interpreter interpreter(b.program, b.weights);
-  EXPECT_EQ(interpreter.run("look", {}).error().message,
-            "entry 'look' needs dim N, which only a state tells; first call the entry that sets it");
+  EXPECT_EQ(
+      interpreter.run("look", {}).error().message,
+      "entry 'look', state 'memory': has dim N, which no given input tells; give the optional inputs that have it");
   ASSERT_TRUE(interpreter.run("main", {{"x", array({3}, {1, 2, 3})}}));
   EXPECT_EQ(interpreter.run("look", {})->at("y").data, (Values{6}));
 }

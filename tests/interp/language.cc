@@ -42,6 +42,11 @@ public:
     }
     return results->at(output);
   }
+  /// An entry without results.
+  void run(const std::string &entry, const std::map<std::string, Array> &inputs) {
+    auto results = interpreter_->run(entry, inputs);
+    EXPECT_TRUE(bool(results)) << (results ? "" : results.error().message);
+  }
   std::string message(const std::map<std::string, Array> &inputs) {
     auto results = interpreter_->run("run", inputs);
     return results ? "no error" : results.error().message;
@@ -306,6 +311,58 @@ TEST(Language, a_memory_shifts_by_the_length_of_each_call) {
   EXPECT_EQ(t({{"x", array({1, 2}, {4, 5})}}).data, (std::vector<double>{0, 1, 2, 3}));
   EXPECT_EQ(t({{"x", array({1, 6}, {6, 7, 8, 9, 10, 11})}}, "n").data, (std::vector<double>{4}));
   EXPECT_EQ(t({{"x", array({1, 1}, {12})}}).data, (std::vector<double>{8, 9, 10, 11}));
+}
+
+TEST(Language, a_cache_is_appended_to_at_the_place_that_it_counts) {
+  Text t(R"(dim B <= 4, T <= 8, P <= 6
+            model M {
+              state k: real[2, B, P] = 0
+              state seen: i32 = 0
+              entry run(x: real[B, T]) -> y: real[B], n: i32 {
+                require 0 <= seen and seen + T <= P else "the cache is full"
+                for l in 2 { k[l, b, seen + t] <- x[b, t] + 10 * l }
+                seen <- seen + T
+                y[b] = sum[l, p](k[l, b, p])
+                return y, seen
+              }
+              entry reorder(from: index(B)[B]) { k[l, b, ..p] <- k[l, from[b], ..p] }
+            })");
+  EXPECT_EQ(t({{"x", array({2, 2}, {1, 2, 3, 4})}}).data, (std::vector<double>{0, 0})); // the old value
+  EXPECT_EQ(t({{"x", array({2, 3}, {5, 5, 5, 6, 6, 6})}}).data, (std::vector<double>{26, 34}));
+  EXPECT_EQ(t({{"x", array({2, 0}, {})}}).data, (std::vector<double>{86, 100}));
+  EXPECT_EQ(t.message({{"x", array({2, 2}, {0, 0, 0, 0})}}), "entry 'run': the cache is full");
+  t.run("reorder", {{"from", array({2}, {1, 1}, Type::i32)}});
+  EXPECT_EQ(t({{"x", array({2, 1}, {0, 0})}}).data, (std::vector<double>{100, 100}));
+  EXPECT_EQ(t.message({{"x", array({3, 0}, {})}}),
+            "entry 'run', state 'k': holds B = 2 since entry 'run', but B = 3 in input 'x'; reset the session, or keep "
+            "to what it holds");
+}
+
+TEST(Language, a_state_is_updated_place_by_place_in_the_turns_of_a_loop) {
+  Text t(R"(dim T <= 8
+            model M {
+              state k: real[2, T] = 5
+              entry run(x: real[T]) -> y: real[2, T] {
+                for t in T { k[0, t] <- x[t] k[1, T - 1 - t] <- k[0, t] - x[t] }
+                return k
+              }
+            })");
+  EXPECT_EQ(t({{"x", array({3}, {1, 2, 3})}}).data, (std::vector<double>{5, 5, 5, 5, 5, 5}));
+  EXPECT_EQ(t({{"x", array({3}, {0, 0, 0})}}).data, (std::vector<double>{1, 2, 3, 2, 3, 4}));
+}
+
+TEST(Language, a_state_without_an_initial_value_waits_for_the_entry_that_sets_it) {
+  Text t(R"(dim S <= 8
+            model M {
+              state mem: real[S]
+              entry encode(x: real[S]) { mem <- 2 * x }
+              entry run() -> y: real { return sum[s](mem[s]) }
+            })");
+  EXPECT_EQ(t.message({}), "entry 'run' reads state 'mem', which has no value yet; run entry 'encode' first");
+  t.run("encode", {{"x", array({3}, {1, 2, 3})}});
+  EXPECT_EQ(t({}).data, (std::vector<double>{12}));
+  t.run("encode", {{"x", array({2}, {1, 2})}}); // another size: all of it is new
+  EXPECT_EQ(t({}).data, (std::vector<double>{6}));
 }
 
 } // namespace

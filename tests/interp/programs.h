@@ -38,7 +38,7 @@ public:
     program.weights.push_back({made, std::move(names), std::move(stored)});
     return made;
   }
-  const Tensor *state(const std::string &name, Type type, std::vector<Size> shape, double initial) {
+  const Tensor *state(const std::string &name, Type type, std::vector<Size> shape, std::optional<double> initial) {
     const Tensor *made = tensor(Tensor::state, name, type, std::move(shape));
     program.states.push_back({made, initial});
     return made;

@@ -1,9 +1,9 @@
-// What a list of steps mentions: tensors (for their lifetimes and the states an entry needs) and dims.
-#include "dsl/interp/bind.h"
+// One walk over steps, stages and expressions; what is shared is looked at once.
+#include "dsl/check/uses.h"
 
 #include <unordered_set>
 
-namespace heddle::interp {
+namespace heddle {
 namespace {
 
 class Collection {
@@ -34,12 +34,30 @@ private:
     steps(loop.steps);
   }
   void visit(const Update &update) {
-    tensor(update.state);
+    update.place.empty() ? list(update.state) : tensor(update.state);
+    use(update.state).updates = true;
+    for (const Update::Along &along : update.place) {
+      expression(along.offset);
+      size(along.extent);
+    }
     tensor(update.value);
   }
   void visit(const Require &require) { tensor(require.condition); }
 
+  Uses::OfState &use(const Tensor *state) {
+    for (Uses::OfState &known : uses_.states)
+      if (known.state == state)
+        return known;
+    return uses_.states.emplace_back(Uses::OfState{state});
+  }
+
+  /// A tensor that is read, or made.
   void tensor(const Tensor *tensor) {
+    if (tensor->kind == Tensor::state)
+      use(tensor).reads = true;
+    list(tensor);
+  }
+  void list(const Tensor *tensor) {
     if (!seen_.insert(tensor).second)
       return;
     uses_.tensors.push_back(tensor);
@@ -58,20 +76,22 @@ private:
       expression(arg);
   }
 
-  void size(const Size &size) {
-    for (const Size::Term &term : size.terms()) {
-      if (term.atom.kind == Size::Atom::dim)
-        uses_.dims[term.atom.dim_index] = true;
-      else
-        this->size(*term.atom.inner);
-    }
-  }
+  void size(const Size &size) { note_dims(size, uses_.dims); }
 
   Uses &uses_;
   std::unordered_set<const void *> seen_;
 };
 
 } // namespace
+
+void note_dims(const Size &size, std::vector<bool> &dims) {
+  for (const Size::Term &term : size.terms()) {
+    if (term.atom.kind == Size::Atom::dim)
+      dims[term.atom.dim_index] = true;
+    else
+      note_dims(*term.atom.inner, dims);
+  }
+}
 
 Uses uses_of(const Program &program, std::span<const Step> steps) {
   Uses uses;
@@ -80,4 +100,4 @@ Uses uses_of(const Program &program, std::span<const Step> steps) {
   return uses;
 }
 
-} // namespace heddle::interp
+} // namespace heddle

@@ -1,0 +1,367 @@
+// Updates of state: `k[l, h, seen + t] <- new[h, t]`. Each place is an index, a number, or an index plus a number; it
+// is proven inside the state from the entry's requirements, and no two updates, nor two turns of one, may meet there.
+#include "dsl/check/elaborate.h"
+#include "dsl/check/mentions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heddle::checking {
+
+using syntax::Place;
+
+namespace {
+
+bool has_index(const Expr *e, int variable) {
+  return (e->op == Expr::index && e->position == variable) ||
+         std::any_of(e->args.begin(), e->args.end(), [=](const Expr *arg) { return has_index(arg, variable); });
+}
+
+/// Whether `e` reads what differs from turn to turn although no index says so.
+bool reads_computed(const Expr *e) {
+  bool own = e->op == Expr::read && (e->tensor->kind == Tensor::stage || e->tensor->kind == Tensor::carried);
+  return own || std::any_of(e->args.begin(), e->args.end(), reads_computed);
+}
+
+/// `e` without the index that it adds, or null where it does something else with it.
+const Expr *without(const Expr *e, int variable, Builder &build) {
+  if (e->op == Expr::index && e->position == variable)
+    return build.integer(0);
+  if (e->op != Expr::add && e->op != Expr::sub)
+    return nullptr;
+  bool left = has_index(e->args[0], variable), right = has_index(e->args[1], variable);
+  if (left == right || (right && e->op == Expr::sub))
+    return nullptr;
+  const Expr *inner = without(e->args[left ? 0 : 1], variable, build);
+  if (!inner)
+    return nullptr;
+  return build.apply(e->op, Type::i32, {left ? inner : e->args[0], left ? e->args[1] : inner}, e->span);
+}
+
+} // namespace
+
+bool Elaborator::inside(const Place &place, const Entity &state, size_t axis, const Expr *at,
+                        const std::string &index) {
+  std::string name = state.read->name, subscript = text(place.kind == Place::range ? place.name.span : place.span);
+  const Expr *last = build_.of_size(state.shape[axis].size - Size(1));
+  const Expr *room = build_.apply(Expr::sub, Type::i32, {last, at}, place.span);
+  for (const Expr *goal : {at, room}) {
+    bool below = goal != room;
+    Prover::Outcome outcome =
+        goal ? prover_.nonnegative(goal, always_) : Prover::Outcome{Prover::Outcome::unknown, {}, 0};
+    if (outcome.kind == Prover::Outcome::proven)
+      continue;
+    Miss there = miss(state.shape[axis], outcome, below);
+    std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
+    bool indexed = !variables_of(at).empty();
+    if (outcome.kind == Prover::Outcome::unknown) {
+      report(Code::E022, place.span, {subscript, name, ""}).help = "test it before the update, with `require`";
+      return false;
+    }
+    Diagnostic &d = report(Code::E072, place.span, {name, there.row, there.when, there.rows, guard});
+    if (indexed) { // `seen + t` with t in T asks for 0 <= seen and seen + T <= P
+      std::string from = subscript == index                   ? "0"
+                         : subscript.ends_with(" + " + index) ? subscript.substr(0, subscript.size() - index.size() - 3)
+                         : subscript.starts_with(index + " + ") ? subscript.substr(index.size() + 3)
+                                                                : "";
+      std::string end = (from == "0" ? "" : from + " + ") + text(variables_[*variables_of(at).begin()].extent);
+      d.help = from.empty() ? "test it before, with `require`"
+                            : "test it before: `require " + (from == "0" ? "" : "0 <= " + from + " and ") + end +
+                                  " <= " + there.end + "`";
+    }
+    if (outcome.example.empty())
+      d.help = "the state has no such place";
+    label_range(d, at, always_);
+    return false;
+  }
+  return true;
+}
+
+bool Elaborator::place_of(const syntax::Target &target, const Entity &state, const Tree &right, Frame &frame,
+                          std::vector<Update::Along> &place, std::vector<Binder> &binders) {
+  struct Plan {
+    const Place *place;
+    std::string index; // empty: one place
+    bool shifted = false;
+    std::optional<Extent> range;
+    size_t axis;
+  };
+  std::vector<Plan> plans;
+  size_t rank = state.read->shape.size(), axis = 0;
+  size_t packs =
+      std::count_if(target.places.begin(), target.places.end(), [](const Place &p) { return p.kind == Place::pack; });
+  if (packs > 1 || (packs ? target.places.size() > rank + 1 : target.places.size() != rank)) {
+    report(Code::E025, target.span, {target.name.text, text(state.shape), count_of(target.places.size(), "subscript")});
+    return false;
+  }
+  // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
+  for (const Place &p : target.places) {
+    Plan plan{&p, "", false, std::nullopt, axis};
+    axis += p.kind == Place::pack ? rank + 1 - target.places.size() : 1;
+    if (p.kind == Place::range) {
+      plan.index = p.name.text;
+      plan.range = extent(*p.expr, frame);
+      if (!plan.range)
+        return false;
+    } else if (p.kind == Place::value && p.expr->kind == Tree::name) {
+      auto known = find(p.expr->text, frame);
+      bool number = known && ((known->kind == Entity::scalar && is_integer(known->value->type)) ||
+                              (known->kind == Entity::tensor && known->read->shape.empty()));
+      if (!number) {
+        plan.index = p.expr->text;
+        plan.range = state.shape[plan.axis];
+      }
+    } else if (p.kind == Place::value) {
+      std::vector<syntax::Name> unknown;
+      mentions(*p.expr, [&](const std::string &name, Span span) {
+        bool seen = std::any_of(unknown.begin(), unknown.end(), [&](const auto &u) { return u.text == name; });
+        if (!seen && !find(name, frame))
+          unknown.push_back({name, span});
+      });
+      if (unknown.size() > 1) {
+        report(Code::E073, p.span, {text(p.span)});
+        return false;
+      }
+      if (!unknown.empty()) {
+        auto range = inferred(unknown[0], false, {&right}, frame);
+        if (!range)
+          return false;
+        plan.index = unknown[0].text;
+        plan.shifted = true;
+        plan.range = (*range)[0];
+      }
+    }
+    plans.push_back(plan);
+  }
+  for (const Plan &plan : plans) {
+    bool pack = plan.place->kind == Place::pack;
+    if (plan.index.empty() && !pack)
+      continue;
+    std::vector<Extent> extents;
+    if (pack)
+      extents.assign(state.shape.begin() + plan.axis, state.shape.begin() + plan.axis + rank + 1 - plans.size());
+    else
+      extents = {*plan.range};
+    Span span = plan.place->kind == Place::value ? plan.place->span : plan.place->name.span;
+    auto binder = bind_index({pack ? plan.place->name.text : plan.index, span}, pack, extents, frame);
+    if (!binder)
+      return false;
+    binders.push_back(*binder);
+  }
+  size_t next = 0;
+  for (const Plan &plan : plans) {
+    bool pack = plan.place->kind == Place::pack;
+    if (!plan.index.empty() || pack) {
+      const Binder &binder = binders[next++];
+      const Expr *offset = build_.integer(0);
+      if (plan.shifted) {
+        bool outer = std::exchange(frame.per_element, true);
+        const Expr *at = scalar(*plan.place->expr, frame);
+        frame.per_element = outer;
+        if (!at || !inside(*plan.place, state, plan.axis, at, plan.index))
+          return false;
+        offset = without(at, binder.variables[0], build_);
+      } else if (!pack && plan.range->size != state.shape[plan.axis].size &&
+                 !inside(*plan.place, state, plan.axis, build_.index(binder.variables[0]), plan.index)) {
+        return false;
+      }
+      if (!offset) {
+        report(Code::E073, plan.place->span, {text(plan.place->span)});
+        return false;
+      }
+      for (int variable : binder.variables)
+        place.push_back({offset, variables_[variable].extent, true});
+      continue;
+    }
+    bool outer = std::exchange(frame.per_element, true);
+    const Expr *at = scalar(*plan.place->expr, frame);
+    frame.per_element = outer;
+    if (!at)
+      return false;
+    if (!is_integer(at->type)) {
+      report(Code::E031, plan.place->span, {text(plan.place->span), type_name(at->type), "a whole number"});
+      return false;
+    }
+    if (!inside(*plan.place, state, plan.axis, build_.convert(at, Type::i32), ""))
+      return false;
+    place.push_back({build_.convert(at, Type::i32), Size(1), false});
+  }
+  return true;
+}
+
+void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
+  const syntax::Target &target = s.targets[0];
+  auto found = find(target.name.text, frame);
+  if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
+    if (!found || found->kind != Entity::error)
+      report(Code::E052, target.name.span, {target.name.text});
+    return;
+  }
+  const Tensor *state = found->read;
+  const Tree &right = *s.exprs[0];
+  frame.evaluated.clear();
+  last_reduction_ = nullptr;
+  std::vector<Update::Along> place;
+  std::vector<int> variables;
+  Entity value;
+  if (target.has_places) {
+    std::vector<Binder> binders;
+    const Expr *element = nullptr;
+    if (place_of(target, *found, right, frame, place, binders)) {
+      bool outer = std::exchange(frame.per_element, true);
+      std::string defining = std::exchange(frame.defining, target.name.text);
+      element = scalar(right, frame);
+      frame.defining = defining;
+      frame.per_element = outer;
+    }
+    for (const Binder &binder : binders) {
+      release(binder, frame);
+      variables.insert(variables.end(), binder.variables.begin(), binder.variables.end());
+    }
+    if (!element)
+      return;
+    value = entity(element);
+  } else {
+    value = eval(right, frame);
+    if (value.kind == Entity::error || (!value.tensor_like() && !as_scalar(value, right, frame)))
+      return;
+    std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents();
+    bool fits = shape.size() == state->shape.size();
+    for (size_t i = 0; fits && i < shape.size(); ++i)
+      fits = shape[i].size == state->shape[i];
+    if (!fits) {
+      report(Code::E053, target.span, {target.name.text, text(found->shape), text(shape)});
+      return;
+    }
+    if (value.kind == Entity::tensor) { // the new value is a stage's own, never an input, a weight or a state
+      for (const Extent &extent : shape)
+        variables.push_back(new_variable("i" + std::to_string(variables.size()), extent));
+      value = entity(element(value, variables, target.span));
+    } else if (value.kind == Entity::lazy) {
+      variables = value.formula->variables;
+      value = entity(value.formula->value);
+    }
+  }
+  auto same = converted(value, state->type, target.name.text, target.span);
+  if (!same || !stays_below(*same, state, right.span))
+    return;
+  bool all = std::all_of(place.begin(), place.end(), [&](const Update::Along &along) {
+    return along.in_value && along.extent == state->shape[&along - place.data()] && whole_constant(along.offset) == 0;
+  });
+  if (all)
+    place.clear();
+  if (const Tensor *tensor = stage(frame.path + target.name.text + ".new", variables, same->value, target.span))
+    write(target, state, tensor, std::move(place), s.span);
+}
+
+bool Elaborator::stays_below(const Entity &value, const Tensor *state, Span span) {
+  auto below = below_.find(state);
+  if (below == below_.end())
+    return true;
+  const Expr *last = build_.of_size(below->second - Size(1));
+  const Expr *room = build_.apply(Expr::sub, Type::i32, {last, value.value}, span);
+  if (prove(value.value).kind == Prover::Outcome::proven && room && prove(room).kind == Prover::Outcome::proven)
+    return true;
+  report(Code::E060, span, {text(span), text(below->second), text(below->second)}).help =
+      "bound it (`min`, `max`, `if`), or test it before: `require`";
+  return false;
+}
+
+// --- no place is written twice
+
+const Expr *Elaborator::with_loops(const Expr *e, const std::vector<const Expr *> &turns) {
+  if (e->op == Expr::loop_index)
+    return turns[e->position];
+  std::vector<const Expr *> args;
+  for (const Expr *arg : e->args)
+    args.push_back(with_loops(arg, turns));
+  return args == e->args ? e : build_.with_args(e, std::move(args));
+}
+
+bool Elaborator::disjoint(const Written &a, const Written &b) {
+  if (a.update.place.empty() || b.update.place.empty())
+    return false;
+  auto turn = [&](const LoopIndex &loop) { return build_.index(new_variable(loop.name, {loop.extent, ""})); };
+  // Whether nothing is written twice when the loops of `a` and `b` stand at these turns.
+  auto apart = [&](const std::vector<const Expr *> &of_a, const std::vector<const Expr *> &of_b,
+                   const std::vector<Fact> &order) {
+    std::vector<std::pair<const Expr *, const Expr *>> meet; // both not negative: the ranges along an axis meet
+    for (size_t axis = 0; axis < a.update.place.size(); ++axis) {
+      const Update::Along &x = a.update.place[axis], &y = b.update.place[axis];
+      if (reads_computed(x.offset) || reads_computed(y.offset))
+        continue;
+      const Expr *from = with_loops(x.offset, of_a), *to = with_loops(y.offset, of_b);
+      auto room = [&](const Expr *first, const Size &extent, const Expr *second) -> const Expr * {
+        const Expr *gap = build_.apply(Expr::sub, Type::i32, {first, second}, {});
+        return gap ? build_.apply(Expr::add, Type::i32, {gap, build_.of_size(extent - Size(1))}, {}) : nullptr;
+      };
+      const Expr *one = room(from, x.extent, to), *two = room(to, y.extent, from);
+      if (one && two)
+        meet.emplace_back(one, two);
+    }
+    std::vector<Fact> facts = always_;
+    facts.insert(facts.end(), order.begin(), order.end());
+    const Expr *zero = build_.integer(0);
+    for (const auto &[one, two] : meet)
+      for (const Expr *side : {one, two})
+        if (const Expr *fact = build_.apply(Expr::less_equal, Type::boolean, {zero, side}, {}))
+          facts.push_back({fact, true});
+    // Under these facts one of them must be false.
+    for (const auto &[one, two] : meet)
+      for (const Expr *side : {one, two}) {
+        const Expr *below = build_.apply(Expr::sub, Type::i32, {build_.integer(-1), side}, {});
+        if (below && prover_.nonnegative(below, facts).kind == Prover::Outcome::proven)
+          return true;
+      }
+    return false;
+  };
+  std::vector<const Expr *> of_a, of_b;
+  if (&a != &b) {
+    for (const LoopIndex &loop : a.loops)
+      of_a.push_back(turn(loop));
+    for (const LoopIndex &loop : b.loops)
+      of_b.push_back(turn(loop));
+    return apart(of_a, of_b, {});
+  }
+  for (size_t first = 0; first < a.loops.size(); ++first) { // the outermost loop in which the turns differ
+    of_a.clear();
+    of_b.clear();
+    std::vector<Fact> order;
+    for (size_t depth = 0; depth < a.loops.size(); ++depth) {
+      of_a.push_back(turn(a.loops[depth]));
+      of_b.push_back(depth < first ? of_a.back() : turn(a.loops[depth]));
+      if (depth == first)
+        order.push_back({build_.apply(Expr::less, Type::boolean, {of_a.back(), of_b.back()}, {}), true});
+    }
+    if (!apart(of_a, of_b, order))
+      return false;
+  }
+  return true;
+}
+
+bool Elaborator::write(const syntax::Target &target, const Tensor *state, const Tensor *value,
+                       std::vector<Update::Along> place, Span span) {
+  Written own{{state, value, std::move(place), span}, loops_};
+  if (!own.loops.empty() && !disjoint(own, own)) {
+    Diagnostic &d = report(Code::E067, target.span, {target.name.text});
+    d.help = "each turn must update another place: use `" + loops_.back().name +
+             "` in it, or carry the value and update after";
+    d.label = "in every turn of the loop";
+    return false;
+  }
+  for (const Written &other : written_)
+    if (other.update.state == state && !disjoint(other, own)) {
+      report(Code::E067, target.span, {target.name.text});
+      return false;
+    }
+  Update out = own.update;
+  for (Update::Along &along : out.place) {
+    std::map<const Expr *, const Expr *> done;
+    along.offset = finished(along.offset, {}, done);
+  }
+  written_.push_back(std::move(own));
+  steps_->push_back({std::move(out)});
+  return true;
+}
+
+} // namespace heddle::checking
