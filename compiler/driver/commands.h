@@ -18,6 +18,9 @@ Status format_command(const FormatOptions &options);
 
 Status explain_command(const std::string &code);
 
+/// Ends the process with the server's status.
+Status lsp_command();
+
 struct CompileCommand {
   ModelOptions model;
   CompileOptions compile;

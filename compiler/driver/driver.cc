@@ -48,6 +48,7 @@ public:
     add_tune();
     add_bench();
     add_show();
+    add_lsp();
   }
 
   bool has_command(std::string_view name) {
@@ -168,6 +169,12 @@ private:
     sub->add_option("--dim", show.dims, "A dim's value for the numbers on the page, such as B=8; may be given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
+  }
+
+  void add_lsp() {
+    auto *sub = command("lsp", "Serve an editor: the Language Server Protocol on standard input and output",
+                        [] { return lsp_command(); });
+    sub->add_flag("--stdio", std::string("As editors say it; there is no other way"));
   }
 
   struct {

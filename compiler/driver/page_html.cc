@@ -363,10 +363,9 @@ private:
       for (const PageSource &source : facts_.kernels[i].sources)
         users[source].push_back(i);
     out_ << "<h2 id=\"text\">model text</h2>\n<p>Beside each definition stand the kernels that compute it.</p>\n";
-    std::vector<std::string> paths;
+    std::vector<std::string> paths; // the model's own file first
     for (const auto &[path, lines] : lines_)
-      paths.push_back(path);
-    std::stable_partition(paths.begin(), paths.end(), [&](const std::string &path) { return path == facts_.path; });
+      paths.insert(path == facts_.path ? paths.begin() : paths.end(), path);
     for (const std::string &path : paths) {
       out_ << "<h3>" << escaped(path) << "</h3>\n<div class=\"wide\"><table class=\"text mono\">\n";
       for (size_t i = 0; i < lines_[path].size(); ++i) {
