@@ -92,6 +92,31 @@ TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
   }
 }
 
+static ScheduleRow chunks(int64_t rows, int64_t width, int64_t depth, int64_t panels) {
+  return {"chunks", {{"rows", rows}, {"width", width}, {"depth", depth}, {"panels", panels}}, std::nullopt};
+}
+
+TEST(Contraction, SumsInChunksAreRightAroundTheEdgesOfAChunk) {
+  for (int64_t terms : {7, 8, 9, 15, 16, 17})
+    check_row(dense_text(101, terms, 16), chunks(6, 16, 8, 2), {{1}, {6}, {7}, {23}}, 1e-5);
+  for (int64_t terms : {511, 513, 1024})
+    check_row(dense_text(35, terms, 32), chunks(8, 32, 512, 2), {{9}}, tolerance(terms));
+}
+
+TEST(Contraction, SumsInChunksPackWhatLiesRowMajor) {
+  check_row(dense_text(101, 19, 0), chunks(4, 32, 8, 2), {{1}, {9}, {37}}, 1e-5);
+}
+
+TEST(Contraction, LongSumsAreCutIntoChunks) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  KernelText kernel(dense_text(70, 3072, 48));
+  std::vector<ScheduleRow> rows = kind_of(kernel.function()).choose(kernel.function(), *target);
+  EXPECT_EQ(rows.front().variant, "chunks");
+  EXPECT_EQ(rows.back().variant, "tiles");
+  check_chosen(dense_text(3, 3072, 48), {{1}, {9}}, tolerance(3072));
+}
+
 TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
   for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 97})
     check_row(dense_text(columns, 19, columns <= 16 ? 16 : 48),
@@ -108,9 +133,8 @@ TEST(Contraction, ManyRowsInSeveralBlocksAndDeepSumsStayExact) {
   check_chosen(dense_text(3, 3071, 16), {{5}}, tolerance(3071));
 }
 
-TEST(Contraction, ABatchOfProductsOfTwoTensorsThatNobodyPacked) {
-  // s[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e])
-  check_chosen(R"(
+/// s[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e])
+static const char *const batch = R"(
 func.func private @k(%B: index, %T: index, %S: index,
     %q: tensor<?x?x3x11xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 3, 11)>},
     %k: tensor<?x?x3x11xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 3, 11)>})
@@ -128,13 +152,10 @@ func.func private @k(%B: index, %T: index, %S: index,
     linalg.yield %1 : f32
   } -> tensor<?x3x?x?xf32>
   return %p : tensor<?x3x?x?xf32>
-})",
-               {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
-}
+})";
 
-TEST(Contraction, PatchesOfAnImageAreGatheredPerBlockOfRows) {
-  // e[b, n, d] = sum[c, i, j](img[b, c, n // 5 * 6 + i, n % 5 * 6 + j] * w[d, c, i, j]) + bias[d]
-  check_chosen(R"(
+/// e[b, n, d] = sum[c, i, j](img[b, c, n // 5 * 6 + i, n % 5 * 6 + j] * w[d, c, i, j]) + bias[d]
+static const char *const patches = R"(
 func.func private @k(%B: index, %img: tensor<?x3x30x30xf32> {heddle.extents = affine_map<(B) -> (B, 3, 30, 30)>},
     %w: tensor<60x3x6x6xf32> {heddle.layout = #heddle.panels<axis = 0, width = 64>}, %bias: tensor<60xf32>)
     -> (tensor<?x25x60xf32> {heddle.extents = affine_map<(B) -> (B, 25, 60)>}) {
@@ -165,8 +186,15 @@ func.func private @k(%B: index, %img: tensor<?x3x30x30xf32> {heddle.extents = af
     linalg.yield %0 : f32
   } -> tensor<?x25x60xf32>
   return %y : tensor<?x25x60xf32>
-})",
-               {{1}, {2}, {3}}, 1e-5);
+})";
+
+TEST(Contraction, ABatchOfProductsOfTwoTensorsThatNobodyPacked) {
+  check_chosen(batch, {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
+  check_row(batch, chunks(4, 16, 4, 2), {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
+}
+
+TEST(Contraction, PatchesOfAnImageAreGatheredPerBlockOfRows) {
+  check_chosen(patches, {{1}, {2}, {3}}, 1e-5);
 }
 
 TEST(Contraction, TwoProductsMeetInOneEpilogue) {

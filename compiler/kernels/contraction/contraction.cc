@@ -13,6 +13,9 @@ namespace heddle {
 
 namespace contraction {
 
+/// Panels of a task that takes the sum in chunks: two share the rows of a chunk, more gain nothing (measured).
+static constexpr int64_t panels_of_task = 2;
+
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
 /// The extent of an axis of result `result`, as an expression over the sizes of the kernel.
@@ -80,6 +83,27 @@ static int64_t given_width(mlir::func::FuncOp kernel) {
   return 0;
 }
 
+/// Terms of a chunk where a sum is so long that the chunks of two panels leave the rows too little of the second
+/// cache; 0: it stays whole.
+static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int64_t width, const Target &target) {
+  int64_t terms = 0;
+  for (const std::vector<Reached> &products : results)
+    for (const Reached &reached : products) {
+      mlir::linalg::LinalgOp op = reached.product.op;
+      llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+      llvm::SmallVector<unsigned> summed;
+      op.getReductionDims(summed);
+      if (summed.size() != 1 || mlir::ShapedType::isDynamic(extents[summed[0]]))
+        return 0;
+      terms = std::max(terms, extents[summed[0]]);
+    }
+  int64_t two_panels = 2 * width * 4, most = target.l2 * 3 / 16 / two_panels;
+  if (terms * two_panels < target.l2 / 2)
+    return 0;
+  int64_t chunks = (terms + most - 1) / most;
+  return (terms + chunks - 1) / chunks;
+}
+
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
   std::vector<std::vector<Reached>> results = *match(kernel);
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
@@ -100,6 +124,11 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(rows);
   auto row = [&](int64_t tile, int64_t least) {
     ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt};
+    if (int64_t depth = tile > 4 ? chunk_depth(results, width, target) : 0) {
+      row.variant = "chunks";
+      row.params["depth"] = depth;
+      row.params["panels"] = panels_of_task;
+    }
     if (least > 0)
       row.when = mlir::IntegerSet::get(
           unsigned(llvm::count_if(kernel.getArgumentTypes(), [](mlir::Type t) { return t.isIndex(); })), 0,
@@ -126,6 +155,9 @@ static const Variant variants[] = {
      "rows x width accumulators in registers over the whole sum; the wide factor in panels",
      {{"rows", {std::begin(row_values), std::end(row_values)}},
       {"width", {std::begin(width_values), std::end(width_values)}}}},
+    {"chunks",
+     "tiles over `depth` terms of the sum at a time for a few panels, so that rows and panels stay in the cache",
+     {{"rows", {6, 8}}, {"width", {48}}, {"depth", {8, 512}}, {"panels", {2}}}},
 };
 
 } // namespace contraction

@@ -42,15 +42,40 @@ private:
   using IRMutator::visit;
 
   Stmt visit(const For *op) override {
-    bool tiles = Halide::Internal::ends_with(op->name, prefetch_.tile_loop);
-    const For *&kept = tiles ? tile_ : sum_;
-    if (!tiles && (op->name != prefetch_.sum_loop || !tile_))
+    const For **kept = op->name == prefetch_.sum_loop && tile_ ? &sum_
+                       : is(op, prefetch_.tile_loop)           ? &tile_
+                       : is(op, prefetch_.panel_loop)          ? &panel_
+                       : is(op, prefetch_.chunk_loop)          ? &chunk_
+                                                               : nullptr;
+    if (!kept)
       return IRMutator::visit(op);
-    const For *outside = std::exchange(kept, op);
+    const For *outside = std::exchange(*kept, op);
     done_ = false;
     Stmt result = IRMutator::visit(op);
-    kept = outside;
+    *kept = outside;
     return result;
+  }
+
+  /// Whether the name of a loop ends so, whatever Halide did to where it starts.
+  static bool is(const For *loop, const std::string &end) {
+    return !end.empty() && (ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased"));
+  }
+  static Expr variable(const For *loop) { return Variable::make(Halide::Int(32), loop->name); }
+  /// Turns of a loop before this one. A loop of one turn is gone.
+  static Expr turn(const For *loop) { return loop ? variable(loop) - loop->min : Expr(0); }
+  static Expr turns(const For *loop) { return loop ? loop->extent : Expr(1); }
+
+  /// Elements from a term to the same term of the piece of a panel that is multiplied next.
+  Expr distance() {
+    Expr panel = prefetch_.terms * prefetch_.width;
+    if (prefetch_.panel_loop.empty())
+      return panel;
+    Expr chunk = prefetch_.chunk * prefetch_.width;
+    Expr back = panel - prefetch_.first * prefetch_.width - turn(chunk_) * chunk; // to the next task's first panel
+    Expr again = chunk - (turns(panel_) - 1) * panel;                             // to the task's first panel
+    bool rest = prefetch_.chunk_loop.empty();
+    Expr after = rest ? back : prefetch_.last ? select(turn(chunk_) + 1 < turns(chunk_), again, back) : again;
+    return select(turn(panel_) + 1 < turns(panel_), panel, after);
   }
 
   Stmt visit(const Store *op) override { return with_prefetch(op, op->value); }
@@ -69,10 +94,9 @@ private:
       return op;
     done_ = true;
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that.
-    Expr step = Variable::make(Halide::Int(32), sum_->name), tile = Variable::make(Halide::Int(32), tile_->name);
     Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
-    Expr panel = sum_->extent * prefetch_.width;
-    Stmt ahead = ask(prefetch_.weights, read, panel + tile * sum_->extent * share + step * (share - prefetch_.width));
+    Expr place = turn(tile_) * sum_->extent * share + turn(sum_) * (share - prefetch_.width);
+    Stmt ahead = ask(prefetch_.weights, read, distance() + place);
     return Block::make(ahead, op);
   }
 
@@ -87,7 +111,7 @@ private:
   }
 
   PanelPrefetch prefetch_;
-  const For *tile_ = nullptr, *sum_ = nullptr;
+  const For *chunk_ = nullptr, *panel_ = nullptr, *tile_ = nullptr, *sum_ = nullptr;
   bool done_ = false;
 };
 

@@ -17,6 +17,13 @@ struct PanelPrefetch {
   std::string tile_loop; // the loop over tiles around it: the end of its name
   int width;             // of a panel
   Halide::Expr tiles;    // in the loop over tiles
+  Halide::Expr terms;    // of the whole sum: a panel has terms x width elements
+
+  // Where the sum is cut: all panels of a task take a chunk of terms, then all take the next one.
+  std::string panel_loop, chunk_loop; // the ends of their names; empty: there is none
+  Halide::Expr first;                 // terms before the chunk, or before all chunks of the loop
+  int chunk = 0;                      // terms of one
+  bool last = true;                   // no terms follow the loop's
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);

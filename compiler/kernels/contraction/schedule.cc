@@ -4,7 +4,10 @@
 // the rows of the other factor pass; weights come packed so, anything else is packed per task. The other factor is
 // read row by row as it lies; what is not stored so (computed places, a product of things) is first written out for
 // one block of rows. Tiles of rows past the end compute on the last row again; the last panel is padded with zeros.
-// Measured: the sum in one go, panels outside and rows inside, is the fastest order (Cascade Lake, Sapphire Rapids).
+// Measured: panels outside and rows inside is the fastest order (Cascade Lake, Sapphire Rapids), the sum in one go as
+// long as two panels fit the second cache. Longer sums go chunk by chunk (variant "chunks"):
+//   task (a few panels x block of rows) → chunk of terms → panel → tile of rows → accumulators, added to partial sums
+// so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
@@ -24,8 +27,9 @@ namespace hi = Halide::Internal;
 
 namespace {
 
-/// Rows of a block: with a panel beside them they should fit the second cache.
-constexpr int64_t block_share = 60; // percent
+/// Rows of a block: with two panels beside them they should fit the second cache. Measured at 768 terms: blocks of 104
+/// rows are 2 to 8 % faster than blocks of 200.
+constexpr int64_t block_share = 33; // percent
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
 /// Tiles of fewer rows wait for memory all the time. Measured: panels ahead cost what they gain where two don't fit.
@@ -50,11 +54,19 @@ std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
   return used;
 }
 
+/// Parameters of a row of the schedule.
+struct Shape {
+  int rows, width; // of a tile of accumulators
+  int depth;       // terms of a chunk of the sum; 0: the whole sum at once
+  int panels;      // of a task
+};
+
 class Nest {
 public:
-  Nest(LoweredKernel &kernel, Output &output, int64_t rows, int64_t width, int row_axis, const Target &target)
-      : kernel_(kernel), output_(output), rows_(int(rows)), width_(int(width)), lanes_(target.lanes), target_(target),
-        lane_(output.axes.back()), has_rows_(row_axis >= 0) {
+  Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
+      : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
+        group_(shape.panels), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
+        has_rows_(row_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     for (int axis = int(output.axes.size()) - 2; axis >= 0; --axis)
@@ -76,12 +88,20 @@ public:
   }
 
 private:
-  struct Sum {
-    std::string stage;
+  /// Accumulators in registers over the whole sum or over a chunk of it.
+  struct Piece {
     Func func;
+    std::vector<Var> args;
     std::vector<Halide::RVar> loops; // innermost first
     Func narrow, wide;               // staged factors, where defined
     std::string panels;              // the input that the factor with lanes is read from in place
+    PanelPrefetch prefetch;          // where the piece lies in the sum
+  };
+  struct Sum {
+    std::string stage;
+    Func func;                 // the product, over (column, row, ..); in chunks over (lane, row, .., panel)
+    std::vector<Piece> pieces; // one that is `func` itself, or the whole chunks and then the rest
+    Halide::RVar chunks;
   };
 
   static std::string variable(const Expr &expr) {
@@ -125,6 +145,10 @@ private:
       args.push_back(Var("o" + std::to_string(args.size())));
       here[name] = args.back();
     }
+    if (chunk_ > 0) {
+      call[0] = lane_.var % width_;
+      call.push_back(lane_.var / width_);
+    }
     for (Sum &sum : sums_)
       if (sum.stage == stage.func.name())
         return sum.func(call);
@@ -135,51 +159,105 @@ private:
     const hi::Mul *times = add ? (left_is_self ? add->b : add->a).as<hi::Mul>() : nullptr;
     if (!times)
       return fail("a product does not have the form of one");
-
-    Sum sum{stage.func.name(), Func("sum"), {}, {}, {}, {}};
-    Halide::RDom domain = fresh_domain(stage);
-    std::vector<std::string> names = reduction_names(stage);
-    std::vector<Var> k; // stand for the reduction loops in staged factors
-    for (size_t i = 0; i < names.size(); ++i) {
-      sum.loops.push_back(domain[int(i)]);
-      k.push_back(Var("k" + std::to_string(i)));
-      here[names[i]] = k.back();
-    }
     bool left_is_wide = hi::expr_uses_var(times->a, lane_name);
+    Factors factors{left_is_wide ? times->b : times->a, left_is_wide ? times->a : times->b, reduction_names(stage)};
     Inliner inline_all(kernel_);
-    auto factor = [&](const Expr &expr) { return inline_all(hi::substitute(here, expr)); };
-    Expr narrow = factor(left_is_wide ? times->b : times->a), wide = factor(left_is_wide ? times->a : times->b);
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
 
-    narrow = stage_narrow(sum, narrow, args, k);
-    if (Input *input = input_read_by(read_of(wide)); input && input->panel_width == width_)
-      sum.panels = input->param.name();
-    wide = stage_wide(sum, wide, args, k);
-    Substitution loops;
-    for (size_t i = 0; i < k.size(); ++i)
-      loops[k[i].name()] = sum.loops[i];
-    sum.func(args) = initial;
-    sum.func(args) += hi::substitute(loops, narrow) * hi::substitute(loops, wide);
+    Halide::Region loops; // innermost first
+    for (size_t i = stage.loops.size(); i-- > 0;)
+      if (stage.loops[i].reduction)
+        loops.push_back({0, stage.loops[i].extent});
+    Sum sum{stage.func.name(), {}, {}, {}};
+    if (chunk_ == 0) {
+      sum.pieces.push_back(piece(factors, here, args, args, loops, 0, initial));
+      sum.pieces[0].prefetch.terms = loops[0].extent;
+      sum.func = sum.pieces[0].func;
+    } else {
+      // Whole chunks of the outermost loop, then the rest: each a tile of sums of its own, added to those before.
+      Expr terms = loops.back().extent, whole = hi::simplify(terms / chunk_), rest = hi::simplify(terms % chunk_);
+      std::vector<Var> stored = {Var("l")};
+      stored.insert(stored.end(), args.begin() + 1, args.end());
+      stored.push_back(Var("p"));
+      here_in_panel_ = {{args[0].name(), Expr(stored.back()) * width_ + stored[0]}};
+      sum.func = Func("partial");
+      sum.func(stored) = hi::substitute(here_in_panel_, initial);
+      Halide::RDom chunks(0, whole);
+      sum.chunks = chunks.x;
+      for (bool last : {false, true}) {
+        if (hi::is_const_zero(last ? rest : whole))
+          continue;
+        std::vector<Var> own = stored;
+        Expr first = last ? whole * chunk_ : Expr(Var("c")) * chunk_;
+        if (!last)
+          own.push_back(Var("c"));
+        loops.back() = {0, last ? rest : Expr(chunk_)};
+        sum.pieces.push_back(piece(factors, here, args, own, loops, first, hi::make_zero(initial.type())));
+        PanelPrefetch &place = sum.pieces.back().prefetch;
+        std::string stage = sum.func.name() + ".s" + std::to_string(sum.pieces.size()) + ".";
+        place.terms = terms;
+        place.panel_loop = stage + stored.back().name();
+        place.chunk_loop = last ? "" : stage + sum.chunks.name();
+        place.first = last ? whole * chunk_ : Expr(0);
+        place.chunk = chunk_;
+        place.last = last || hi::is_const_zero(rest);
+        std::vector<Expr> at(stored.begin(), stored.end());
+        if (!last)
+          at.push_back(chunks.x);
+        sum.func(stored) += sum.pieces.back().func(at);
+      }
+    }
     sums_.push_back(sum);
     return sum.func(call);
   }
 
+  struct Factors {
+    Expr narrow, wide; // in the variables of the stage
+    std::vector<std::string> loops;
+  };
+
+  /// The sum over `domain`, whose outermost loop begins at `first`, as a Func over `own`. `args`: the variables that
+  /// `here` puts into the factors.
+  Piece piece(const Factors &factors, Substitution here, const std::vector<Var> &args, const std::vector<Var> &own,
+              const Halide::Region &loops, const Expr &first, const Expr &initial) {
+    Piece piece{Func("sum"), own, {}, {}, {}, {}, {}};
+    Halide::RDom domain(loops);
+    std::vector<Var> k; // stand for the reduction loops in staged factors
+    Substitution summed = here_in_panel_;
+    for (size_t i = 0; i < factors.loops.size(); ++i) {
+      piece.loops.push_back(domain[int(i)]);
+      k.push_back(Var("k" + std::to_string(i)));
+      here[factors.loops[i]] = k.back();
+      summed[k[i].name()] = i + 1 < factors.loops.size() ? Expr(piece.loops[i]) : first + piece.loops[i];
+    }
+    Inliner inline_all(kernel_);
+    Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
+         wide = inline_all(hi::substitute(here, factors.wide));
+    narrow = stage_narrow(piece, narrow, args, k);
+    if (Input *input = input_read_by(read_of(wide)); input && input->panel_width == width_)
+      piece.panels = input->param.name();
+    wide = stage_wide(piece, wide, args, k);
+    piece.func(own) = initial;
+    piece.func(own) += hi::substitute(summed, narrow) * hi::substitute(summed, wide);
+    return piece;
+  }
+
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place.
-  Expr stage_narrow(Sum &sum, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
+  Expr stage_narrow(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
     if (is_plain_read(factor))
       return factor;
     std::vector<Var> candidates = k;
     candidates.insert(candidates.end(), args.begin() + 1, args.end());
     std::vector<Var> own = used_by(factor, candidates);
-    sum.narrow = Func("rows");
-    sum.narrow(own) = factor;
+    piece.narrow = Func("rows");
+    piece.narrow(own) = factor;
     rows_outside_ = true;
     std::vector<Expr> at(own.begin(), own.end());
-    return sum.narrow(at);
+    return piece.narrow(at);
   }
 
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
-  Expr stage_wide(Sum &sum, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
+  Expr stage_wide(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
     if (in_panels(factor, args[0]))
       return factor;
     std::vector<Var> candidates = k;
@@ -195,12 +273,12 @@ private:
     std::vector<Var> parameters = {lane};
     parameters.insert(parameters.end(), own.begin(), own.end());
     parameters.push_back(panel);
-    sum.wide = Func("panel");
-    sum.wide(parameters) = value;
+    piece.wide = Func("panel");
+    piece.wide(parameters) = value;
     std::vector<Expr> at = {args[0] % width_};
     at.insert(at.end(), own.begin(), own.end());
     at.push_back(args[0] / width_);
-    return sum.wide(at);
+    return piece.wide(at);
   }
 
   Input *input_read_by(const hi::Call *call) {
@@ -231,7 +309,7 @@ private:
   }
 
   void schedule(Func &result) {
-    Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), row("row"), block("block");
+    Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), row("row"), block("block"), group("group");
     bool whole_panels = lane_.size >= 0 && lane_.size % width_ == 0;
     result.split(lane_.var, panel, column, width_, whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {column};
@@ -240,8 +318,15 @@ private:
       bool whole_tiles = row_.size >= 0 && row_.size % rows_ == 0;
       result.split(row_.var, tiles, row, rows_, whole_tiles ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
           .split(tiles, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
-      order.insert(order.end(), {row, tile, panel, block});
-      outer = rows_outside_ ? std::vector<Var>{block} : std::vector<Var>{panel, block};
+      order.insert(order.end(), {row, tile, panel});
+      if (chunk_ > 0) {
+        Var member("member");
+        result.split(panel, group, member, panels_in_task(), TailStrategy::GuardWithIf);
+        order.back() = member;
+        order.push_back(group);
+      }
+      order.push_back(block);
+      outer = rows_outside_ ? std::vector<Var>{block} : std::vector<Var>{chunk_ > 0 ? group : panel, block};
     } else {
       order.push_back(panel);
       outer = {panel};
@@ -259,22 +344,54 @@ private:
     }
     result.parallel(all);
     for (Sum &sum : sums_)
-      schedule_sum(sum, result,
-                   has_rows_       ? tile
-                   : rows_outside_ ? panel
-                                   : all,
-                   rows_outside_ && has_rows_ ? panel : all, all);
+      if (chunk_ > 0)
+        schedule_chunks(sum, result, all);
+      else
+        schedule_piece(sum.pieces[0], result,
+                       has_rows_       ? tile
+                       : rows_outside_ ? panel
+                                       : all,
+                       rows_outside_ && has_rows_ ? panel : all, all);
   }
 
-  /// `inner`: the loop over tiles. `per_panel`, `per_block`: where a panel and a block of rows is the same.
-  void schedule_sum(Sum &sum, Func &result, const Var &inner, const Var &per_panel, const Var &per_block) {
+  /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.
+  void schedule_chunks(Sum &sum, Func &result, const Var &task) {
     std::vector<Var> args = sum.func.args();
-    sum.func.compute_at(result, inner).bound_extent(args[0], width_).align_bounds(args[0], width_);
+    sum.func.compute_at(result, task).bound(args[0], 0, width_);
+    for (size_t i = 2; i + 1 < args.size(); ++i)
+      sum.func.bound_extent(args[i], 1);
+    sum.func.vectorize(args[0], lanes_).unroll(args[0]);
+    for (size_t i = 0; i < sum.pieces.size(); ++i) {
+      std::string number = std::to_string(i);
+      Var tile("tile" + number), row("row" + number);
+      bool chunks = sum.pieces[i].args.size() > args.size();
+      Halide::Stage update = sum.func.update(int(i));
+      update.split(args[1], tile, row, rows_, TailStrategy::RoundUp);
+      std::vector<VarOrRVar> order = {args[0], row, tile, args.back()};
+      order.insert(order.end(), args.begin() + 2, args.end() - 1);
+      if (chunks)
+        order.push_back(sum.chunks);
+      update.reorder(order).vectorize(args[0], lanes_).unroll(args[0]).unroll(row);
+      schedule_piece(sum.pieces[i], sum.func, tile, args.back(),
+                     chunks ? VarOrRVar(sum.chunks) : VarOrRVar(args.back()));
+    }
+  }
+
+  /// `inner`: the loop of `user` over tiles. `per_panel`, `per_block`: where a panel and a block of rows is the same.
+  void schedule_piece(Piece &piece, Func &user, const Var &inner, const VarOrRVar &per_panel,
+                      const VarOrRVar &per_block) {
+    const std::vector<Var> &args = piece.args;
+    auto at = [&](const Func &func, const VarOrRVar &loop) { Func(func).compute_at(Halide::LoopLevel(user, loop)); };
+    at(piece.func, inner);
+    if (chunk_ > 0)
+      piece.func.bound(args[0], 0, width_);
+    else
+      piece.func.bound_extent(args[0], width_).align_bounds(args[0], width_);
     bool tiled = has_rows_ && args.size() > 1;
     if (tiled)
-      sum.func.bound_extent(args[1], rows_);
+      piece.func.bound_extent(args[1], rows_);
     for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
-      sum.func.bound_extent(args[i], 1);
+      piece.func.bound_extent(args[i], 1);
     auto unroll = [&](auto &&stage) {
       stage.vectorize(args[0], lanes_).unroll(args[0]);
       if (tiled)
@@ -283,15 +400,15 @@ private:
     std::vector<VarOrRVar> order = {args[0]};
     if (tiled)
       order.push_back(args[1]);
-    for (const Halide::RVar &loop : sum.loops)
+    for (const Halide::RVar &loop : piece.loops)
       order.push_back(loop);
-    unroll(sum.func);
-    unroll(sum.func.update().reorder(order));
-    bool two_fit = 2 * depth() * width_ * 4 < target_.l2 / 2; // panels, leaving as much to the rows
-    if (tiled && two_fit && rows_ >= fewest_rows_to_prefetch && !sum.panels.empty() && !sum.wide.defined() &&
-        sum.loops.size() == 1)
-      kernel_.passes.push_back(make_pass(
-          {sum.panels, sum.func.name() + ".s1." + sum.loops[0].name(), "." + inner.name(), width_, tiles_in_block()}));
+    unroll(piece.func);
+    unroll(piece.func.update().reorder(order));
+    int64_t terms = chunk_ > 0 ? chunk_ : depth();
+    bool two_fit = 2 * terms * width_ * 4 < target_.l2 / 2; // panels, leaving as much to the rows
+    if (tiled && two_fit && rows_ >= fewest_rows_to_prefetch && !piece.panels.empty() && !piece.wide.defined() &&
+        piece.loops.size() == 1)
+      kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
       for (const Var &var : staged.args())
@@ -299,18 +416,29 @@ private:
           if (var.same_as(args[i]))
             staged.bound_extent(var, 1);
     };
-    if (sum.narrow.defined()) {
-      fix_others(sum.narrow);
-      sum.narrow.compute_at(result, per_block);
-      if (!sum.narrow.args().empty() && sum.loops.size() > 0)
-        sum.narrow.vectorize(sum.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
+    if (piece.narrow.defined()) {
+      fix_others(piece.narrow);
+      at(piece.narrow, per_block);
+      if (!piece.narrow.args().empty() && piece.loops.size() > 0)
+        piece.narrow.vectorize(piece.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
-    if (sum.wide.defined()) {
-      fix_others(sum.wide);
-      std::vector<Var> parameters = sum.wide.args();
-      sum.wide.compute_at(result, per_panel).bound_extent(parameters.front(), width_);
-      sum.wide.bound_extent(parameters.back(), 1).vectorize(parameters.front(), lanes_).unroll(parameters.front());
+    if (piece.wide.defined()) {
+      fix_others(piece.wide);
+      std::vector<Var> parameters = piece.wide.args();
+      at(piece.wide, per_panel);
+      piece.wide.bound_extent(parameters.front(), width_);
+      piece.wide.bound_extent(parameters.back(), 1).vectorize(parameters.front(), lanes_).unroll(parameters.front());
     }
+  }
+
+  PanelPrefetch prefetch(const Piece &piece, const Var &tiles) {
+    PanelPrefetch prefetch = piece.prefetch;
+    prefetch.weights = piece.panels;
+    prefetch.sum_loop = piece.func.name() + ".s1." + piece.loops[0].name();
+    prefetch.tile_loop = "." + tiles.name();
+    prefetch.width = width_;
+    prefetch.tiles = tiles_in_block();
+    return prefetch;
   }
 
   /// Terms of a sum, as far as known.
@@ -324,14 +452,23 @@ private:
     return depth;
   }
 
+  /// Panels that one task computes, chunk by chunk.
+  Expr panels_in_task() {
+    Expr panels = (lane_.extent + width_ - 1) / width_;
+    return rows_outside_ ? panels : hi::simplify(min(panels, group_));
+  }
+
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
   Expr tiles_in_block() {
-    int64_t fitting = target_.l2 * block_share / 100 / (4 * depth());
-    int most = int(std::clamp<int64_t>(fitting, 208, 512) / rows_);
+    int64_t fitting =
+        target_.l2 * block_share / 100 / (4 * (chunk_ > 0 ? std::min<int64_t>(chunk_, depth()) : depth()));
+    int most = int(std::clamp<int64_t>(fitting, 96, 512) / rows_);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;
     Expr tiles = (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_;
+    if (chunk_ > 0 && !rows_outside_)
+      panels = (panels + group_ - 1) / group_;
     Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_wanted + panels - 1) / max(panels, 1)));
     return hi::simplify(max((tiles + max(blocks, 1) - 1) / max(blocks, 1), 1));
   }
@@ -344,13 +481,17 @@ private:
 
   LoweredKernel &kernel_;
   Output &output_;
-  int rows_, width_, lanes_;
+  int rows_, width_;
+  int chunk_; // terms of a chunk; 0: the sum is not cut
+  int group_; // panels of a task that cuts the sum
+  int lanes_;
   const Target &target_;
   Axis lane_, row_;
   bool has_rows_;
   std::vector<Axis> others_; // innermost first
   std::vector<Sum> sums_;
-  bool rows_outside_ = false; // a staged block of rows is shared by all panels, so panels go inside
+  Substitution here_in_panel_; // the column as (lane, panel), where the sum is cut
+  bool rows_outside_ = false;  // a staged block of rows is shared by all panels, so panels go inside
   std::optional<Error> error_;
 };
 
@@ -361,15 +502,20 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
     auto found = row.params.find(name);
     return found == row.params.end() ? 0 : found->second;
   };
-  int64_t rows = parameter("rows"), width = parameter("width");
-  if (row.variant != "tiles" || rows < 1 || rows > 64 || width < target.lanes || width % target.lanes != 0 ||
-      width > 1024)
+  bool chunks = row.variant == "chunks";
+  Shape shape{int(parameter("rows")), int(parameter("width")), int(parameter("depth")), int(parameter("panels"))};
+  if ((!chunks && row.variant != "tiles") || shape.rows < 1 || shape.rows > 64 || shape.width < target.lanes ||
+      shape.width % target.lanes != 0 || shape.width > 1024 || chunks != (shape.depth > 0) ||
+      chunks != (shape.panels > 0))
     return Error{"a contraction has no schedule of that form"};
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel.function);
   if (!results)
     return Error{"a contraction's schedule needs a product behind every result"};
+  for (const std::vector<Reached> &products : *results)
+    if (chunks && row_axis(products.front()) < 0)
+      return Error{"a sum is cut into chunks only where rows share them"};
   for (size_t i = 0; i < kernel.outputs.size(); ++i)
-    if (Status status = Nest(kernel, kernel.outputs[i], rows, width, row_axis((*results)[i].front()), target).build();
+    if (Status status = Nest(kernel, kernel.outputs[i], shape, row_axis((*results)[i].front()), target).build();
         !status)
       return status;
   return Done();
