@@ -320,5 +320,40 @@ class Manners(Conversation):
         self.assertEqual(other.stop(), 0)
 
 
+class Recorded(unittest.TestCase):
+    """A conversation of pytest-lsp's client (pygls) with the Transformer-XL example, played again message by message."""
+
+    def test_the_recorded_exchange_is_answered_as_it_was(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = (Path(__file__).resolve().parent / "exchange.json").read_text()
+            text = text.replace("${FOLDER}", folder).replace("${CACHE}", folder + "/cache")
+            exchange = json.loads(text)
+            client = Client(Path(folder) / "cache")
+            self.addCleanup(client.kill)
+            answers = {item["server"]["id"]: item["server"] for item in exchange if "id" in item.get("server", {})}
+            published = {}
+            for item in exchange:
+                if "server" in item:
+                    message = item["server"]
+                    if message.get("method") == "textDocument/publishDiagnostics":
+                        uri = message["params"]["uri"]
+                        published[uri] = published.get(uri, 0) + 1
+                        client.wait(lambda: len(client.published.get(uri, [])) >= published[uri])
+                        self.assertEqual(client.published[uri][published[uri] - 1], message["params"])
+                    continue
+                message = item["client"]
+                client.send(message)
+                if "id" in message:
+                    with self.subTest(message["method"], id=message["id"]):
+                        answer, recorded = client.answer(message["id"])["result"], answers[message["id"]]["result"]
+                        if message["method"] == "initialize":
+                            self.assertEqual(answer["capabilities"], recorded["capabilities"])
+                        elif message["method"] == "textDocument/completion":  # the prelude grows
+                            self.assertLessEqual(set(labels(recorded)), set(labels(answer)))
+                        else:
+                            self.assertEqual(answer, recorded)
+            self.assertEqual(client.process.wait(timeout=20), 0)
+
+
 if __name__ == "__main__":
     unittest.main()
