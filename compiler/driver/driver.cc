@@ -174,7 +174,7 @@ private:
   void add_lsp() {
     auto *sub = command("lsp", "Serve an editor: the Language Server Protocol on standard input and output",
                         [] { return lsp_command(); });
-    sub->add_flag("--stdio", std::string("As editors say it; there is no other way"));
+    sub->add_flag_callback("--stdio", [] {}, "As editors say it; there is no other way");
   }
 
   struct {
