@@ -423,7 +423,7 @@ static inline heddle_status heddle_token_describe(const heddle_model *model, int
   return HEDDLE_CALL(model, token_describe, model, token, info);
 }
 
-// The number of the entry called `name`; NULL: of the only entry. HEDDLE_NOT_FOUND lists those there are.
+// The number of the entry called `name`; NULL: of the only entry, or of `forward`. HEDDLE_NOT_FOUND lists those there are.
 static inline heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {
   return HEDDLE_CALL(model, entry_find, model, name, entry);
 }

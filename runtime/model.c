@@ -180,9 +180,10 @@ heddle_status heddle_entry_find(const heddle_model *model, const char *name, int
   if (!model || !entry)
     return rt_null(model ? "entry" : "model");
   const heddle_model_desc *d = model->desc;
+  const char *wanted = name ? name : d->n_entries == 1 ? d->entries[0].name : "forward";
   rt_text list = {.length = 0};
   for (int32_t i = 0; i < d->n_entries; i++) {
-    if (name ? !strcmp(name, d->entries[i].name) : d->n_entries == 1) {
+    if (!strcmp(wanted, d->entries[i].name)) {
       *entry = i;
       return HEDDLE_OK;
     }

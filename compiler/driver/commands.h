@@ -32,7 +32,7 @@ Status compile_command(const CompileCommand &options);
 struct RunCommand {
   ModelOptions model;
   CompileOptions compile;
-  std::string entry;
+  std::vector<std::string> entries; // none: the model's default; one; or one per call
   std::vector<std::string> in, out;
   int threads = 0;
   std::string profile; // path of a Chrome trace

@@ -115,7 +115,10 @@ private:
     add_model(sub, run.model, "DIR|MODEL", "A compiled library's folder, a .heddle file or a Hugging Face folder");
     add_weights(sub, run.model);
     add_compile_options(sub, run.compile);
-    sub->add_option("--entry", run.entry, "Which entry; not needed where there is one")->type_name("E");
+    sub->add_option("--entry", run.entries,
+                    "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
+        ->type_name("E")
+        ->allow_extra_args(false);
     sub->add_option(
            "--in", run.in,
            "Inputs: FILE.safetensors, or NAME=FILE.npy for each; several files are several calls on one session")

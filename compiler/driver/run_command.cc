@@ -53,6 +53,10 @@ private:
 
 } // namespace
 
+static std::string entry_of(const RunCommand &options, size_t call) {
+  return options.entries.empty() ? "" : options.entries[options.entries.size() == 1 ? 0 : call];
+}
+
 static Status finish(const RunCommand &options, const std::vector<TensorMap> &results) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (options.out.empty()) {
@@ -71,13 +75,13 @@ static Status run_library(const RunCommand &options, const std::string &path, co
   auto library = trace.span("load " + path, [&] { return Library::open(path, options.threads); });
   if (!library)
     return library.error();
-  auto entry = library->entry(options.entry);
-  if (!entry)
-    return entry.error();
   if (!options.profile.empty())
     library->observe([&trace](const char *kernel, bool begins) { trace.kernel(kernel, begins); });
   std::vector<TensorMap> results;
   for (size_t i = 0; i < calls.size(); ++i) {
+    auto entry = library->entry(entry_of(options, i));
+    if (!entry)
+      return entry.error();
     auto result = trace.span("call " + std::to_string(i + 1), [&] { return library->run(*entry, calls[i]); });
     if (!result)
       return result.error();
@@ -86,11 +90,17 @@ static Status run_library(const RunCommand &options, const std::string &path, co
   return finish(options, results);
 }
 
-static const Entry *find_entry(const Program &program, const std::string &name) {
-  for (const Entry &entry : program.entries)
-    if (entry.name == name || (name.empty() && program.entries.size() == 1))
+/// As heddle_entry_find does it.
+static Result<const Entry *> find_entry(const Program &program, const std::string &name) {
+  std::string names;
+  for (const Entry &entry : program.entries) {
+    if (entry.name == (name.empty() ? "forward" : name) || (name.empty() && program.entries.size() == 1))
       return &entry;
-  return nullptr;
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  return Error{(name.empty() ? "the model has several entries; choose one with --entry: "
+                             : "there is no entry `" + name + "`; there are: ") +
+               names};
 }
 
 static Status run_reference(const RunCommand &options, const std::vector<TensorMap> &calls, Trace &trace) {
@@ -99,15 +109,6 @@ static Status run_reference(const RunCommand &options, const std::vector<TensorM
     return model.error();
   if (Status fits = require_weights(*model); !fits)
     return fits;
-  const Entry *entry = find_entry(*model->program, options.entry);
-  if (!entry) {
-    std::string names;
-    for (const Entry &candidate : model->program->entries)
-      names += (names.empty() ? "" : ", ") + candidate.name;
-    return Error{(options.entry.empty() ? "the model has several entries; choose one with --entry: "
-                                        : "there is no entry `" + options.entry + "`; there are: ") +
-                 names};
-  }
   std::map<std::string, Type> weight_types;
   for (const Weight &weight : model->program->weights)
     for (const std::string &name : weight.names)
@@ -120,10 +121,13 @@ static Status run_reference(const RunCommand &options, const std::vector<TensorM
   });
   std::vector<TensorMap> results;
   for (size_t i = 0; i < calls.size(); ++i) {
+    auto entry = find_entry(*model->program, entry_of(options, i));
+    if (!entry)
+      return entry.error();
     std::map<std::string, Array> inputs;
     for (const auto &[name, tensor] : calls[i]) {
       Type wanted = natural_type(tensor.dtype);
-      for (const Input &input : entry->inputs)
+      for (const Input &input : (*entry)->inputs)
         if (input.name == name)
           wanted = input.tensor->type;
       auto array = input_array(tensor.view(), wanted, name);
@@ -131,7 +135,7 @@ static Status run_reference(const RunCommand &options, const std::vector<TensorM
         return array.error();
       inputs.emplace(name, std::move(*array));
     }
-    auto result = trace.span("call " + std::to_string(i + 1), [&] { return interpreter.run(entry->name, inputs); });
+    auto result = trace.span("call " + std::to_string(i + 1), [&] { return interpreter.run((*entry)->name, inputs); });
     if (!result)
       return result.error();
     TensorMap tensors;
@@ -177,6 +181,9 @@ Status run_command(const RunCommand &options) {
   if (!options.out.empty() && options.out.size() != calls->size())
     return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
                  std::to_string(options.out.size()) + " files in --out; give one file per call"};
+  if (options.entries.size() > 1 && options.entries.size() != calls->size())
+    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
+                 std::to_string(options.entries.size()) + " entries; give --entry once, or once per call"};
   Trace trace;
   Status done = artifact            ? run_library(options, options.model.path, *calls, trace)
                 : options.reference ? run_reference(options, *calls, trace)
