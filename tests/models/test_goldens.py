@@ -22,6 +22,13 @@ def calls(folder):
         yield path.name.removesuffix(".in.safetensors"), path, tensors(path.with_name(path.name.replace(".in.", ".out.")))
 
 
+def sessions(folder):
+    """Calls that go to one session: per session its name and (entry, inputs, results) of each call, in order."""
+    for session in sorted(folder.glob("session_*")):
+        yield session.name, [(path.name.split(".")[1], path, tensors(path.with_name(path.name.replace(".in.", ".out."))))
+                             for path in sorted(session.glob("*.in.safetensors"))]
+
+
 class Folder:
     """The tests of one golden folder; one class per folder is made below."""
 
@@ -74,6 +81,26 @@ class Folder:
         must("run", self.library, *arguments)
         for result, call, want in wanted:
             self.assert_close(tensors(result), want, call, TOLERANCE)
+
+    def run_session(self, made, *options):
+        arguments, results = [], []
+        for number, (entry, given, want) in enumerate(made):
+            results.append(Path(self.scratch.name) / f"session-{number}.safetensors")
+            arguments += ["--entry", entry, "--in", given, "--out", results[-1]]
+        must("run", *options, *arguments)
+        return [tensors(result) for result in results]
+
+    def test_calls_of_one_session_agree_with_pytorch(self):
+        for name, made in sessions(self.folder):
+            with self.subTest(name):
+                for got, (entry, given, want) in zip(self.run_session(made, self.library), made):
+                    self.assert_close(got, want, given.name, TOLERANCE)
+
+    def test_the_reference_evaluator_agrees_with_pytorch_in_sessions(self):
+        for name, made in sessions(self.folder):
+            with self.subTest(name):
+                for got, (entry, given, want) in zip(self.run_session(made, self.folder, "--reference"), made):
+                    self.assert_close(got, want, given.name, TOLERANCE)
 
 
 class Inputs(unittest.TestCase):
