@@ -34,6 +34,9 @@ private:
   /// False where a requirement of the module does not hold for its sizes.
   bool add_members(Instance &instance, const std::vector<syntax::Member> &members, Frame &frame);
   Entity param(Instance &instance, const syntax::Member &m, Frame &frame);
+  /// The alternatives for a member's step in the paths of weights: `as "bias_l{LAYER}"` takes a number or string in
+  /// scope.
+  std::vector<std::string> steps(const syntax::Member &m, Frame &frame);
   Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
   Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
   /// A requirement outside of entries: false where it is known not to hold.

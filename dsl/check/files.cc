@@ -438,7 +438,7 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
     sizes.push_back(e.size);
   for (const Extent &e : stored)
     weight.stored.push_back(e.size.constant());
-  weight.names = joined(instance.prefixes, alternatives(m.alias.value_or(m.name.text)));
+  weight.names = joined(instance.prefixes, steps(m, frame));
   if (options_.has_weight) {
     auto there = std::find_if(weight.names.begin(), weight.names.end(), options_.has_weight);
     if (there != weight.names.end())
@@ -449,6 +449,31 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
   weight.tensor = tensor;
   weights_[tensor] = weight;
   return entity(tensor, shape);
+}
+
+std::vector<std::string> Elaborator::steps(const Member &m, Frame &frame) {
+  std::string alias = m.alias.value_or(m.name.text);
+  for (size_t open = alias.find('{'); open != std::string::npos; open = alias.find('{', open)) {
+    size_t close = std::min(alias.find('}', open), alias.size());
+    std::string name = alias.substr(open + 1, close - open - 1);
+    if (name.empty()) { // `{}` of an array: nowhere
+      alias.erase(open, 2);
+      continue;
+    }
+    auto found = find(name, frame);
+    std::optional<int64_t> number;
+    if (found && found->kind == Entity::scalar)
+      number = whole_constant(found->value);
+    if (!number && !(found && found->kind == Entity::text)) {
+      report(Code::E020, m.span,
+             {"{" + name + "}", "in the name of a weight stands a whole number or a string that is known here"});
+      return {};
+    }
+    std::string value = number ? std::to_string(*number) : found->string;
+    alias.replace(open, close + 1 - open, value);
+    open += value.size();
+  }
+  return alternatives(alias);
 }
 
 Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
@@ -466,7 +491,13 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
     return {};
   }
   std::string path = instance.path + (instance.path.empty() ? "" : ".") + m.name.text;
-  std::vector<std::string> prefixes = joined(instance.prefixes, alternatives(m.alias.value_or(m.name.text)));
+  bool named = m.is_array && m.count.kind == syntax::Place::range;
+  auto holds = [&](const std::string &part) { return m.alias && m.alias->find(part) != std::string::npos; };
+  // An array's alias may say where the number stands: `as "layer{l}"`, or nowhere: `as "rnn{}"`.
+  bool placed = m.is_array && (holds("{}") || (named && holds("{" + m.count.name.text + "}")));
+  std::vector<std::string> prefixes;
+  if (!placed)
+    prefixes = joined(instance.prefixes, steps(m, frame));
   auto make = [&](std::string own_path, std::vector<std::string> own_prefixes) -> Instance * {
     std::vector<Entity> args;
     for (const auto &arg : m.args) {
@@ -506,12 +537,14 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
     return {};
   }
   for (int64_t i = *first; i < *end && !stopped_; ++i) {
-    bool named = m.count.kind == syntax::Place::range;
     if (named)
       frame.scopes.back().names[m.count.name.text] = entity(build_.integer(i));
     std::vector<std::string> own;
-    for (const std::string &prefix : prefixes)
-      own.push_back(prefix + (prefix.empty() ? "" : ".") + std::to_string(i));
+    if (placed)
+      own = joined(instance.prefixes, steps(m, frame));
+    else
+      for (const std::string &prefix : prefixes)
+        own.push_back(prefix + (prefix.empty() ? "" : ".") + std::to_string(i));
     Instance *member = make(path + "." + std::to_string(i), own);
     if (named)
       frame.scopes.back().names.erase(m.count.name.text);
