@@ -36,6 +36,8 @@ const heddle_api heddle_table = {
     .session_state = heddle_session_state,
     .session_read_state = heddle_session_read_state,
     .session_result_shapes = heddle_session_result_shapes,
+    .generate = heddle_generate,
+    .score = heddle_score,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

@@ -197,6 +197,44 @@ typedef struct heddle_token_info {
   int64_t id;
 } heddle_token_info;
 
+// How heddle_generate chooses tokens; heddle_generate_defaults() is where to begin.
+enum {
+  HEDDLE_SAMPLE = 1,    // at random, by temperature, top_k, top_p and seed, instead of the best
+  HEDDLE_KEEP_STATE = 2 // goes on from what the session holds, instead of resetting it first
+};
+enum {                        // when a beam search stops looking for better texts; transformers' `early_stopping`
+  HEDDLE_STOP_WHEN_WORSE = 0, // False: when the best open text, at its present length, is no better than the finished
+  HEDDLE_STOP_WHEN_FULL = 1,  // True: as soon as there are as many finished texts as beams
+  HEDDLE_STOP_NEVER = 2       // "never": when no open text can become better at any length
+};
+
+typedef struct heddle_token { // one id of a name as in heddle_token_info; replaces all of that name
+  const char *name;
+  int64_t id;
+} heddle_token;
+
+// Told after every step: the new token of each text, the pad token for those that have ended. Not in a beam search,
+// where the texts change until its end. 0: go on; anything else ends the generation there.
+typedef int32_t (*heddle_listener)(void *context, int32_t step, const int64_t *tokens, int32_t texts);
+
+typedef struct heddle_generate_options {
+  size_t struct_size;
+  int32_t steps;     // at most so many new tokens
+  int32_t min_steps; // no end token before so many
+  int32_t beams;     // 1: greedy, or sampling
+  uint32_t flags;    // HEDDLE_SAMPLE, HEDDLE_KEEP_STATE
+  float length_penalty;
+  int32_t early_stopping; // HEDDLE_STOP_*
+  float temperature;      // sampling: divides the logits
+  int32_t top_k;          // sampling: only the best so many; 0: all
+  float top_p;            // sampling: only the best that have so much of the probability; 1: all
+  int32_t n_tokens;
+  uint64_t seed;
+  const heddle_token *tokens; // ids that the model lacks, or that replace its own
+  heddle_listener listener;   // NULL: nobody listens
+  void *listener_context;
+} heddle_generate_options;
+
 typedef struct heddle_memory_info {
   size_t struct_size;
   int64_t arena_bytes;   // held by this session for values between kernels and for staged tensors
@@ -250,6 +288,10 @@ struct heddle_api {
   heddle_status (*session_read_state)(heddle_session *, int32_t state, const heddle_tensor *to);
   heddle_status (*session_result_shapes)(heddle_session *, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
                                          heddle_tensor *results, int32_t n_results);
+  heddle_status (*generate)(heddle_session *, const heddle_generate_options *, const heddle_tensor *inputs,
+                            int32_t n_inputs, heddle_tensor *sequences, int64_t *length, const heddle_tensor *scores);
+  heddle_status (*score)(heddle_session *, const heddle_generate_options *, const heddle_tensor *inputs,
+                         int32_t n_inputs, const heddle_tensor *labels, heddle_tensor *log_probabilities);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -423,7 +465,8 @@ static inline heddle_status heddle_token_describe(const heddle_model *model, int
   return HEDDLE_CALL(model, token_describe, model, token, info);
 }
 
-// The number of the entry called `name`; NULL: of the only entry, or of `forward`. HEDDLE_NOT_FOUND lists those there are.
+// The number of the entry called `name`; NULL: of the only entry, or of `forward`. HEDDLE_NOT_FOUND lists those there
+// are.
 static inline heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {
   return HEDDLE_CALL(model, entry_find, model, name, entry);
 }
@@ -542,6 +585,39 @@ static inline heddle_status heddle_session_result_shapes(heddle_session *session
 static inline heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims,
                                              const void *const *inputs, void *const *results) {
   return HEDDLE_CALL(session, run_dense, session, entry, dims, inputs, results);
+}
+
+// ---- Generating text ----
+
+static inline heddle_generate_options heddle_generate_defaults(int32_t steps) {
+  heddle_generate_options options = HEDDLE_INIT(heddle_generate_options);
+  options.steps = steps;
+  options.beams = 1;
+  options.length_penalty = options.temperature = options.top_p = 1;
+  return options;
+}
+
+// Writes texts with a model that has the entries for it: `encode` and `decode_step`, or `step`, and for several beams
+// `reorder` (docs/generation.md). `inputs` are those of `encode`, or the prompt: those of `step`. `sequences` is I64
+// [texts, prompt + steps] of the caller's (the prompt of an encoder-decoder is the start token): the texts, then the
+// pad token; the first *length columns say all. `scores`, F32 [texts] or NULL: the log-probability of each text, of a
+// beam search divided by length ** length_penalty. With sequences->data == NULL only its dtype, shape and strides are
+// set. It allocates working memory for the call. HEDDLE_NOT_FOUND or HEDDLE_UNSUPPORTED: the model has no such entries.
+static inline heddle_status heddle_generate(heddle_session *session, const heddle_generate_options *options,
+                                            const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *sequences,
+                                            int64_t *length, const heddle_tensor *scores) {
+  return HEDDLE_CALL(session, generate, session, options, inputs, n_inputs, sequences, length, scores);
+}
+
+// The log-probability of each token of texts, given those before it. Decoder only: `inputs` are those of `step`, the
+// texts first; `labels` is NULL; 0 at the first token. Encoder-decoder: `inputs` are those of `encode`, `labels` the
+// texts, of any integer dtype; pad and negative labels count as 0. `log_probabilities` is F32 [texts, tokens]; with
+// data == NULL only its dtype, shape and strides are set. `options` may be NULL; of them `tokens` and `flags` are
+// looked at.
+static inline heddle_status heddle_score(heddle_session *session, const heddle_generate_options *options,
+                                         const heddle_tensor *inputs, int32_t n_inputs, const heddle_tensor *labels,
+                                         heddle_tensor *log_probabilities) {
+  return HEDDLE_CALL(session, score, session, options, inputs, n_inputs, labels, log_probabilities);
 }
 
 // Bytes of one element; 0 for a number that is no dtype.

@@ -276,6 +276,11 @@ heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_te
                          const heddle_tensor *results, int32_t n_results);
 heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,
                                void *const *results);
+heddle_status heddle_generate(heddle_session *session, const heddle_generate_options *options,
+                              const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *sequences, int64_t *length,
+                              const heddle_tensor *scores);
+heddle_status heddle_score(heddle_session *session, const heddle_generate_options *options, const heddle_tensor *inputs,
+                           int32_t n_inputs, const heddle_tensor *labels, heddle_tensor *log_probabilities);
 extern const heddle_api heddle_table; // exported as heddle_api_1
 
 #endif

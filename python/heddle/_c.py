@@ -11,6 +11,8 @@ RANK = 8
 API_VERSION = 1
 FIXED, COMPUTED = -1, -2
 COPY_WEIGHTS = 1
+SAMPLE, KEEP_STATE = 1, 2
+EARLY_STOPPING = {False: 0, True: 1, "never": 2}
 
 STATUSES = (
     "OK", "INVALID_ARGUMENT", "NOT_FOUND", "BAD_TENSOR", "OUT_OF_RANGE", "OUT_OF_MEMORY", "FILE_ERROR", "BAD_WEIGHTS",
@@ -138,6 +140,33 @@ class TokenInfo(Info):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("id", c.c_int64)]
 
 
+class Token(c.Structure):
+    _fields_ = [("name", c.c_char_p), ("id", c.c_int64)]
+
+
+Listener = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_int32, c.POINTER(c.c_int64), c.c_int32)
+
+
+class GenerateOptions(Info):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("steps", c.c_int32),
+        ("min_steps", c.c_int32),
+        ("beams", c.c_int32),
+        ("flags", c.c_uint32),
+        ("length_penalty", c.c_float),
+        ("early_stopping", c.c_int32),
+        ("temperature", c.c_float),
+        ("top_k", c.c_int32),
+        ("top_p", c.c_float),
+        ("n_tokens", c.c_int32),
+        ("seed", c.c_uint64),
+        ("tokens", c.POINTER(Token)),
+        ("listener", Listener),
+        ("listener_context", c.c_void_p),
+    ]
+
+
 class MemoryInfo(Info):
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -192,6 +221,8 @@ class Api(c.Structure):
         ("session_state", _status(_void_p, _i32, c.POINTER(StateValue))),
         ("session_read_state", _status(_void_p, _i32, _tensors)),
         ("session_result_shapes", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
+        ("generate", _status(_void_p, c.POINTER(GenerateOptions), _tensors, _i32, _tensors, _i64_p, _tensors)),
+        ("score", _status(_void_p, c.POINTER(GenerateOptions), _tensors, _i32, _tensors, _tensors)),
     ]
 
 

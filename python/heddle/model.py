@@ -301,6 +301,74 @@ class Session:
         self._call("run", number, given, len(arrays), shapes, len(results))
         return results
 
+    def generate(self, inputs, steps, *, min_steps=0, beams=1, length_penalty=1.0, early_stopping=False, sample=False,
+                 temperature=1.0, top_k=0, top_p=1.0, seed=0, tokens=None, keep_state=False, listener=None):  # fmt: skip
+        """Writes texts (docs/generation.md): (sequences, scores), the tokens as int64 and what each text's probability is.
+
+        `inputs` are the source, or the prompt of a decoder. `tokens` replaces ids of the model: {"eos_token_id": [2]}.
+        `listener(step, tokens)` is told of the new tokens after every step of a greedy search or of sampling; when it
+        returns something true, the generation ends there. An exception of it is raised when the call returns."""
+        options = self._generate_options(tokens, keep_state)
+        options.steps, options.min_steps, options.beams = steps, min_steps, beams
+        options.length_penalty, options.early_stopping = length_penalty, _c.EARLY_STOPPING[early_stopping]
+        options.flags |= _c.SAMPLE if sample else 0
+        options.temperature, options.top_k, options.top_p, options.seed = temperature, top_k, top_p, seed
+        failed = []
+
+        def listen(_, step, new, texts):
+            try:
+                return bool(listener(step, np.ctypeslib.as_array(new, (texts,)).copy()))
+            except BaseException as error:
+                failed.append(error)
+                return True
+
+        if listener:
+            options.listener = _c.Listener(listen)
+        given, count, _arrays = self._given(inputs)
+        result, score, length = _c.Tensor(), _c.Tensor(), c.c_int64()
+        self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), None)
+        sequences = np.empty(result.shape[:2], np.int64)
+        scores = np.empty(result.shape[0], np.float32)
+        _describe(result, "sequences", sequences)
+        _describe(score, "scores", scores)
+        self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), c.byref(score))
+        if failed:
+            raise failed[0]
+        return sequences[:, : length.value], scores
+
+    def score(self, inputs, labels=None, *, tokens=None, keep_state=False):
+        """The log-probability of each token of given texts: of `labels` for an encoder-decoder, whose source `inputs`
+        is, else of the texts in `inputs`."""
+        options = self._generate_options(tokens, keep_state)
+        given, count, _arrays = self._given(inputs)
+        result, label = _c.Tensor(), None
+        if labels is not None:
+            labels, label = np.asarray(labels), _c.Tensor()
+            _describe(label, "labels", labels)
+        arguments = c.byref(options), given, count, None if label is None else c.byref(label), c.byref(result)
+        self._call("score", *arguments)
+        out = np.empty(result.shape[:2], np.float32)
+        _describe(result, "log_probabilities", out)
+        self._call("score", *arguments)
+        return out
+
+    def _generate_options(self, tokens, keep_state):
+        pairs = [(name, value) for name, ids in (tokens or {}).items() for value in np.ravel(ids)]
+        array = (_c.Token * (len(pairs) + 1))(*((name.encode(), int(value)) for name, value in pairs))
+        return _c.GenerateOptions(
+            n_tokens=len(pairs), tokens=array, steps=1, beams=1, length_penalty=1, temperature=1, top_p=1,
+            flags=_c.KEEP_STATE if keep_state else 0,
+        )  # fmt: skip
+
+    def _given(self, inputs):
+        """The tensors of a dict of arrays, their number, and the arrays, which must outlive the call."""
+        arrays = {name: np.asarray(array) for name, array in inputs.items()}
+        wanted = {value.name: value.dtype for entry in self.model.entries.values() for value in entry.inputs}
+        given = (_c.Tensor * (len(arrays) + 1))()
+        for tensor, (name, array) in zip(given, arrays.items()):
+            _describe(tensor, name, array, wanted.get(name))
+        return given, len(arrays), arrays
+
     def reset(self):
         """Forgets all states: they are as in a new session."""
         self._call("session_reset")

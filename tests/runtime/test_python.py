@@ -61,6 +61,8 @@ class PythonTest(unittest.TestCase):
             "heddle_state_info": _c.StateInfo,
             "heddle_state_value": _c.StateValue,
             "heddle_token_info": _c.TokenInfo,
+            "heddle_token": _c.Token,
+            "heddle_generate_options": _c.GenerateOptions,
             "heddle_memory_info": _c.MemoryInfo,
             "heddle_api": _c.Api,
         }
@@ -168,6 +170,31 @@ class PythonTest(unittest.TestCase):
             copy.close()
             session.close()
             model.close()
+
+    def test_texts_are_generated_and_scored(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(STATEFUL.with_name("libheddle_fake_text_3.so"), pathlib.Path(folder) / "libtext.so")
+            (pathlib.Path(folder) / "text.weights").write_bytes(weights_file(b"t\x03", b""))
+            with heddle.load(folder) as model, model.session() as session:
+                self.assertEqual(model.tokens, {"eos_token_id": [0], "pad_token_id": [10], "decoder_start_token_id": [10]})
+                prompts, heard = {"ids": [[1, 2], [3, 4]]}, []
+                texts, scores = session.generate(prompts, 6, min_steps=6, listener=lambda *x: heard.append(x))
+                self.assertEqual((texts.shape, texts.dtype), ((2, 8), np.int64))
+                self.assertEqual([step for step, _ in heard], list(range(6)))
+                np.testing.assert_array_equal(np.stack([new for _, new in heard], 1), texts[:, 2:])
+                by_token = session.score({"ids": texts})
+                np.testing.assert_allclose(by_token[:, 2:].sum(1), scores, rtol=1e-5)
+                best, _ = session.generate(prompts, 6, min_steps=6, beams=4)
+                self.assertTrue((session.score({"ids": best})[:, 2:].sum(1) >= scores).all())
+                first, _ = session.generate(prompts, 6, sample=True, seed=1, tokens={"eos_token_id": [0, 1], "pad_token_id": 7})
+                again, _ = session.generate(prompts, 6, sample=True, seed=1, tokens={"eos_token_id": [0, 1], "pad_token_id": 7})
+                np.testing.assert_array_equal(first, again)
+
+                def stop(*_):
+                    raise KeyError("stop")
+
+                self.assertRaises(KeyError, session.generate, prompts, 6, listener=stop)
+                self.assert_error("INVALID_ARGUMENT", "generation: steps must be at least 1", session.generate, prompts, 0)
 
     def test_empty_batches(self):
         with self.model.session() as session:

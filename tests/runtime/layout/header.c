@@ -50,6 +50,17 @@ int header_in_c(const char *folder) {
   STEP(heddle_session_clone(session, &copy));
   STEP(heddle_session_capacity(session, 0, -1));
   STEP(heddle_session_result_shapes(session, entry, &input, 1, &result, 1));
+  heddle_generate_options generation = heddle_generate_defaults(1);
+  heddle_state_info state_info = HEDDLE_INIT(heddle_state_info);
+  heddle_state_value state_value = HEDDLE_INIT(heddle_state_value);
+  heddle_token_info token = HEDDLE_INIT(heddle_token_info);
+  if (heddle_state_describe(model, 0, &state_info) == HEDDLE_OK ||
+      heddle_token_describe(model, 0, &token) == HEDDLE_OK ||
+      heddle_session_state(session, 0, &state_value) == HEDDLE_OK ||
+      heddle_session_read_state(session, 0, &result) == HEDDLE_OK ||
+      heddle_generate(session, &generation, &input, 1, &result, &bytes, NULL) == HEDDLE_OK ||
+      heddle_score(session, &generation, &input, 1, NULL, &result) == HEDDLE_OK)
+    return 0; // this model has neither states nor tokens, and cannot write
   STEP(heddle_session_free(copy));
   STEP(heddle_session_free(session));
   STEP(heddle_close(model));
