@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/driver/compile_model.h"
+#include "compiler/driver/library.h"
 #include "compiler/driver/model.h"
 
 namespace heddle {
@@ -39,6 +40,17 @@ struct RunCommand {
   bool reference = false;
 };
 Status run_command(const RunCommand &options);
+
+struct GenerateCommand {
+  std::string path; // of a compiled library's folder
+  std::vector<std::string> in;
+  std::string out;
+  Library::Generation how;
+  std::vector<std::string> tokens; // NAME=ID
+  int threads = 0;
+  bool score = false;
+};
+Status generate_command(const GenerateCommand &options);
 
 struct ShowCommand {
   ModelOptions model;

@@ -5,6 +5,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 
 namespace heddle {
@@ -54,6 +55,14 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   out.module = ir::import_program(*model.program, *out.context, *model.diagnostics);
   if (!out.module)
     return Error{model.diagnostics->has_errors() ? model.diagnostics->render() : first};
+
+  Builder builder(out.context.get());
+  SmallVector<Attribute> tokens;
+  for (const TokenId &token : model.tokens)
+    tokens.push_back(builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(token.name)),
+                                                builder.getNamedAttr("id", builder.getI64IntegerAttr(token.id))}));
+  if (!tokens.empty())
+    (*out.module)->setAttr(ir::names::tokens, builder.getArrayAttr(tokens));
 
   progress.stage("passes");
   passes::PipelineOptions pipeline;

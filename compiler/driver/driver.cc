@@ -134,10 +134,37 @@ private:
     sub->add_flag("--reference", run.reference, "Evaluate slowly and exactly instead of compiling");
   }
   void add_generate() {
-    auto *sub = command("generate", "Generate sequences, greedily or by beam search", [] {
-      return Status(Error{"generate is not built yet; `heddle run` gives the logits of one step"});
-    });
-    sub->allow_extras();
+    auto *sub = command("generate", "Write texts with a library: greedily, by beam search, or by sampling",
+                        [this] { return generate_command(generate); });
+    Library::Generation &how = generate.how;
+    sub->add_option("dir", generate.path, "A compiled library's folder")->required()->option_text("DIR");
+    sub->add_option("--in", generate.in, "Source or prompt: FILE.safetensors, or NAME=FILE.npy for each input")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--out", generate.out, "`sequences` and `scores` as .safetensors; without it they are printed")
+        ->type_name("FILE");
+    sub->add_option("--steps", how.steps, "At most so many new tokens")->type_name("N");
+    sub->add_option("--min-steps", how.min_steps, "No end token before so many")->type_name("M");
+    sub->add_option("--beam", how.beams, "Beams of the search; 1: greedy")->type_name("K")->capture_default_str();
+    sub->add_option("--length-penalty", how.length_penalty, "A text's score is sum / length ** F")
+        ->type_name("F")
+        ->capture_default_str();
+    sub->add_option("--early-stopping", how.early_stopping, "When a beam search ends: false, true or never")
+        ->check(CLI::IsMember({"false", "true", "never"}))
+        ->capture_default_str();
+    sub->add_flag("--sample", how.sample, "Choose at random instead of the best");
+    sub->add_option("--temperature", how.temperature, "Sampling: divides the logits")->capture_default_str();
+    sub->add_option("--top-k", how.top_k, "Sampling: only the best so many; 0: all")->capture_default_str();
+    sub->add_option("--top-p", how.top_p, "Sampling: only the best with so much of the probability")
+        ->capture_default_str();
+    sub->add_option("--seed", how.seed, "Sampling: the same seed gives the same texts")->capture_default_str();
+    sub->add_option("--token", generate.tokens, "A token id, such as eos_token_id=2, instead of the model's")
+        ->type_name("NAME=ID")
+        ->allow_extra_args(false);
+    sub->add_flag("--score", generate.score, "Give the log-probability of each token of the texts in --in");
+    sub->add_option("--threads", generate.threads, "At most so many threads; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
   }
   void add_tune() {
     auto *sub = command("tune", "Search for the fastest schedules of a model", [] {
@@ -187,6 +214,7 @@ private:
   std::string code;
   CompileCommand compile;
   RunCommand run;
+  GenerateCommand generate;
   BenchCommand bench;
   ShowCommand show;
 };

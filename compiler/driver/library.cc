@@ -3,6 +3,7 @@
 
 #include "runtime/heddle.h"
 
+#include <cstring>
 #include <filesystem>
 
 namespace heddle {
@@ -128,6 +129,10 @@ static Result<std::vector<heddle_tensor>> as_heddle(const TensorMap &tensors) {
 }
 
 void Library::observe(std::function<void(const char *, bool)> observer) {
+  if (!observer) {
+    heddle_session_observe(session_.get(), nullptr, nullptr);
+    return;
+  }
   observer_ = std::make_shared<std::function<void(const char *, bool)>>(std::move(observer));
   heddle_session_observe(
       session_.get(),
@@ -135,6 +140,13 @@ void Library::observe(std::function<void(const char *, bool)> observer) {
         (*static_cast<std::function<void(const char *, bool)> *>(context))(kernel, begins);
       },
       observer_.get());
+}
+
+/// Gives a tensor that only has a shape room in `results`.
+static void make_room(heddle_tensor &tensor, const char *name, TensorMap &results) {
+  HostTensor result{dtypes[tensor.dtype], {tensor.shape, tensor.shape + tensor.rank}, {}};
+  result.bytes.resize(result.view().count() * byte_width(result.dtype));
+  tensor.data = results.emplace(name, std::move(result)).first->second.bytes.data();
 }
 
 Result<TensorMap> Library::run(int entry, const TensorMap &inputs) const {
@@ -148,13 +160,88 @@ Result<TensorMap> Library::run(int entry, const TensorMap &inputs) const {
   if (heddle_session_result_shapes(session_.get(), entry, in->data(), in->size(), shapes.data(), shapes.size()))
     return last_error();
   TensorMap results;
-  for (const heddle_tensor &shape : shapes) {
-    HostTensor result{dtypes[shape.dtype], {shape.shape, shape.shape + shape.rank}, {}};
-    result.bytes.resize(result.view().count() * byte_width(result.dtype));
-    results.emplace(shape.name, std::move(result));
-  }
+  for (heddle_tensor &shape : shapes)
+    make_room(shape, shape.name, results);
   if (Status ran = run_into(entry, inputs, results); !ran)
     return ran.error();
+  return results;
+}
+
+static heddle_generate_options options_of(const Library::Generation &how, std::vector<heddle_token> &tokens) {
+  for (const auto &[name, id] : how.tokens)
+    tokens.push_back({name.c_str(), id});
+  heddle_generate_options out = heddle_generate_defaults(how.steps);
+  out.min_steps = how.min_steps;
+  out.beams = how.beams;
+  out.flags = how.sample ? HEDDLE_SAMPLE : 0;
+  out.length_penalty = how.length_penalty;
+  out.early_stopping = how.early_stopping == "true"    ? HEDDLE_STOP_WHEN_FULL
+                       : how.early_stopping == "never" ? HEDDLE_STOP_NEVER
+                                                       : HEDDLE_STOP_WHEN_WORSE;
+  out.temperature = how.temperature;
+  out.top_k = how.top_k;
+  out.top_p = how.top_p;
+  out.seed = how.seed;
+  out.tokens = tokens.data();
+  out.n_tokens = tokens.size();
+  return out;
+}
+
+Result<TensorMap> Library::generate(const TensorMap &inputs, const Generation &how) const {
+  auto in = as_heddle(inputs);
+  if (!in)
+    return in.error();
+  std::vector<heddle_token> tokens;
+  heddle_generate_options options = options_of(how, tokens);
+  heddle_tensor sequences = {}, scores = {};
+  int64_t length = 0;
+  auto call = [&](const heddle_tensor *score) {
+    return heddle_generate(session_.get(), &options, in->data(), in->size(), &sequences, &length, score) == HEDDLE_OK;
+  };
+  if (!call(nullptr))
+    return last_error();
+  TensorMap results;
+  make_room(sequences, "sequences", results);
+  scores = heddle_dense("scores", HEDDLE_F32, nullptr, 1, sequences.shape);
+  make_room(scores, "scores", results);
+  if (!call(&scores))
+    return last_error();
+  HostTensor &texts = results["sequences"]; // the columns that no text reached are cut off
+  size_t row = texts.shape[1] * sizeof(int64_t), kept = length * sizeof(int64_t);
+  for (int64_t i = 0; i < texts.shape[0]; ++i)
+    std::memmove(texts.bytes.data() + i * kept, texts.bytes.data() + i * row, kept);
+  texts.shape[1] = length;
+  texts.bytes.resize(texts.shape[0] * kept);
+  return results;
+}
+
+Result<TensorMap> Library::score(const TensorMap &inputs, const Generation &how) const {
+  TensorMap given = inputs;
+  auto labels = given.extract("labels");
+  auto in = as_heddle(given);
+  if (!in)
+    return in.error();
+  Result<std::vector<heddle_tensor>> label = std::vector<heddle_tensor>();
+  TensorMap label_map;
+  if (labels) {
+    label_map.insert(std::move(labels));
+    label = as_heddle(label_map);
+    if (!label)
+      return label.error();
+  }
+  std::vector<heddle_token> tokens;
+  heddle_generate_options options = options_of(how, tokens);
+  heddle_tensor out = {};
+  auto call = [&] {
+    return heddle_score(session_.get(), &options, in->data(), in->size(), label->empty() ? nullptr : label->data(),
+                        &out) == HEDDLE_OK;
+  };
+  if (!call())
+    return last_error();
+  TensorMap results;
+  make_room(out, "log_probabilities", results);
+  if (!call())
+    return last_error();
   return results;
 }
 

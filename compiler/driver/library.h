@@ -47,12 +47,28 @@ public:
   Result<int> entry(const std::string &name) const;
   Result<std::vector<Value>> inputs(int entry) const;
 
-  /// Calls `observer` when a kernel of a run begins and has ended.
+  /// Calls `observer` when a kernel of a run begins and has ended; an empty one ends that.
   void observe(std::function<void(const char *kernel, bool begins)> observer);
   /// One call on this library's session.
   Result<TensorMap> run(int entry, const TensorMap &inputs) const;
   /// The same into results of the right shapes, for a benchmark's loop.
   Status run_into(int entry, const TensorMap &inputs, TensorMap &results) const;
+
+  /// How tokens are chosen: the fields of heddle_generate_options.
+  struct Generation {
+    int steps = 0, min_steps = 0, beams = 1;
+    double length_penalty = 1;
+    std::string early_stopping = "false"; // or "true", "never", as transformers has it
+    bool sample = false;
+    double temperature = 1, top_p = 1;
+    int top_k = 0;
+    uint64_t seed = 0;
+    std::vector<std::pair<std::string, int64_t>> tokens; // ids that replace the model's
+  };
+  /// `sequences` and `scores` of the texts that follow the inputs.
+  Result<TensorMap> generate(const TensorMap &inputs, const Generation &how) const;
+  /// `log_probabilities` of the tokens of given texts; the texts of an encoder-decoder are its `labels`.
+  Result<TensorMap> score(const TensorMap &inputs, const Generation &how) const;
 
 private:
   Library() = default;

@@ -42,6 +42,7 @@ namespace {
 struct Named {
   std::string path, text;
   std::map<std::string, Value> config;
+  std::vector<TokenId> tokens;
   std::string weights;
 };
 } // namespace
@@ -59,6 +60,10 @@ static Result<Named> find_named(const ModelOptions &options) {
     out.path = folder->model_path;
     out.text = folder->model_text;
     out.config = folder->config;
+    auto tokens = read_token_ids(options.path);
+    if (!tokens)
+      return tokens.error();
+    out.tokens = std::move(*tokens);
     if (out.weights.empty())
       out.weights = options.path;
     return out;
@@ -88,6 +93,7 @@ Result<Model> load_model(const ModelOptions &options) {
     check_options.settings.by_name.insert_or_assign(pair->first, pair->second);
   }
   Model out;
+  out.tokens = named->tokens;
   if (!named->weights.empty()) {
     auto files = WeightFiles::open(named->weights);
     if (!files)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/io/model_folder.h"
+#include "compiler/io/token_ids.h"
 #include "dsl/check/check.h"
 #include "dsl/errors/result.h"
 
@@ -23,6 +24,7 @@ struct Model {
   std::unique_ptr<Diagnostics> diagnostics;
   std::unique_ptr<Program> program;
   std::optional<WeightFiles> weights;
+  std::vector<TokenId> tokens; // of a Hugging Face folder
   std::string library_name; // C identifier made of the model file's name
 };
 

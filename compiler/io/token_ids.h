@@ -1,0 +1,21 @@
+// The token ids that a Hugging Face folder tells: where generation begins and ends, and what it pads with.
+#pragma once
+
+#include "dsl/errors/result.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+struct TokenId {
+  std::string name; // as in config.json: "eos_token_id"
+  int64_t id;
+};
+
+/// Those of generation_config.json, else of config.json, as transformers reads them. Several ids of one name stand one
+/// after another; bad words of more than one token are left out.
+Result<std::vector<TokenId>> read_token_ids(const std::string &folder);
+
+} // namespace heddle
