@@ -75,6 +75,10 @@ std::string manifest(const ModelInterface &model, const Target &target, ModuleOp
       item["results"].push_back(value_json(value));
     out["entries"].push_back(item);
   }
+  if (!model.tokens.empty())
+    out["tokens"] = Json::object();
+  for (const auto &[token, id] : model.tokens)
+    out["tokens"][token].push_back(id);
   std::map<std::string, int64_t> calls;
   module.walk([&](func::CallOp call) { ++calls[call.getCallee().str()]; });
   out["kernels"] = Json::array();

@@ -2,6 +2,7 @@
 // the static_asserts catch a field added there and forgotten here.
 #include "compiler/emit/host/descriptor.h"
 
+#include "compiler/emit/host/model_interface.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
@@ -52,6 +53,9 @@ public:
       dim_structs.push_back(record({text(dim.name), i64(dim.most)}));
     for (auto [number, entry] : llvm::enumerate(passes::entries(program.module)))
       entry_structs.push_back(entry_desc(entry, number));
+    std::vector<llvm::Constant *> token_structs;
+    for (const auto &[name, token] : module_tokens(program.module))
+      token_structs.push_back(record({text(name), i64(token)}));
     std::vector<llvm::Constant *> id;
     for (uint8_t byte : program.weights->id)
       id.push_back(llvm::ConstantInt::get(llvm::Type::getInt8Ty(context), byte));
@@ -59,7 +63,8 @@ public:
     llvm::Constant *model = record({i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name),
                                     text(program.target), text(version), i64(program.weights->payload_bytes), id_array,
                                     i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
-                                    array(entry_structs), i32(0), i32(0), null(), null(), null()});
+                                    array(entry_structs), i32(0), i32(token_structs.size()), null(), null(),
+                                    array(token_structs)});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             "heddle_model_descriptor");
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);

@@ -97,8 +97,16 @@ static std::vector<int> used_dims(func::FuncOp entry, ArrayRef<std::string> dims
   return out;
 }
 
+std::vector<std::pair<std::string, int64_t>> module_tokens(ModuleOp module) {
+  std::vector<std::pair<std::string, int64_t>> out;
+  if (auto tokens = module->getAttrOfType<ArrayAttr>(ir::names::tokens))
+    for (DictionaryAttr token : tokens.getAsRange<DictionaryAttr>())
+      out.emplace_back(token.getAs<StringAttr>("name").str(), token.getAs<IntegerAttr>("id").getInt());
+  return out;
+}
+
 ModelInterface model_interface(ModuleOp module, const std::string &name) {
-  ModelInterface out{.name = name};
+  ModelInterface out{.name = name, .tokens = module_tokens(module)};
   for (const passes::ModuleDim &dim : passes::module_dims(module)) {
     out.dims.push_back(dim.name);
     out.most.push_back(dim.most);

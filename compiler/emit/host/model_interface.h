@@ -30,9 +30,13 @@ struct ModelInterface {
   std::vector<std::string> dims = {}; // in the order of heddle_run_dense
   std::vector<int64_t> most = {};     // their bounds, or -1
   std::vector<InterfaceEntry> entries = {};
+  std::vector<std::pair<std::string, int64_t>> tokens = {}; // ids that the configuration tells
 };
 
 ModelInterface model_interface(mlir::ModuleOp module, const std::string &name);
+
+/// Names and ids of the module's tokens.
+std::vector<std::pair<std::string, int64_t>> module_tokens(mlir::ModuleOp module);
 
 /// "f32", as the manifest and messages name it; "float", as C does.
 const char *abi_type_name(int abi_type);
