@@ -167,6 +167,11 @@ Result<ModelFolder> open_model_folder(const std::string &path) {
   out->path = path;
   out->config = std::move(*config);
 
+  // The authors of Transformer-XL and transformers differ in what they compute, and tell it by the names of the weights.
+  if (*name == "transfo-xl" && !out->config.contains("saved_by"))
+    if (Result<WeightFiles> weights = WeightFiles::open(path); weights && weights->has("transformer"))
+      out->config.emplace("saved_by", Value{std::string("transformers")});
+
   // transformers saves the labels, from which it counts them, but not their number.
   int64_t labels = std::count_if(out->config.begin(), out->config.end(),
                                  [](const auto &setting) { return setting.first.starts_with("id2label."); });
