@@ -2,6 +2,7 @@
 #include "compiler/driver/commands.h"
 
 #include "compiler/driver/library.h"
+#include "compiler/driver/watch.h"
 #include "compiler/emit/artifact/check_weights.h"
 #include "compiler/io/output.h"
 #include "dsl/syntax/parser.h"
@@ -9,10 +10,11 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 
 namespace heddle {
 
-Status check_command(const ModelOptions &options) {
+static Status check_model(const ModelOptions &options) {
   if (is_artifact(options.path)) {
     auto library = Library::open(options.path, 1);
     if (!library)
@@ -34,6 +36,20 @@ Status check_command(const ModelOptions &options) {
   std::printf("%s: no errors; %zu %s, %zu steps, %zu weights\n", options.path.c_str(), model->program->entries.size(),
               model->program->entries.size() == 1 ? "entry" : "entries", steps, model->program->weights.size());
   return Done{};
+}
+
+Status check_command(const ModelOptions &options, bool watch) {
+  if (!watch)
+    return check_model(options);
+  if (is_artifact(options.path))
+    return Error{std::string(usage_mark) + "--watch is for models, and " + options.path + " is a compiled library"};
+  return watch_folder(options.path, [&] {
+    if (isatty(STDOUT_FILENO))
+      std::fputs("\033[H\033[2J", stdout); // what was said before is over
+    if (Status checked = check_model(options); !checked)
+      print_error(checked.error());
+    std::fflush(stdout);
+  });
 }
 
 static Result<std::string> formatted(const std::string &path, std::string &text) {

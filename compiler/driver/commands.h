@@ -8,8 +8,9 @@
 
 namespace heddle {
 
-/// MODEL, or an artifact: then its weights are compared with their checksum.
-Status check_command(const ModelOptions &model);
+/// MODEL, or an artifact: then its weights are compared with their checksum. `watch`: again after every change of the
+/// model's files, until an interrupt.
+Status check_command(const ModelOptions &model, bool watch);
 
 struct FormatOptions {
   std::vector<std::string> files;
@@ -60,6 +61,18 @@ struct ShowCommand {
   std::vector<std::string> dims; // NAME=N: sizes for the page's numbers
 };
 Status show_command(const ShowCommand &options);
+
+struct CompareCommand {
+  ModelOptions model;
+  CompileOptions compile;
+  std::vector<std::string> entries; // none: the only one; one; or one per call
+  std::vector<std::string> in, against;
+  std::string library; // a compiled library's folder
+  double tolerance = 2e-4;
+  int threads = 0;
+  bool all = false;
+};
+Status compare_command(const CompareCommand &options);
 
 struct BenchCommand {
   std::string path;

@@ -48,6 +48,7 @@ public:
     add_tune();
     add_bench();
     add_show();
+    add_compare();
     add_lsp();
   }
 
@@ -89,9 +90,10 @@ private:
 
   void add_check() {
     auto *sub = command("check", "Read and check a model; or compare a library's weights with their checksum",
-                        [this] { return check_command(check.model); });
+                        [this] { return check_command(check.model, check.watch); });
     add_model(sub, check.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
     add_weights(sub, check.model);
+    sub->add_flag("--watch", check.watch, "Check again whenever a model file or config.json beside it changes");
   }
   void add_fmt() {
     auto *sub = command("fmt", "Lay out model files in the canonical form", [this] { return format_command(format); });
@@ -201,6 +203,33 @@ private:
         ->allow_extra_args(false);
   }
 
+  void add_compare() {
+    auto *sub = command("compare", "Name the first definition that a compiled model computes otherwise than the evaluator",
+                        [this] { return compare_command(compare); });
+    add_model(sub, compare.model);
+    add_weights(sub, compare.model);
+    add_compile_options(sub, compare.compile);
+    sub->add_option("--entry", compare.entries,
+                    "Which entry; not needed where there is one. Given several times: one per call")
+        ->type_name("E")
+        ->allow_extra_args(false);
+    sub->add_option("--in", compare.in, "Inputs, as of `heddle run`; several files are several calls on one session")
+        ->required()
+        ->type_name("FILE");
+    sub->add_option("--against", compare.against,
+                    "Tensors named as definitions (.safetensors, one per call) to compare with, instead of evaluating")
+        ->type_name("FILE");
+    sub->add_flag_callback("--reference", [] {}, "Compare with the evaluator, slow and exact; so it is without --against");
+    sub->add_option("--library", compare.library, "Compare the results of this compiled library, too")->type_name("DIR");
+    sub->add_option("--tolerance", compare.tolerance, "Largest difference, as a share of the definition's largest value")
+        ->type_name("X")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    sub->add_option("--threads", compare.threads, "At most so many threads; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber);
+    sub->add_flag("--all", compare.all, "Print a line for every definition that is compared");
+  }
   void add_lsp() {
     auto *sub = command("lsp", "Serve an editor: the Language Server Protocol on standard input and output",
                         [] { return lsp_command(); });
@@ -209,6 +238,7 @@ private:
 
   struct {
     ModelOptions model;
+    bool watch = false;
   } check;
   FormatOptions format;
   std::string code;
@@ -217,6 +247,7 @@ private:
   GenerateCommand generate;
   BenchCommand bench;
   ShowCommand show;
+  CompareCommand compare;
 };
 
 } // namespace

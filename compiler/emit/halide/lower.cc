@@ -353,6 +353,49 @@ private:
     bind(op->getResult(result), stage, -1);
   }
 
+  /// The results of a reduction in an order in which they may be stored one after the other: what reads another
+  /// result's old value comes before it (argmax: the position, then the best value). Halide 21 keeps the old values of a
+  /// Tuple only where it sees the reads, and inside intrinsics, such as an exact comparison, it does not look.
+  std::vector<unsigned> order_of_stores(LinalgOp op) {
+    unsigned results = op.getNumDpsInits();
+    std::vector<std::vector<bool>> reads(results, std::vector<bool>(results));
+    for (unsigned result = 0; result < results; ++result) {
+      llvm::SmallVector<mlir::Value> todo = {yielded(op, result)};
+      llvm::DenseSet<mlir::Value> seen;
+      while (!todo.empty()) {
+        mlir::Value value = todo.pop_back_val();
+        if (!seen.insert(value).second)
+          continue;
+        if (mlir::Operation *inner = value.getDefiningOp()) {
+          llvm::append_range(todo, inner->getOperands());
+          continue;
+        }
+        for (unsigned other = 0; other < results; ++other)
+          if (value == op.getBlock()->getArgument(op.getDpsInitOperand(other)->getOperandNumber()))
+            reads[result][other] = other != result;
+      }
+    }
+    std::vector<unsigned> order;
+    std::vector<bool> placed(results);
+    while (order.size() < results) {
+      size_t before = order.size();
+      for (unsigned result = 0; result < results; ++result) {
+        bool ready = !placed[result];
+        for (unsigned other = 0; other < results; ++other)
+          ready &= placed[other] || !reads[other][result];
+        if (ready) {
+          order.push_back(result);
+          placed[result] = true;
+        }
+      }
+      if (order.size() == before) {
+        scalars_.fail(op, "reduces to results that need each other's old values");
+        break;
+      }
+    }
+    return order;
+  }
+
   void add_reduction(LinalgOp op, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
     unsigned results = op.getNumDpsInits();
     for (unsigned result = 1; result < results; ++result)
@@ -362,23 +405,26 @@ private:
     if (scalars_.error())
       return;
     std::vector<Halide::Var> args = innermost_first(stage.axes);
+    std::vector<unsigned> order = order_of_stores(op);
+    if (scalars_.error())
+      return;
     std::vector<Expr> before, after;
-    for (unsigned result = 0; result < results; ++result) {
+    for (unsigned result : order) {
       mlir::OpOperand *init = op.getDpsInitOperand(result);
       before.push_back(load(init->get(), {stage.axes.begin(), stage.axes.end()}));
     }
     results == 1 ? stage.func(args) = before[0] : stage.func(args) = Halide::Tuple(before);
-    for (unsigned result = 0; result < results; ++result) {
+    for (auto [element, result] : llvm::enumerate(order)) {
       mlir::BlockArgument argument = op.getBlock()->getArgument(op.getDpsInitOperand(result)->getOperandNumber());
-      scalars_.define(argument, results == 1 ? Expr(stage.func(args)) : Expr(stage.func(args)[result]));
+      scalars_.define(argument, results == 1 ? Expr(stage.func(args)) : Expr(stage.func(args)[int(element)]));
     }
-    for (unsigned result = 0; result < results; ++result)
+    for (unsigned result : order)
       after.push_back(scalars_.value(yielded(op, result)));
     if (scalars_.error())
       return;
     results == 1 ? stage.func(args) = after[0] : stage.func(args) = Halide::Tuple(after);
-    for (unsigned result = 0; result < results; ++result)
-      bind(op->getResult(result), stage, results == 1 ? -1 : int(result));
+    for (auto [element, result] : llvm::enumerate(order))
+      bind(op->getResult(result), stage, results == 1 ? -1 : int(element));
   }
 
   void add_output(mlir::Value result) {

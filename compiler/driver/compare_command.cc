@@ -1,0 +1,402 @@
+// `compare`: which definition of a model is the first that the compiled library computes otherwise than the evaluator
+// (or than tensors dumped from elsewhere), and by how much.
+//
+// A library shows its results only. So the model is compiled once more with further results: the last definition of
+// each kernel, which lies in memory between kernels anyway, so that what is fused with what hardly changes. Where one
+// of them differs, its kernel is opened: a third library returns every definition in it, which tells a formula that
+// is wrong by itself from one that is wrong in company.
+#include "compiler/driver/commands.h"
+#include "compiler/driver/compare.h"
+#include "compiler/driver/tensors.h"
+#include "compiler/emit/artifact/temporary_folder.h"
+#include "dsl/interp/interp.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <unistd.h>
+
+namespace heddle {
+
+namespace {
+
+/// A definition that can be looked at: a tensor that an entry computes outside of loops.
+struct Definition {
+  const Tensor *tensor;
+  std::string name; // of the result that shows it
+};
+
+struct Difference {
+  double most = 0, largest = 0; // |a - b|, and the largest finite value of the reference
+  std::vector<int64_t> at;
+  double got = 0, wanted = 0;
+  bool shapes = false; // they differ
+  double share() const { return largest > 0 ? most / largest : most; }
+};
+
+using Values = std::map<std::string, HostTensor>; // by name of the definition
+
+class Comparison {
+public:
+  explicit Comparison(const CompareCommand &options) : options_(options) {}
+
+  Status run();
+
+private:
+  Result<Model> load() const;
+  Status read_reference(const Model &model);
+  Result<std::vector<Values>> compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const;
+  Result<std::vector<Values>> of_library(const std::string &path) const;
+  Result<const Entry *> entry(const Program &program, size_t call) const;
+  /// The first definition that differs, in the order of the entry; its number in `names`, or -1.
+  int first_difference(const std::vector<std::string> &names, const Values &got, size_t call, bool tell,
+                       Difference &difference);
+  std::string place(const Model &model, const Tensor *tensor) const;
+
+  const CompareCommand &options_;
+  std::vector<TensorMap> calls_;
+  std::vector<Values> wanted_; // per call
+  int compared_ = 0;
+  double worst_ = 0;
+};
+
+std::vector<const Tensor *> stages_of(const Entry &entry) {
+  std::vector<const Tensor *> out;
+  for (const Step &step : entry.steps)
+    if (auto *stage = std::get_if<Stage>(&step.what))
+      out.push_back(stage->result);
+    else if (auto *loop = std::get_if<Loop>(&step.what))
+      for (const Loop::Collected &collected : loop->collected)
+        if (collected.whole->kind == Tensor::stage)
+          out.push_back(collected.whole);
+  return out;
+}
+
+/// NaN equals NaN, an infinity itself only.
+Difference difference_of(const HostTensor &got, const HostTensor &wanted) {
+  Difference out;
+  TensorView a = got.view(), b = wanted.view();
+  if (a.count() != b.count()) {
+    out.shapes = true;
+    out.most = INFINITY;
+    return out;
+  }
+  int64_t worst = -1;
+  for (int64_t i = 0; i < b.count(); ++i) {
+    double x = read_element(a, i), y = read_element(b, i);
+    if (std::isfinite(y))
+      out.largest = std::max(out.largest, std::abs(y));
+    double here = x == y || (std::isnan(x) && std::isnan(y)) ? 0
+                  : std::isfinite(x) && std::isfinite(y)     ? std::abs(x - y)
+                                                             : INFINITY;
+    if (here > out.most) {
+      out.most = here;
+      worst = i;
+    }
+  }
+  if (worst >= 0) {
+    out.got = read_element(a, worst);
+    out.wanted = read_element(b, worst);
+    for (size_t axis = b.shape.size(); axis-- > 0;) {
+      out.at.insert(out.at.begin(), worst % b.shape[axis]);
+      worst /= b.shape[axis];
+    }
+  }
+  return out;
+}
+
+std::string in_words(const Difference &d, const HostTensor &got, const HostTensor &wanted) {
+  if (d.shapes)
+    return "has shape " + shape_text(got.shape) + " instead of " + shape_text(wanted.shape);
+  char text[200];
+  std::snprintf(text, sizeof text, "largest difference %.3g (%.2g of the largest value), at ", d.most, d.share());
+  std::string out = text + shape_text(d.at);
+  std::snprintf(text, sizeof text, ": %.9g instead of %.9g", d.got, d.wanted);
+  return out + text;
+}
+
+} // namespace
+
+Result<Model> Comparison::load() const {
+  auto model = load_model(options_.model);
+  if (model)
+    if (Status fits = require_weights(*model); !fits)
+      return fits.error();
+  return model;
+}
+
+Result<const Entry *> Comparison::entry(const Program &program, size_t call) const {
+  std::string name = options_.entries.empty() ? "" : options_.entries[options_.entries.size() == 1 ? 0 : call];
+  std::string names;
+  for (const Entry &entry : program.entries) {
+    if (entry.name == (name.empty() ? "forward" : name) || (name.empty() && program.entries.size() == 1))
+      return &entry;
+    names += (names.empty() ? "" : ", ") + entry.name;
+  }
+  return Error{(name.empty() ? "the model has several entries; choose one with --entry: "
+                             : "there is no entry `" + name + "`; there are: ") +
+               names};
+}
+
+/// What the definitions should be: evaluated, or read from the dumps.
+Status Comparison::read_reference(const Model &model) {
+  if (!options_.against.empty()) {
+    for (size_t call = 0; call < options_.against.size(); ++call) {
+      auto dump = read_calls({options_.against[call]});
+      if (!dump)
+        return dump.error();
+      auto of = entry(*model.program, call);
+      if (!of)
+        return of.error();
+      std::set<std::string> known;
+      for (const Tensor *tensor : stages_of(**of))
+        known.insert(tensor->name);
+      for (const Output &output : (*of)->outputs)
+        known.insert(output.name);
+      Values values;
+      for (auto &[name, tensor] : dump->front()) {
+        if (!known.count(name))
+          return Error{options_.against[call] + ": entry `" + (*of)->name + "` has no definition `" + name +
+                       "`; `heddle show MODEL --stage tree` lists those there are"};
+        values.emplace(name, std::move(tensor));
+      }
+      wanted_.push_back(std::move(values));
+    }
+    return Done{};
+  }
+  std::map<std::string, Type> types;
+  for (const Weight &weight : model.program->weights)
+    for (const std::string &name : weight.names)
+      types.emplace(name, weight.tensor->type);
+  Interpreter interpreter(*model.program, [&](const std::string &name) -> Result<Array> {
+    const TensorView *tensor = model.weights ? model.weights->find(name) : nullptr;
+    if (!tensor)
+      return Error{"there is no tensor `" + name + "`"};
+    return weight_array(*tensor, types.at(name), name);
+  });
+  interpreter.keep_all(true);
+  for (size_t call = 0; call < calls_.size(); ++call) {
+    auto of = entry(*model.program, call);
+    if (!of)
+      return of.error();
+    std::map<std::string, Array> inputs;
+    for (const auto &[name, tensor] : calls_[call]) {
+      Type wanted = natural_type(tensor.dtype);
+      for (const Input &input : (*of)->inputs)
+        if (input.name == name)
+          wanted = input.tensor->type;
+      auto array = input_array(tensor.view(), wanted, name);
+      if (!array)
+        return array.error();
+      inputs.emplace(name, std::move(*array));
+    }
+    auto results = interpreter.run((*of)->name, inputs);
+    if (!results)
+      return results.error();
+    Values values;
+    for (const auto &[name, array] : interpreter.kept())
+      values.emplace(name, host_tensor(array));
+    for (const auto &[name, array] : *results)
+      values.insert_or_assign(name, host_tensor(array));
+    wanted_.push_back(std::move(values));
+  }
+  return Done{};
+}
+
+Result<std::vector<Values>> Comparison::of_library(const std::string &path) const {
+  auto library = Library::open(path, options_.threads);
+  if (!library)
+    return library.error();
+  std::vector<Values> out;
+  for (size_t call = 0; call < calls_.size(); ++call) {
+    std::string name = options_.entries.empty() ? "" : options_.entries[options_.entries.size() == 1 ? 0 : call];
+    auto entry = library->entry(name);
+    if (!entry)
+      return entry.error();
+    auto results = library->run(*entry, calls_[call]);
+    if (!results)
+      return results.error();
+    out.push_back(std::move(*results));
+  }
+  return out;
+}
+
+/// What a library computes that returns the `shown` tensors of each entry besides its results.
+Result<std::vector<Values>>
+Comparison::compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const {
+  auto target = find_compile_target(options_.compile);
+  if (!target)
+    return target.error();
+  auto model = load(); // of its own: its entries get further results
+  if (!model)
+    return model.error();
+  for (Entry &entry : model->program->entries) {
+    std::set<std::string> taken;
+    for (const Output &output : entry.outputs)
+      taken.insert(output.name);
+    for (const Tensor *tensor : shown(entry))
+      if (taken.insert(tensor->name).second)
+        entry.outputs.push_back({tensor->name, tensor});
+  }
+  auto folder = temporary_folder();
+  if (!folder)
+    return folder.error();
+  Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
+  std::string path = folder->path() + "/library";
+  if (auto report = compile_model(*model, *target, path, progress); !report)
+    return report.error();
+  return of_library(path);
+}
+
+std::string Comparison::place(const Model &model, const Tensor *tensor) const {
+  if (!tensor || !tensor->span.valid())
+    return "";
+  auto at = model.sources->position(tensor->span.file, tensor->span.begin);
+  return model.sources->path(tensor->span.file) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
+         ": ";
+}
+
+int Comparison::first_difference(const std::vector<std::string> &names, const Values &got, size_t call, bool tell,
+                                 Difference &difference) {
+  int first = -1;
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto ours = got.find(names[i]);
+    auto theirs = wanted_[call].find(names[i]);
+    if (ours == got.end() || theirs == wanted_[call].end())
+      continue;
+    Difference d = difference_of(ours->second, theirs->second);
+    bool differs = !(d.share() <= options_.tolerance);
+    if (tell) {
+      ++compared_;
+      if (!differs)
+        worst_ = std::max(worst_, d.share());
+      if (options_.all)
+        std::printf("%s %s: %s\n", differs ? "DIFFERS" : "agrees ", names[i].c_str(),
+                    in_words(d, ours->second, theirs->second).c_str());
+    }
+    if (differs && first < 0) {
+      first = static_cast<int>(i);
+      difference = d;
+    }
+  }
+  return first;
+}
+
+Status Comparison::run() {
+  auto calls = read_calls(options_.in);
+  if (!calls)
+    return calls.error();
+  calls_ = std::move(*calls);
+  if (!options_.against.empty() && options_.against.size() != calls_.size())
+    return Error{std::string(usage_mark) + "there are " + std::to_string(calls_.size()) + " calls in --in and " +
+                 std::to_string(options_.against.size()) + " files in --against; give one file per call"};
+  if (options_.entries.size() > 1 && options_.entries.size() != calls_.size())
+    return Error{std::string(usage_mark) + "there are " + std::to_string(calls_.size()) + " calls in --in and " +
+                 std::to_string(options_.entries.size()) + " entries in --entry; give one, or one per call"};
+  auto model = load();
+  if (!model)
+    return model.error();
+  if (Status read = read_reference(*model); !read)
+    return read;
+
+  // What lies between kernels, in the order of the calls.
+  auto target = find_compile_target(options_.compile);
+  if (!target)
+    return target.error();
+  auto kernels = kernels_of_entries(*model, *target);
+  if (!kernels)
+    return kernels.error();
+  auto last_of_kernels = [&](const Entry &entry) {
+    std::vector<const Tensor *> out;
+    std::set<std::string> ends;
+    for (const EntryKernel &kernel : (*kernels)[entry.name])
+      ends.insert(kernel.definitions.back());
+    for (const Tensor *tensor : stages_of(entry))
+      if (ends.count(tensor->name) || !options_.against.empty())
+        out.push_back(tensor);
+    if (!options_.against.empty()) // a dump names what it wants to see
+      std::erase_if(out, [&](const Tensor *tensor) {
+        return std::none_of(wanted_.begin(), wanted_.end(), [&](const Values &v) { return v.count(tensor->name); });
+      });
+    return out;
+  };
+  auto got = compiled(last_of_kernels);
+  if (!got)
+    return got.error();
+  auto library =
+      options_.library.empty() ? Result<std::vector<Values>>(std::vector<Values>()) : of_library(options_.library);
+  if (!library)
+    return library.error();
+
+  for (size_t call = 0; call < calls_.size(); ++call) {
+    const Entry &of = **entry(*model->program, call);
+    std::string where = calls_.size() > 1 ? "call " + std::to_string(call + 1) + ": " : "";
+    std::vector<std::string> names;
+    std::map<std::string, const Tensor *> tensors;
+    for (const Tensor *tensor : last_of_kernels(of)) {
+      names.push_back(tensor->name);
+      tensors[tensor->name] = tensor;
+    }
+    for (const Output &output : of.outputs) {
+      if (std::find(names.begin(), names.end(), output.name) == names.end())
+        names.push_back(output.name);
+      tensors.emplace(output.name, output.tensor);
+    }
+    Difference difference;
+    int first = first_difference(names, (*got)[call], call, true, difference);
+    if (first < 0) {
+      if (!library->empty()) {
+        int result = first_difference(names, (*library)[call], call, false, difference);
+        if (result >= 0)
+          return Error{where + "`" + names[result] + "` of " + options_.library + " differs: " +
+                       in_words(difference, (*library)[call].at(names[result]), wanted_[call].at(names[result])) +
+                       "; but a library that is compiled from the model now agrees: was " + options_.library +
+                       " made of this model, these settings and these weights?"};
+      }
+      continue;
+    }
+    std::string name = names[first];
+    std::string found = where + place(*model, tensors[name]) + "`" + name + "` is the first definition that differs: " +
+                        in_words(difference, (*got)[call].at(name), wanted_[call].at(name));
+
+    // The kernel that computes it, definition by definition.
+    std::vector<std::string> inside;
+    for (const EntryKernel &kernel : (*kernels)[of.name])
+      if (std::find(kernel.definitions.begin(), kernel.definitions.end(), name) != kernel.definitions.end())
+        inside = kernel.definitions;
+    if (inside.size() < 2 || !options_.against.empty())
+      return Error{found};
+    auto opened = compiled([&](const Entry &entry) {
+      std::vector<const Tensor *> out;
+      for (const Tensor *tensor : stages_of(entry))
+        if (entry.name == of.name && std::find(inside.begin(), inside.end(), tensor->name) != inside.end())
+          out.push_back(tensor);
+      return out;
+    });
+    if (!opened)
+      return opened.error();
+    int within = first_difference(inside, (*opened)[call], call, false, difference);
+    std::string members;
+    for (const std::string &member : inside)
+      members += (members.empty() ? "" : ", ") + member;
+    if (within < 0)
+      return Error{found + "\nIts kernel computes " + members +
+                   "; returned one by one, all of them agree: the fault lies in how they are computed together"};
+    const Tensor *wrong = nullptr;
+    for (const Tensor *tensor : stages_of(of))
+      if (tensor->name == inside[within])
+        wrong = tensor;
+    return Error{found + "\nIn its kernel (" + members + ") the first that differs is " + place(*model, wrong) + "`" +
+                 inside[within] +
+                 "`: " + in_words(difference, (*opened)[call].at(inside[within]), wanted_[call].at(inside[within]))};
+  }
+  std::printf("%s: %d %s; the largest difference is %.2g of the largest value (tolerance %.2g)\n",
+              options_.model.path.c_str(), compared_, compared_ == 1 ? "definition agrees" : "definitions agree",
+              worst_, options_.tolerance);
+  return Done{};
+}
+
+Status compare_command(const CompareCommand &options) { return Comparison(options).run(); }
+
+} // namespace heddle
