@@ -62,6 +62,9 @@ void mentions(const Function &function, const Mention &found) {
 }
 
 void mentions(const Member &m, const Mention &found) {
+  if (m.alias) // as "weight_l{LAYER}"
+    for (size_t open = m.alias->find('{'); open != std::string::npos; open = m.alias->find('{', open + 1))
+      found(m.alias->substr(open + 1, m.alias->find('}', open) - open - 1), m.span);
   mentions(m.type, found);
   mentions(m.stored, found);
   mentions(m.count.expr, found);

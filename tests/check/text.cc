@@ -320,5 +320,29 @@ TEST(Text, ConstantsFoldAndKnownConditionsChoose) {
             "  output y: f32[3] = y\n");
 }
 
+TEST(Text, AnAliasTakesNumbersAndStringsAndPlacesAnArraysNumber) {
+  EXPECT_EQ(text_of("config CUTS = [7, 9]\n"
+                    "module Layer(LAYER, SIDE) { param w as \"weight_l{LAYER}{SIDE}\": real[2] }\n"
+                    "model M {\n"
+                    "  sub a[l in CUTS.length] as \"rnn{}\" = Layer(l, \"_reverse\")\n"
+                    "  sub b[l in 2] as \"f{l}|g.{l}\" = Layer(l, \"\")\n"
+                    "  entry run() -> y: real[2] { y[i] = a[1].w[i] + b[1].w[i] return y }\n"
+                    "}\n"),
+            "program M\n"
+            "weight a.1.w: f32[2] as \"rnn.weight_l1_reverse\" stored [2]\n"
+            "weight b.1.w: f32[2] as \"f1.weight_l1\" | \"g.1.weight_l1\" stored [2]\n"
+            "entry run\n"
+            "  y[i in 2]: f32 = a.1.w[i] + b.1.w[i]\n"
+            "  output y: f32[2] = y\n");
+}
+
+TEST(Text, AnAliasThatNamesNothingIsAnError) {
+  EXPECT_EQ(text_of("model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"),
+            "m.heddle:1:11: error[E020]: `{L}` is not known here\n"
+            "  1 | model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"
+            "    |           ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "  help: in the name of a weight stands a whole number or a string that is known here  heddle explain E020\n");
+}
+
 } // namespace
 } // namespace heddle::tests
