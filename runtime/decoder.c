@@ -32,14 +32,20 @@ static heddle_status check_next(rt_decoder *d) {
   if (d->encode >= 0) {
     d->beams_apart = tokens == 2;
     if (!good || tokens < 1 || tokens > 2 || logits != tokens + 1)
-      return refuse_shape(d->model, d->next,
-                          "decode_step(token: index(V)[B, K]) -> logits: real[B, K, V], or of [R] -> [R, V]");
+      return refuse_shape(d->model, d->next, "(token: index(V)[B, K]) -> logits: real[B, K, V], or of [R] -> [R, V]");
   } else {
     d->positions = logits == 3;
     if (!good || tokens != 2 || logits < 2 || logits > 3)
-      return refuse_shape(d->model, d->next, "step(ids: index(V)[B, T]) -> logits: real[B, T, V], or real[B, V]");
+      return refuse_shape(d->model, d->next, "(ids: index(V)[B, T]) -> logits: real[B, T, V], or real[B, V]");
   }
   return HEDDLE_OK;
+}
+
+static bool updates_states(const heddle_entry_desc *entry) {
+  bool updates = false;
+  for (int32_t u = 0; u < entry->n_uses; u++)
+    updates |= entry->uses[u].updates;
+  return updates;
 }
 
 heddle_status rt_decoder_open(rt_decoder *d, heddle_session *session) {
@@ -55,6 +61,11 @@ heddle_status rt_decoder_open(rt_decoder *d, heddle_session *session) {
     d->encode = -1;
     d->next = find_entry(model, "step");
   }
+  if (d->next < 0) { // what reads a text and remembers it can go on from there, too
+    d->next = find_entry(model, "forward");
+    if (d->next >= 0 && !updates_states(&model->entries[d->next]))
+      d->next = -1;
+  }
   if (d->next < 0)
     return rt_fail(HEDDLE_NOT_FOUND,
                    "model '%s' cannot generate: it has neither the entries 'encode' and 'decode_step' nor 'step'",
@@ -64,8 +75,7 @@ heddle_status rt_decoder_open(rt_decoder *d, heddle_session *session) {
     return status;
   const heddle_entry_desc *e = &model->entries[d->reorder];
   if (e->n_inputs != 1 || !rt_is_integer(e->inputs[0].dtype) || e->inputs[0].rank != (d->beams_apart ? 2 : 1))
-    return refuse_shape(model, d->reorder,
-                        d->beams_apart ? "reorder(from: index(K)[B, K])" : "reorder(from: index(R)[R])");
+    return refuse_shape(model, d->reorder, d->beams_apart ? "(from: index(K)[B, K])" : "(from: index(R)[R])");
   return HEDDLE_OK;
 }
 

@@ -28,6 +28,13 @@ static void cut(const heddle_tensor *inputs, int32_t n, int64_t tokens, int64_t 
   }
 }
 
+// A model may have an entry that computes just this, all tokens at once.
+static heddle_status score_by_entry(const rt_generation *g, int32_t entry, const heddle_tensor *to) {
+  heddle_tensor result = *to;
+  result.name = NULL;
+  return heddle_run(g->decoder.session, entry, g->inputs, g->n_inputs, &result, 1);
+}
+
 // Decoder only: logits of token i say how probable token i + 1 is.
 static heddle_status score_texts(rt_generation *g, const heddle_tensor *to) {
   rt_decoder *d = &g->decoder;
@@ -91,6 +98,12 @@ static heddle_status run_score(rt_generation *g, heddle_session *session, const 
     return HEDDLE_OK;
   }
   status = rt_check_room("the log-probabilities", to, HEDDLE_F32, 2, d->batch, texts->shape[1]);
+  int32_t whole = -1;
+  if (d->encode < 0 && !(g->options.flags & HEDDLE_KEEP_STATE) && d->batch > 0 &&
+      heddle_entry_find(session->model, "log_probabilities", &whole) != HEDDLE_OK)
+    whole = -1;
+  if (status == HEDDLE_OK && whole >= 0)
+    return score_by_entry(g, whole, to);
   if (status == HEDDLE_OK)
     status = rt_decoder_begin(d, d->batch, 1, g->options.flags & HEDDLE_KEEP_STATE, texts->shape[1] + 1);
   if (status != HEDDLE_OK || d->batch == 0 || texts->shape[1] == 0)

@@ -189,6 +189,11 @@ class PythonTest(unittest.TestCase):
                 first, _ = session.generate(prompts, 6, sample=True, seed=1, tokens={"eos_token_id": [0, 1], "pad_token_id": 7})
                 again, _ = session.generate(prompts, 6, sample=True, seed=1, tokens={"eos_token_id": [0, 1], "pad_token_id": 7})
                 np.testing.assert_array_equal(first, again)
+                long = np.arange(1, 31).reshape(1, 30) % 11
+                whole = session.score({"ids": long})
+                session.reset()
+                parts = [session.score({"ids": long[:, at : at + 8]}, keep_state=True)[:, 1:] for at in range(0, 29, 7)]
+                np.testing.assert_array_equal(np.concatenate(parts, 1), whole[:, 1:])
 
                 def stop(*_):
                     raise KeyError("stop")

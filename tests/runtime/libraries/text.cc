@@ -1,6 +1,6 @@
 // A hand-written library that generates: its logits are a hash of the source and of all tokens so far, which it keeps
 // in states, so that a wrong order of beams or a lost token changes everything after it. FORM chooses how its entries
-// look: 1 tokens [B, K], 2 tokens [R], 3 decoder only with the logits of all tokens, 4 of the last one.
+// look: 1 tokens [B, K], 2 tokens [R], 3 decoder only with the logits of all tokens, 4 of the last one, as `forward`.
 #include "runtime/abi.h"
 
 #include <cstring>
@@ -140,7 +140,7 @@ int32_t next_run(const heddle_call *c) {
   }
   return 0;
 }
-constexpr const char *next_name = "step";
+constexpr const char *next_name = FORM == 4 ? "forward" : "step";
 constexpr int32_t next_n_inputs = 2, next_n_uses = 3;
 #endif
 
