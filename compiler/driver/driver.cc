@@ -117,8 +117,9 @@ private:
     add_model(sub, run.model, "DIR|MODEL", "A compiled library's folder, a .heddle file or a Hugging Face folder");
     add_weights(sub, run.model);
     add_compile_options(sub, run.compile);
-    sub->add_option("--entry", run.entries,
-                    "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
+    sub->add_option(
+           "--entry", run.entries,
+           "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
         ->type_name("E")
         ->allow_extra_args(false);
     sub->add_option(
@@ -204,8 +205,9 @@ private:
   }
 
   void add_compare() {
-    auto *sub = command("compare", "Name the first definition that a compiled model computes otherwise than the evaluator",
-                        [this] { return compare_command(compare); });
+    auto *sub =
+        command("compare", "Name the first definition that a compiled model computes otherwise than the evaluator",
+                [this] { return compare_command(compare); });
     add_model(sub, compare.model);
     add_weights(sub, compare.model);
     add_compile_options(sub, compare.compile);
@@ -219,9 +221,12 @@ private:
     sub->add_option("--against", compare.against,
                     "Tensors named as definitions (.safetensors, one per call) to compare with, instead of evaluating")
         ->type_name("FILE");
-    sub->add_flag_callback("--reference", [] {}, "Compare with the evaluator, slow and exact; so it is without --against");
-    sub->add_option("--library", compare.library, "Compare the results of this compiled library, too")->type_name("DIR");
-    sub->add_option("--tolerance", compare.tolerance, "Largest difference, as a share of the definition's largest value")
+    sub->add_flag_callback(
+        "--reference", [] {}, "Compare with the evaluator, slow and exact; so it is without --against");
+    sub->add_option("--library", compare.library, "Compare the results of this compiled library, too")
+        ->type_name("DIR");
+    sub->add_option("--tolerance", compare.tolerance,
+                    "Largest difference, as a share of the definition's largest value")
         ->type_name("X")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();

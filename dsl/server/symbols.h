@@ -38,7 +38,7 @@ struct Definition {
   Span scope;             // where it is seen
   std::string qualified;  // "Attention.call.q": what it is called from outside of every scope
   int module_number = -1; // of a member: in `modules`; of a module: its own
-  std::string made_of; // of a sub: its module
+  std::string made_of;    // of a sub: its module
   const syntax::Function *fn = nullptr;
   const syntax::Entry *entry_point = nullptr;
 };
