@@ -75,7 +75,9 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   }
   if (base.kind == Entity::list || base.kind == Entity::array)
     return access_list(base, e, frame);
-  if (base.kind != Entity::tensor || base.read->shape.empty()) {
+  bool of_packs = std::all_of(e.places.begin(), e.places.end(),
+                              [](const syntax::Place &place) { return place.kind == syntax::Place::pack; });
+  if (base.kind != Entity::tensor || (base.read->shape.empty() && !of_packs)) { // `m[..s]` where s is no index at all
     refuse_subscripts(base, *e.callee);
     return {};
   }

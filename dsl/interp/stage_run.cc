@@ -41,18 +41,23 @@ double total(const double *a, int64_t n) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-double neutral(Reducer reducer) {
-  constexpr double inf = std::numeric_limits<double>::infinity();
+/// The largest value of the type, which for real numbers is infinite.
+double most(Type type) {
+  return type == Type::i32 ? 0x1p31 - 1 : type == Type::i8 ? 127 : std::numeric_limits<double>::infinity();
+}
+
+/// What a reduction of no terms gives.
+double neutral(Reducer reducer, Type type) {
   switch (reducer) {
   case Reducer::prod:
   case Reducer::all:
     return 1;
   case Reducer::max:
   case Reducer::argmax:
-    return -inf;
+    return is_floating(type) ? -most(type) : -most(type) - 1;
   case Reducer::min:
   case Reducer::argmin:
-    return inf;
+    return most(type);
   default:
     return 0;
   }
@@ -126,7 +131,7 @@ private:
 
   void accumulate(size_t depth) {
     int64_t n = program_.lane_reduced || program_.lane < 0 ? 1 : length_;
-    sums_.assign(n, neutral(stage_.reducer));
+    sums_.assign(n, neutral(stage_.reducer, stage_.value->type));
     bool positions = stage_.reducer == Reducer::argmax || stage_.reducer == Reducer::argmin;
     if (positions)
       places_.assign(n, 0);
@@ -297,6 +302,7 @@ private:
       at += here * read.strides[d];
       stride += step * read.strides[d];
     }
+    first = std::min(first, n); // a run may lie wholly before the tensor
     last = std::max(first, last);
     if (read.gathered)
       gather(read, at, stride, first, last, n, out);

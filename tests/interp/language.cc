@@ -83,6 +83,46 @@ TEST(Language, softmax_of_a_row_without_terms_is_zero) {
   expect_near(got, {3, 3}, {1 / (1 + e), 0, e / (1 + e), 0, 0, 0, 1 / (1 + f), f / (1 + f), 0});
 }
 
+TEST(Language, a_pack_may_stand_for_no_dimension) {
+  Text t(R"(dim N
+            model T {
+              fn spread(x: real[..S, N]) -> (real[..S], real[..S, N]) {
+                m[..s] = max[n](x[..s, n])
+                d[..s, n] = x[..s, n] - m[..s]
+                return m, d
+              }
+              entry run(x: real[N]) -> y: real[N], top: real, below: real[N] {
+                let m, d = spread(x)
+                return softmax(x), m, d
+              }
+            })");
+  std::map<std::string, Array> row{{"x", array({2}, {3, 1})}};
+  double e = std::exp(2);
+  expect_near(t(row), {2}, {e / (1 + e), 1 / (1 + e)});
+  expect_near(t(row, "top"), {}, {3});
+  expect_near(t(row, "below"), {2}, {0, -2});
+}
+
+TEST(Language, a_read_may_lie_wholly_outside) {
+  Text t(R"(dim N
+            model T { entry run(x: real[N]) -> y: real[N], z: real[N] {
+              y[n in N] = x[n - 40 | 7]
+              z[n in N] = x[40 - n | 8]
+              return y, z
+            } })");
+  std::map<std::string, Array> row{{"x", array({3}, {1, 2, 3})}};
+  expect_near(t(row), {3}, {7, 7, 7});
+  expect_near(t(row, "z"), {3}, {8, 8, 8});
+}
+
+TEST(Language, the_extremes_of_no_whole_numbers_are_those_of_their_type) {
+  Text t(R"(dim N
+            model T { entry run(x: i32[N]) -> y: i32, z: i32 { return max[n](x[n]), min[n](x[n]) } })");
+  std::map<std::string, Array> none{{"x", array({0}, {}, Type::i32)}};
+  EXPECT_EQ(t(none).data, (std::vector<double>{-2147483648.0}));
+  EXPECT_EQ(t(none, "z").data, (std::vector<double>{2147483647.0}));
+}
+
 TEST(Language, a_layer_is_its_formula) {
   Text t(R"(dim B, S
             model T {
