@@ -158,6 +158,10 @@ typedef struct heddle_model_desc {
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
 void heddle_kernel_event(void *session, const char *kernel, int32_t begins);
 
+// In the runtime. Copies a dense tensor into another one, dense too, of `rank` axes: `place` holds the extents of `to`,
+// then the offset along each of its axes, then how many places of each axis are written.
+void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place);
+
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;
 

@@ -286,6 +286,8 @@ private:
     }
     if (auto get = root.getDefiningOp<ir::GetOp>())
       return facts.weights[weight_numbers_.at(get.getWeight().str())].name;
+    if (auto read = root.getDefiningOp<ir::ReadOp>())
+      return "state " + SymbolTable::lookupNearestSymbolFrom<ir::StateOp>(read, read.getStateAttr()).getLabel().str();
     auto call = root.getDefiningOp<func::CallOp>();
     if (!call)
       return root.getDefiningOp()->getName().stripDialect().str();
@@ -294,6 +296,11 @@ private:
     passes::Place place = passes::place_of(root);
     if (place.kind == passes::Place::slot)
       return "slot " + std::to_string(place.number);
+    if (place.kind == passes::Place::turn)
+      return "carried to the next turn";
+    if (place.kind == passes::Place::next_state)
+      return "next value of state " +
+             (*std::next(module_.getOps<ir::StateOp>().begin(), place.number)).getLabel().str();
     auto name = entry.getResultAttrOfType<StringAttr>(place.number, ir::names::name);
     return "result " + (name ? name.str() : std::to_string(place.number));
   }

@@ -108,6 +108,47 @@ LogicalResult DimOp::verify() {
   return success();
 }
 
+LogicalResult StateOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  AffineMap extents = getExtents();
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  unsigned dims = module ? dim_names(module).size() : extents.getNumDims();
+  if (int64_t(extents.getNumResults()) != type.getRank() || extents.getNumDims() != dims || extents.getNumSymbols())
+    return emitOpError() << "has extents " << AffineMapAttr::get(extents) << " for " << type << " over " << dims
+                         << " dims";
+  return success();
+}
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getStateAttr());
+  if (!state)
+    return emitOpError() << "@" << getState() << " is not a heddle.state";
+  if (state.getType() != getType())
+    return emitOpError() << "sees @" << getState() << " as " << getType() << ", but it is " << state.getType();
+  return success();
+}
+
+LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getStateAttr());
+  if (!state)
+    return emitOpError() << "@" << getState() << " is not a heddle.state";
+  auto to = cast<RankedTensorType>(state.getType()), from = cast<RankedTensorType>(getValue().getType());
+  if (from.getElementType() != to.getElementType())
+    return emitOpError() << "writes " << from << " to @" << getState() << ", which is " << to;
+  if (getOffsets().empty())
+    return from.getRank() == to.getRank() ? success()
+                                          : LogicalResult(emitOpError() << "writes " << from << " over all of @"
+                                                                        << getState() << ", which is " << to);
+  if (int64_t(getOffsets().size()) != to.getRank())
+    return emitOpError() << "has " << getOffsets().size() << " offsets for " << to;
+  ArrayRef<int64_t> axes = *getAxes();
+  bool ascending = llvm::all_of(llvm::seq<size_t>(0, axes.size()),
+                                [&](size_t i) { return axes[i] < to.getRank() && axes[i] > (i ? axes[i - 1] : -1); });
+  if (int64_t(axes.size()) != from.getRank() || !ascending)
+    return emitOpError() << "needs, for each axis of " << from << ", an axis of " << to << ", ascending";
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   Block &block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes()))

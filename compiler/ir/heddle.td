@@ -64,6 +64,42 @@ def DimOp : HeddleOp<"dim", [Pure]> {
   let hasVerifier = 1;
 }
 
+def StateOp : HeddleOp<"state", [Symbol]> {
+  let summary = "A tensor that lives in a session, from call to call";
+  let description = [{
+    `extents` are over the dims of the module. Without `initial` it must be updated before it is read.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, StrAttr:$label,
+                   AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial);
+  let assemblyFormat = "$sym_name `:` $type `named` $label `extents` $extents (`initial` $initial^)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def ReadOp : HeddleOp<"read", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The value that a state had when the entry was called, wherever this stands";
+  let arguments = (ins FlatSymbolRefAttr:$state);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$state `:` type($result) attr-dict";
+}
+
+def UpdateOp : HeddleOp<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "What a state holds when the entry has ended";
+  let description = [{
+    Without `offsets` the value is the whole state. With them it takes the places from `offsets`, one per axis of the
+    state; `axes` are those that are axes of the value, too, in order, and along the others it has extent 1. No two
+    updates of an entry, and no two turns of one, overlap, so their order means nothing.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value, Variadic<Index>:$offsets,
+                   OptionalAttr<DenseI64ArrayAttr>:$axes);
+  let assemblyFormat = "$state `,` $value (`at` `[` $offsets^ `]` `axes` $axes)? `:` type($value) attr-dict";
+}
+
+def RequireOp : HeddleOp<"require"> {
+  let summary = "Ends the call with a message where the condition doesn't hold";
+  let arguments = (ins I1:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict";
+}
+
 def KernelOp : HeddleOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffects, SingleBlock]> {
   let summary = "A cluster of ops that becomes one compiled function";
   let description = [{

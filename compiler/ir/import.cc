@@ -1,6 +1,6 @@
-// Checked program to module: weights become symbols, entries functions, stages linalg.generic ops whose bodies
-// import_body.cc writes. Nothing is optimised here; what the checker proved (reads inside, equal extents) is only
-// written down. Relies on the program being checked: every expression has the type it says.
+// Checked program to module: weights and states become symbols, entries functions, loops scf.for, stages linalg.generic
+// ops whose bodies import_body.cc writes. Nothing is optimised here; what the checker proved (reads inside, equal
+// extents) is only written down. Relies on the program being checked: every expression has the type it says.
 #include "compiler/ir/import.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import_entry.h"
@@ -38,11 +38,14 @@ public:
   OwningOpRef<ModuleOp> run();
 
 private:
-  void report_unsupported();
-  void report_unsupported(const std::vector<Step> &steps);
   void import_weights();
+  void import_states();
   void import_entry(const Entry &entry);
-  void import_stage(const Stage &stage);
+  void import_steps(const std::vector<Step> &steps);
+  void import_step(const Stage &stage);
+  void import_step(const Loop &loop);
+  void import_step(const Update &update);
+  void import_step(const Require &require);
   mlir::Value pointwise(const Stage &stage);
   mlir::Value reduction(const Stage &stage);
   mlir::Value best_position(const Stage &stage);
@@ -60,7 +63,11 @@ private:
                      function_ref<SmallVector<mlir::Value>(OpBuilder &, Location, mlir::Value, ValueRange)> finish);
 
   AffineMap kept_indices(const Stage &stage);
+  BodyWriter writer(OpBuilder &body, const Stage &stage, std::function<mlir::Value(const HExpr &read)> operand);
   mlir::Value value_of(const Tensor &tensor);
+  mlir::Value scalar_of(const Tensor &tensor);
+  /// Makes what every later step may use: in front of all loops.
+  template <class F> mlir::Value in_front(F make);
   mlir::Value size_value(const Size &size);
   mlir::Value dim_value(int number);
   mlir::Value empty(const std::vector<Size> &shape, mlir::Type element);
@@ -75,12 +82,13 @@ private:
   Diagnostics &diagnostics_;
   OpBuilder builder_;
   OwningOpRef<ModuleOp> module_;
-  DenseMap<const Tensor *, std::string> weight_symbols_;
+  DenseMap<const Tensor *, std::string> symbols_; // of weights and states
   // of the entry being built
   Location loc_ = UnknownLoc::get(&context_);
   DenseMap<const Tensor *, mlir::Value> values_;
   std::map<int, mlir::Value> dims_;
   std::map<Size, mlir::Value> sizes_;
+  SmallVector<scf::ForOp> loops_; // around the builder's place, outermost first
 };
 
 Location Importer::location(Span span, const std::string &name) {
@@ -90,22 +98,6 @@ Location Importer::location(Span span, const std::string &name) {
   auto at = sources.position(span.file, span.begin);
   Location place = FileLineColLoc::get(&context_, sources.path(span.file), at.line, at.column);
   return name.empty() ? place : Location(NameLoc::get(builder_.getStringAttr(name), place));
-}
-
-void Importer::report_unsupported(const std::vector<Step> &steps) {
-  for (const Step &step : steps) {
-    if (auto loop = std::get_if<Loop>(&step.what))
-      diagnostics_.report(Code::E090, loop->span, {"a loop over a run-time size (`" + loop->index.name + "`)"});
-    else if (auto require = std::get_if<Require>(&step.what))
-      diagnostics_.report(Code::E090, require->span, {"a `require` that depends on run-time values"});
-  }
-}
-
-void Importer::report_unsupported() {
-  for (const State &state : program_.states)
-    diagnostics_.report(Code::E090, state.tensor->span, {"the state `" + state.tensor->name + "`"});
-  for (const Entry &entry : program_.entries)
-    report_unsupported(entry.steps);
 }
 
 RankedTensorType Importer::type_of(const std::vector<Size> &shape, mlir::Type element) {
@@ -124,8 +116,8 @@ AffineMapAttr Importer::extents_attribute(const std::vector<Size> &shape) {
 
 void Importer::import_weights() {
   for (const Weight &weight : program_.weights) {
-    std::string symbol = "w" + std::to_string(weight_symbols_.size());
-    weight_symbols_[weight.tensor] = symbol;
+    std::string symbol = "w" + std::to_string(symbols_.size());
+    symbols_[weight.tensor] = symbol;
     SmallVector<StringRef> names(weight.names.begin(), weight.names.end());
     SmallVector<int64_t> stored(weight.stored.begin(), weight.stored.end());
     WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
@@ -134,10 +126,32 @@ void Importer::import_weights() {
   }
 }
 
+void Importer::import_states() {
+  for (auto [i, state] : llvm::enumerate(program_.states)) {
+    const Tensor &tensor = *state.tensor;
+    std::string symbol = "s" + std::to_string(i);
+    symbols_[&tensor] = symbol;
+    StateOp::create(builder_, location(tensor.span, tensor.name), builder_.getStringAttr(symbol),
+                    TypeAttr::get(type_of(tensor.shape, to_mlir(tensor.type, &context_))),
+                    builder_.getStringAttr(tensor.name), extents_attribute(tensor.shape),
+                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr());
+  }
+}
+
+template <class F> mlir::Value Importer::in_front(F make) {
+  OpBuilder::InsertionGuard guard(builder_);
+  if (!loops_.empty())
+    builder_.setInsertionPoint(loops_.front());
+  return make();
+}
+
 mlir::Value Importer::dim_value(int number) {
   mlir::Value &value = dims_[number];
   if (!value)
-    value = DimOp::create(builder_, loc_, builder_.getIndexType(), builder_.getStringAttr(program_.dims[number].name));
+    value = in_front([&]() -> mlir::Value {
+      auto name = builder_.getStringAttr(program_.dims[number].name);
+      return DimOp::create(builder_, loc_, builder_.getIndexType(), name);
+    });
   return value;
 }
 
@@ -148,7 +162,8 @@ mlir::Value Importer::size_value(const Size &size) {
   if (value)
     return value;
   if (size.is_constant())
-    return value = arith::ConstantIndexOp::create(builder_, loc_, size.constant());
+    return value = in_front(
+               [&]() -> mlir::Value { return arith::ConstantIndexOp::create(builder_, loc_, size.constant()); });
   AffineExpr formula = to_affine(size, &context_);
   SmallVector<AffineExpr> renumbered;
   SmallVector<mlir::Value> operands;
@@ -158,8 +173,9 @@ mlir::Value Importer::size_value(const Size &size) {
     if (used)
       operands.push_back(dim_value(i));
   }
-  return value = affine::AffineApplyOp::create(
-             builder_, loc_, AffineMap::get(operands.size(), 0, formula.replaceDims(renumbered)), operands);
+  AffineMap map = AffineMap::get(operands.size(), 0, formula.replaceDims(renumbered));
+  return value =
+             in_front([&]() -> mlir::Value { return affine::AffineApplyOp::create(builder_, loc_, map, operands); });
 }
 
 mlir::Value Importer::empty(const std::vector<Size> &shape, mlir::Type element) {
@@ -174,15 +190,26 @@ mlir::Value Importer::empty(const std::vector<Size> &shape, mlir::Type element) 
 
 mlir::Value Importer::value_of(const Tensor &tensor) {
   mlir::Value &value = values_[&tensor];
-  if (!value) { // a weight at its first use; everything else was defined before
+  if (!value) { // a weight or a state at its first use; everything else was defined before
     auto type = type_of(tensor.shape, to_mlir(tensor.type, &context_));
-    value = GetOp::create(builder_, loc_, type, weight_symbols_.lookup(&tensor));
+    value = in_front([&]() -> mlir::Value {
+      std::string symbol = symbols_.lookup(&tensor);
+      if (tensor.kind == Tensor::state)
+        return ReadOp::create(builder_, loc_, type, symbol);
+      return GetOp::create(builder_, loc_, type, symbol);
+    });
   }
   return value;
 }
 
+mlir::Value Importer::scalar_of(const Tensor &tensor) {
+  return tensor::ExtractOp::create(builder_, loc_, value_of(tensor), ValueRange());
+}
+
 void Importer::collect(const HExpr &expr, const Stage &stage, Operands &into, std::map<const HExpr *, bool> &seen) {
   if (!seen.try_emplace(&expr, true).second)
+    return;
+  if (is_scalar(expr))
     return;
   if (expr.op == HExpr::read && is_operand(expr, stage)) {
     std::vector<int> places;
@@ -217,6 +244,17 @@ Importer::Operands Importer::operands(const Stage &stage) {
   return out;
 }
 
+BodyWriter Importer::writer(OpBuilder &body, const Stage &stage,
+                            std::function<mlir::Value(const HExpr &read)> operand) {
+  return BodyWriter(body, {.stage = stage,
+                           .operand = std::move(operand),
+                           .tensor = [&](const Tensor &tensor) { return value_of(tensor); },
+                           .size = [&](const Size &size) { return size_value(size); },
+                           .scalar = [&](const Tensor &tensor) { return scalar_of(tensor); },
+                           .loop = [&](int position) { return loops_[position].getInductionVar(); },
+                           .location = [&](Span span) { return location(span); }});
+}
+
 ValueRange
 Importer::generic(const Stage &stage, ValueRange outs, ArrayRef<AffineMap> out_maps,
                   function_ref<SmallVector<mlir::Value>(OpBuilder &, Location, mlir::Value, ValueRange)> finish) {
@@ -229,17 +267,12 @@ Importer::generic(const Stage &stage, ValueRange outs, ArrayRef<AffineMap> out_m
   OpBuilder inner(builder_); // moves into the body, while builder_ makes weights and sizes in front of the op
   auto op = linalg::GenericOp::create(
       inner, loc_, types, in.values, outs, maps, iterators, [&](OpBuilder &body, Location, ValueRange arguments) {
-        BodyWriter writer(body, {.stage = stage,
-                                 .operand =
-                                     [&](const HExpr &read) {
-                                       std::vector<int> places;
-                                       for (const HExpr *at : read.args)
-                                         places.push_back(at->position);
-                                       return arguments[in.number.at({read.tensor, places})];
-                                     },
-                                 .tensor = [&](const Tensor &tensor) { return value_of(tensor); },
-                                 .size = [&](const Size &size) { return size_value(size); },
-                                 .location = [&](Span span) { return location(span); }});
+        BodyWriter writer = this->writer(body, stage, [&](const HExpr &read) {
+          std::vector<int> places;
+          for (const HExpr *at : read.args)
+            places.push_back(at->position);
+          return arguments[in.number.at({read.tensor, places})];
+        });
         mlir::Value value = writer.write(*stage.value);
         linalg::YieldOp::create(body, loc_, finish(body, loc_, value, arguments.drop_front(in.values.size())));
       });
@@ -368,16 +401,98 @@ mlir::Value Importer::best_position(const Stage &stage) {
       })[1];
 }
 
-void Importer::import_stage(const Stage &stage) {
+/// Whether the host program can compute an element: whole numbers and conditions, which need no kernel.
+bool is_for_host(const HExpr &expr) {
+  bool whole = expr.type == heddle::Type::i32 || expr.type == heddle::Type::boolean;
+  return whole && expr.op != HExpr::power && expr.op != HExpr::absolute &&
+         llvm::all_of(expr.args, [](const HExpr *arg) { return is_for_host(*arg); });
+}
+
+void Importer::import_step(const Stage &stage) {
   loc_ = location(stage.span, stage.result->name);
   mlir::Value value;
-  if (stage.reducer == Reducer::none)
+  if (stage.space.empty() && stage.reducer == Reducer::none && is_for_host(*stage.value)) {
+    BodyWriter writer = this->writer(builder_, stage, [&](const HExpr &read) { return scalar_of(*read.tensor); });
+    mlir::Value element = writer.write(*stage.value);
+    value = tensor::FromElementsOp::create(builder_, loc_, RankedTensorType::get({}, element.getType()), element);
+  } else if (stage.reducer == Reducer::none) {
     value = pointwise(stage);
-  else if (stage.reducer == Reducer::argmax || stage.reducer == Reducer::argmin)
+  } else if (stage.reducer == Reducer::argmax || stage.reducer == Reducer::argmin) {
     value = best_position(stage);
-  else
+  } else {
     value = reduction(stage);
+  }
   values_[stage.result] = value;
+}
+
+void Importer::import_step(const Loop &loop) {
+  Location loc = loc_ = location(loop.span, loop.index.name);
+  SmallVector<mlir::Value> inits;
+  for (const Loop::Carried &carried : loop.carried)
+    inits.push_back(value_of(*carried.start));
+  for (const Loop::Collected &collected : loop.collected)
+    inits.push_back(empty(collected.whole->shape, to_mlir(collected.whole->type, &context_)));
+  mlir::Value zero = arith::ConstantIndexOp::create(builder_, loc, 0);
+  mlir::Value one = arith::ConstantIndexOp::create(builder_, loc, 1);
+  auto op = scf::ForOp::create(builder_, loc, zero, size_value(loop.index.extent), one, inits);
+  auto define = [&](ValueRange values) {
+    for (auto [i, carried] : llvm::enumerate(loop.carried))
+      values_[carried.carried] = values[i];
+    for (auto [i, collected] : llvm::enumerate(loop.collected))
+      values_[collected.whole] = values[loop.carried.size() + i];
+  };
+  {
+    OpBuilder::InsertionGuard guard(builder_);
+    builder_.setInsertionPointToStart(op.getBody());
+    loops_.push_back(op);
+    define(op.getRegionIterArgs());
+    import_steps(loop.steps);
+    loc_ = loc;
+    SmallVector<mlir::Value> next;
+    for (const Loop::Carried &carried : loop.carried)
+      next.push_back(value_of(*carried.next));
+    for (const Loop::Collected &collected : loop.collected) {
+      const std::vector<Size> &shape = collected.whole->shape;
+      SmallVector<OpFoldResult> offsets(shape.size(), builder_.getIndexAttr(0)), extents,
+          strides(shape.size(), builder_.getIndexAttr(1));
+      offsets[collected.axis] = op.getInductionVar();
+      for (const Size &extent : shape)
+        extents.push_back(extent.is_constant() ? OpFoldResult(builder_.getIndexAttr(extent.constant()))
+                                               : OpFoldResult(size_value(extent)));
+      extents[collected.axis] = builder_.getIndexAttr(1);
+      next.push_back(tensor::InsertSliceOp::create(builder_, loc, value_of(*collected.slice),
+                                                   values_.lookup(collected.whole), offsets, extents, strides));
+    }
+    loops_.pop_back();
+    if (!next.empty()) // else the op has its end already
+      scf::YieldOp::create(builder_, loc, next);
+  }
+  define(op.getResults());
+}
+
+void Importer::import_step(const Update &update) {
+  loc_ = location(update.span, update.state->name);
+  Stage nowhere{update.value, {}, Reducer::none, {}, nullptr, update.span, {}}; // offsets have no indices
+  BodyWriter writer = this->writer(builder_, nowhere, [&](const HExpr &read) { return scalar_of(*read.tensor); });
+  SmallVector<mlir::Value> offsets;
+  SmallVector<int64_t> axes;
+  for (auto [axis, along] : llvm::enumerate(update.place)) {
+    offsets.push_back(writer.write_place(*along.offset, Size(), true, loc_));
+    if (along.in_value)
+      axes.push_back(axis);
+  }
+  UpdateOp::create(builder_, loc_, symbols_.lookup(update.state), value_of(*update.value), offsets,
+                   offsets.empty() ? DenseI64ArrayAttr() : builder_.getDenseI64ArrayAttr(axes));
+}
+
+void Importer::import_step(const Require &require) {
+  loc_ = location(require.span);
+  RequireOp::create(builder_, loc_, scalar_of(*require.condition), builder_.getStringAttr(require.message));
+}
+
+void Importer::import_steps(const std::vector<Step> &steps) {
+  for (const Step &step : steps)
+    std::visit([&](const auto &what) { import_step(what); }, step.what);
 }
 
 DictionaryAttr Importer::input_attributes(const Input &input) {
@@ -419,8 +534,7 @@ void Importer::import_entry(const Entry &entry) {
   builder_.setInsertionPointToStart(function.addEntryBlock());
   for (auto [input, argument] : llvm::zip_equal(entry.inputs, function.getArguments()))
     values_[input.tensor] = argument;
-  for (const Step &step : entry.steps)
-    import_stage(std::get<Stage>(step.what));
+  import_steps(entry.steps);
   SmallVector<mlir::Value> returned;
   for (const Output &output : entry.outputs)
     returned.push_back(value_of(*output.tensor));
@@ -428,9 +542,6 @@ void Importer::import_entry(const Entry &entry) {
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
-  report_unsupported();
-  if (diagnostics_.has_errors())
-    return {};
   module_ = ModuleOp::create(UnknownLoc::get(&context_), program_.name);
   SmallVector<Attribute> dims;
   for (const Dim &dim : program_.dims) {
@@ -442,6 +553,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   (*module_)->setAttr(names::dims, builder_.getArrayAttr(dims));
   builder_.setInsertionPointToEnd(module_->getBody());
   import_weights();
+  import_states();
   for (const Entry &entry : program_.entries)
     import_entry(entry);
   return std::move(module_);

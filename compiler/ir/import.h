@@ -9,8 +9,7 @@
 
 namespace heddle::ir {
 
-/// The context must have the dialects of register_dialects. Returns null where something of the program has no
-/// lowering yet; each such thing is reported with its place.
+/// The context must have the dialects of register_dialects.
 mlir::OwningOpRef<mlir::ModuleOp> import_program(const Program &program, mlir::MLIRContext &context,
                                                  Diagnostics &diagnostics);
 

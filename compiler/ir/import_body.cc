@@ -24,6 +24,10 @@ bool is_operand(const HExpr &read, const Stage &stage) {
   return true;
 }
 
+bool is_scalar(const HExpr &read) {
+  return read.op == HExpr::read && read.tensor->shape.empty() && read.tensor->type == heddle::Type::i32;
+}
+
 mlir::Type to_mlir(heddle::Type type, MLIRContext *context) {
   Builder builder(context);
   switch (type) {
@@ -68,15 +72,14 @@ AffineExpr BodyWriter::formula(const HExpr &expr) {
     return getAffineConstantExpr(expr.whole, context);
   case HExpr::index:
     return getAffineDimExpr(expr.position, context);
-  case HExpr::size: {
+  case HExpr::size:
     if (expr.extent.is_constant())
       return getAffineConstantExpr(expr.extent.constant(), context);
-    auto found = llvm::find(symbols_, expr.extent);
-    int number = found - symbols_.begin();
-    if (found == symbols_.end())
-      symbols_.push_back(expr.extent);
-    return getAffineSymbolExpr(number, context);
-  }
+    return symbol({.size = expr.extent});
+  case HExpr::loop_index:
+    return symbol({.loop = expr.position});
+  case HExpr::read:
+    return is_scalar(expr) ? symbol({.scalar = expr.tensor}) : AffineExpr();
   case HExpr::negate: {
     AffineExpr inner = formula(*expr.args[0]);
     return inner ? -inner : inner;
@@ -105,6 +108,22 @@ AffineExpr BodyWriter::formula(const HExpr &expr) {
   return expr.op == HExpr::floor_div ? left.floorDiv(divisor) : left % divisor;
 }
 
+AffineExpr BodyWriter::symbol(const Symbol &symbol) {
+  auto found = llvm::find(symbols_, symbol);
+  int number = found - symbols_.begin();
+  if (found == symbols_.end())
+    symbols_.push_back(symbol);
+  return getAffineSymbolExpr(number, builder_.getContext());
+}
+
+mlir::Value BodyWriter::write_symbol(const Symbol &symbol, Location loc) {
+  if (symbol.loop >= 0)
+    return around_.loop(symbol.loop);
+  if (symbol.scalar)
+    return arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), around_.scalar(*symbol.scalar));
+  return around_.size(symbol.size);
+}
+
 mlir::Value BodyWriter::write_formula(AffineExpr formula, Location loc) {
   if (auto number = dyn_cast<AffineConstantExpr>(formula))
     return arith::ConstantIndexOp::create(builder_, loc, number.getValue());
@@ -127,7 +146,7 @@ mlir::Value BodyWriter::write_formula(AffineExpr formula, Location loc) {
     bool used = formula.isFunctionOfSymbol(i);
     symbols.push_back(used ? getAffineSymbolExpr(n_symbols, builder_.getContext()) : AffineExpr());
     if (used) {
-      operands.push_back(around_.size(symbols_[i]));
+      operands.push_back(write_symbol(symbols_[i], loc));
       ++n_symbols;
     }
   }
@@ -340,6 +359,8 @@ mlir::Value BodyWriter::write(const HExpr &expr) {
 
 mlir::Value BodyWriter::write_new(const HExpr &expr, Location loc) {
   mlir::Type type = to_mlir(expr.type, builder_.getContext());
+  if (is_scalar(expr))
+    return around_.scalar(*expr.tensor);
   if (expr.type == heddle::Type::i32 && expr.op != HExpr::integer)
     if (AffineExpr affine = formula(expr)) {
       if (auto number = dyn_cast<AffineConstantExpr>(affine))

@@ -21,6 +21,9 @@ mlir::Type to_mlir(heddle::Type type, mlir::MLIRContext *context);
 /// Whether a read takes one element at bare, distinct indices whose ranges are the tensor's extents: only such
 /// reads can be operands of the stage.
 bool is_operand(const heddle::Expr &read, const Stage &stage);
+/// Whether a read is of one whole number that all points of the stage share. It is no operand either, but a scalar, so
+/// that places and ranges can be computed from it.
+bool is_scalar(const heddle::Expr &read);
 /// The extent of index `position` of a stage: its space, then what it reduces over.
 const Size &index_extent(const Stage &stage, int position);
 
@@ -32,11 +35,15 @@ public:
     std::function<mlir::Value(const heddle::Expr &read)> operand; // the body's argument for an operand read
     std::function<mlir::Value(const Tensor &tensor)> tensor;      // the tensor itself, from outside the body
     std::function<mlir::Value(const Size &size)> size;            // an index value, from outside the body
+    std::function<mlir::Value(const Tensor &tensor)> scalar;      // the element of a tensor of rank 0, from outside
+    std::function<mlir::Value(int position)> loop;                // the turn of that enclosing loop, an index value
     std::function<mlir::Location(heddle::Span span)> location;
   };
   BodyWriter(mlir::OpBuilder &builder, Surroundings around) : builder_(builder), around_(std::move(around)) {}
 
   mlir::Value write(const heddle::Expr &expr);
+  /// A whole number as an index value; clamped to a place below `extent` unless it is proven to be one.
+  mlir::Value write_place(const heddle::Expr &at, const Size &extent, bool inside, mlir::Location loc);
 
 private:
   mlir::Value write_new(const heddle::Expr &expr, mlir::Location loc);
@@ -46,7 +53,6 @@ private:
   mlir::Value write_power(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_cast(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_extract(const heddle::Expr &read, mlir::Location loc);
-  mlir::Value write_place(const heddle::Expr &at, const Size &extent, bool inside, mlir::Location loc);
   /// The expression as a formula over indices (dims) and sizes (symbols); null where it is none.
   mlir::AffineExpr formula(const heddle::Expr &expr);
   mlir::Value write_formula(mlir::AffineExpr formula, mlir::Location loc);
@@ -55,7 +61,18 @@ private:
   mlir::OpBuilder &builder_;
   Surroundings around_;
   std::map<const heddle::Expr *, mlir::Value> written_;
-  std::vector<Size> symbols_; // sizes that formulas use, by number
+  /// What a formula has besides indices: a size, the turn of a loop, a whole number read from a tensor of rank 0.
+  struct Symbol {
+    Size size = {};
+    int loop = -1;
+    const Tensor *scalar = nullptr;
+    bool operator==(const Symbol &other) const {
+      return size == other.size && loop == other.loop && scalar == other.scalar;
+    }
+  };
+  mlir::AffineExpr symbol(const Symbol &symbol);
+  mlir::Value write_symbol(const Symbol &symbol, mlir::Location loc);
+  std::vector<Symbol> symbols_; // that formulas use, by number
 };
 
 } // namespace heddle::ir

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
@@ -172,6 +173,8 @@ static Formulas of_argument(BlockArgument argument) {
   Operation *parent = argument.getOwner()->getParentOp();
   if (auto kernel = dyn_cast<KernelOp>(parent))
     return of_kernel_argument(kernel, argument.getArgNumber());
+  if (auto loop = dyn_cast<scf::ForOp>(parent)) // no turn changes a shape
+    return extent_formulas(loop.getTiedLoopInit(argument)->get());
   if (auto function = dyn_cast<func::FuncOp>(parent))
     if (auto map = function.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), names::extents))
       return llvm::to_vector(map.getValue().getResults());
@@ -190,13 +193,27 @@ Formulas extent_formulas(Value tensor) {
     return of_mixed(empty.getMixedSizes());
   if (auto writer = dyn_cast<DestinationStyleOpInterface>(op))
     return extent_formulas(writer.getDpsInitOperand(number)->get());
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return extent_formulas(loop.getInitArgs()[number]);
+  if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+    return extent_formulas(insert.getDest());
+  if (auto read = dyn_cast<ReadOp>(op))
+    return llvm::to_vector(
+        SymbolTable::lookupNearestSymbolFrom<StateOp>(op, read.getStateAttr()).getExtents().getResults());
+  if (auto view = dyn_cast<tensor::CastOp>(op))
+    return extent_formulas(view.getSource());
   if (auto view = dyn_cast<tensor::CollapseShapeOp>(op))
     return of_collapse(view);
   if (auto view = dyn_cast<tensor::ExpandShapeOp>(op))
     return of_mixed(view.getMixedOutputShape());
-  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
-    return slice.getType().getRank() == slice.getSourceType().getRank() ? of_mixed(slice.getMixedSizes())
-                                                                        : Formulas(failure());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    SmallVector<OpFoldResult> kept;
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    for (auto [axis, size] : llvm::enumerate(slice.getMixedSizes()))
+      if (!dropped.test(axis))
+        kept.push_back(size);
+    return of_mixed(kept);
+  }
   if (auto call = dyn_cast<func::CallOp>(op))
     return of_call(call, number);
   if (auto kernel = dyn_cast<KernelOp>(op)) {

@@ -15,6 +15,7 @@
 #include "compiler/passes/form_kernels.h"
 #include "compiler/passes/loop_classes.h"
 
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetOperations.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -32,10 +33,10 @@ constexpr int64_t typical_size = 512;
 
 class Clusters {
 public:
-  explicit Clusters(func::FuncOp entry);
+  explicit Clusters(Block &block);
   void join_contractions();
   void join_neighbours();
-  std::vector<SmallVector<LinalgOp>> in_order() const;
+  std::vector<BlockItem> in_order() const;
 
 private:
   using Members = llvm::SmallVector<int>; // numbers of ops, ascending
@@ -45,6 +46,7 @@ private:
     auto found = op ? number_.find(op) : number_.end();
     return found == number_.end() ? -1 : found->second;
   }
+  void find_others(Block &block);
   LinalgOp op(int number) const { return ops_[number]; }
   Members joined(int a, int b) const;
   SmallVector<LinalgOp> ops_of(const Members &members) const;
@@ -72,15 +74,24 @@ private:
   std::vector<SmallVector<int>> producers_, consumers_; // by number of op, ascending
   std::vector<int> cluster_;                            // of each op: its lowest member
   std::vector<Members> members_;                        // by lowest member
+
+  /// What stands between kernels and needs what they compute: loops, slices, scalars, updates, requirements.
+  struct Other {
+    Operation *op;
+    SmallVector<int> producers; // ops it needs
+    SmallVector<int> others;    // numbers of others that it needs, or that must come first
+  };
+  std::vector<Other> others_;
+  std::vector<SmallVector<int>> other_producers_; // by number of op: others that it needs
+  std::vector<SmallVector<int>> around_;          // by number of op: ops that need it through others only
 };
 
-Clusters::Clusters(func::FuncOp entry) {
-  entry.walk([&](LinalgOp op) {
-    if (isa<linalg::FillOp>(op.getOperation()))
-      return; // goes with its reader
-    number_[op] = ops_.size();
-    ops_.push_back(op);
-  });
+Clusters::Clusters(Block &block) {
+  for (auto op : block.getOps<LinalgOp>())
+    if (!isa<linalg::FillOp>(op.getOperation())) { // goes with its reader
+      number_[op] = ops_.size();
+      ops_.push_back(op);
+    }
   producers_.resize(ops_.size());
   consumers_.resize(ops_.size());
   for (auto [i, op] : llvm::enumerate(ops_)) {
@@ -100,6 +111,58 @@ Clusters::Clusters(func::FuncOp entry) {
     for (int p : producers_[i])
       consumers_[p].push_back(i);
   }
+  find_others(block);
+}
+
+/// Everything that `op` and its regions take from outside.
+static llvm::SetVector<Value> needs_of(Operation *op) {
+  llvm::SetVector<Value> out(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), out);
+  return out;
+}
+
+void Clusters::find_others(Block &block) {
+  other_producers_.resize(ops_.size());
+  around_.resize(ops_.size());
+  DenseMap<Operation *, int> other_number;
+  int last_effect = -1;
+  for (Operation &op : block.without_terminator()) {
+    if (number_.contains(&op)) {
+      int number = number_[&op];
+      for (Value value : needs_of(&op))
+        if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
+          other_producers_[number].push_back(found->second);
+      continue;
+    }
+    Other other{&op, {}, {}};
+    for (Value value : needs_of(&op))
+      if (int p = producer(value); p >= 0)
+        other.producers.push_back(p);
+      else if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
+        other.others.push_back(found->second);
+    bool needs_kernels = !other.producers.empty() || !other.others.empty() || isa<scf::ForOp>(op);
+    if (!needs_kernels)
+      continue;         // stays in front
+    if (!isPure(&op)) { // effects keep their order
+      if (last_effect >= 0)
+        other.others.push_back(last_effect);
+      last_effect = others_.size();
+    }
+    other_number[&op] = others_.size();
+    others_.push_back(std::move(other));
+  }
+  // What each op leads to through others.
+  std::vector<llvm::SmallBitVector> before(others_.size(), llvm::SmallBitVector(ops_.size()));
+  for (size_t i = 0; i < others_.size(); ++i) {
+    for (int p : others_[i].producers)
+      before[i].set(p);
+    for (int o : others_[i].others)
+      before[i] |= before[o];
+  }
+  for (size_t i = 0; i < ops_.size(); ++i)
+    for (int o : other_producers_[i])
+      for (unsigned p : before[o].set_bits())
+        around_[p].push_back(i);
 }
 
 Clusters::Members Clusters::joined(int a, int b) const {
@@ -156,7 +219,7 @@ std::optional<DenseSet<unsigned>> Clusters::rows_of(ArrayRef<LinalgOp> ops, cons
 
 bool Clusters::used_outside(int op, const Members &members) const {
   for (Operation *user : ops_[op]->getUsers()) {
-    while (user && !number_.contains(user) && !isa<func::FuncOp>(user->getParentOp()))
+    while (user && !number_.contains(user) && user->getBlock() != ops_[op]->getBlock())
       user = user->getParentOp(); // a tensor.extract in a body
     auto found = number_.find(user);
     if (found == number_.end() || !llvm::is_contained(members, found->second))
@@ -179,6 +242,7 @@ bool Clusters::makes_cycle(const Members &members) const {
   for (int m : members)
     inside.set(m);
   SmallVector<int> work;
+  auto returns = [&](int op) { return llvm::any_of(around_[op], [&](int c) { return inside.test(c); }); };
   auto enter = [&](int op) { // an op outside drags its whole cluster along
     for (int m : members_[cluster_[op]])
       if (!seen.test(m)) {
@@ -186,17 +250,24 @@ bool Clusters::makes_cycle(const Members &members) const {
         work.push_back(m);
       }
   };
-  for (int m : members)
-    for (int c : consumers_[m])
+  for (int m : members) {
+    if (returns(m))
+      return true;
+    for (int c : llvm::concat<const int>(consumers_[m], around_[m]))
       if (!inside.test(c))
         enter(c);
-  while (!work.empty())
-    for (int c : consumers_[work.pop_back_val()]) {
+  }
+  while (!work.empty()) {
+    int op = work.pop_back_val();
+    if (returns(op))
+      return true;
+    for (int c : llvm::concat<const int>(consumers_[op], around_[op])) {
       if (inside.test(c))
         return true;
       if (!seen.test(c))
         enter(c);
     }
+  }
   return false;
 }
 
@@ -343,21 +414,32 @@ void Clusters::join_neighbours() {
         join(joined(p, consumer));
 }
 
-std::vector<SmallVector<LinalgOp>> Clusters::in_order() const {
-  std::vector<SmallVector<LinalgOp>> out;
-  llvm::SmallBitVector done(ops_.size());
+std::vector<BlockItem> Clusters::in_order() const {
+  std::vector<BlockItem> out;
+  llvm::SmallBitVector done(ops_.size()), others_done(others_.size());
+  auto is_done = [&](int o) { return others_done.test(o); };
   for (bool progress = true; progress;) {
     progress = false;
     for (int c = 0; c < int(ops_.size()); ++c) {
       if (cluster_[c] != c || done.test(c))
         continue;
       bool ready = llvm::all_of(members_[c], [&](int m) {
-        return llvm::all_of(producers_[m], [&](int p) { return cluster_[p] == c || done.test(cluster_[p]); });
+        return llvm::all_of(producers_[m], [&](int p) { return cluster_[p] == c || done.test(cluster_[p]); }) &&
+               llvm::all_of(other_producers_[m], is_done);
       });
       if (!ready)
         continue;
       done.set(c);
-      out.push_back(ops_of(members_[c]));
+      out.push_back({ops_of(members_[c]), nullptr});
+      progress = true;
+    }
+    for (auto [i, other] : llvm::enumerate(others_)) {
+      bool ready = llvm::all_of(other.producers, [&](int p) { return done.test(cluster_[p]); }) &&
+                   llvm::all_of(other.others, is_done);
+      if (!ready || others_done.test(i))
+        continue;
+      others_done.set(i);
+      out.push_back({{}, other.op});
       progress = true;
     }
   }
@@ -366,8 +448,8 @@ std::vector<SmallVector<LinalgOp>> Clusters::in_order() const {
 
 } // namespace
 
-std::vector<SmallVector<LinalgOp>> find_clusters(func::FuncOp entry) {
-  Clusters clusters(entry);
+std::vector<BlockItem> find_clusters(Block &block) {
+  Clusters clusters(block);
   clusters.join_contractions();
   clusters.join_neighbours();
   return clusters.in_order();

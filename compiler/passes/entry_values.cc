@@ -5,6 +5,7 @@
 
 #include "compiler/ir/dialect.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace heddle::passes {
@@ -31,10 +32,20 @@ std::vector<func::FuncOp> entries(ModuleOp module) {
 
 Value bytes_of(Value tensor) {
   while (Operation *op = tensor.getDefiningOp()) {
-    if (!isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op))
+    if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+      tensor = insert.getDest();
+    else if (isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::CastOp>(op))
+      tensor = op->getOperand(0);
+    else
       break;
-    tensor = op->getOperand(0);
   }
+  return tensor;
+}
+
+Value owner_of(Value tensor) {
+  tensor = bytes_of(tensor);
+  while (auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>())
+    tensor = bytes_of(slice.getSource());
   return tensor;
 }
 
@@ -87,6 +98,8 @@ FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
   Operation *op = tensor.getDefiningOp();
   if (!op) {
     auto argument = cast<BlockArgument>(tensor);
+    if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
+      return extents_of(loop.getTiedLoopInit(argument)->get());
     auto entry = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     if (auto map = entry.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), ir::names::extents))
       return from_map(type, map.getValue(), {}, true);
@@ -101,6 +114,24 @@ FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
       return from_map(type, map.getValue(), call.getOperands().take_front(map.getValue().getNumDims()), false);
     kernel.emitError() << "result " << number << " of @" << kernel.getName() << " has no " << ir::names::extents;
     return failure();
+  }
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return extents_of(loop.getInitArgs()[cast<OpResult>(tensor).getResultNumber()]);
+  if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+    return extents_of(insert.getDest());
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    SmallVector<Extent> out;
+    llvm::SmallBitVector dropped = slice.getDroppedDims();
+    for (auto [axis, size] : llvm::enumerate(slice.getMixedSizes()))
+      if (!dropped.test(axis))
+        out.push_back(from_value(size));
+    return out;
+  }
+  if (auto empty = dyn_cast<tensor::EmptyOp>(op))
+    return llvm::map_to_vector(empty.getMixedSizes(), from_value);
+  if (auto read = dyn_cast<ir::ReadOp>(op)) {
+    auto state = SymbolTable::lookupNearestSymbolFrom<ir::StateOp>(op, read.getStateAttr());
+    return from_map(type, state.getExtents(), {}, true);
   }
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
     return llvm::map_to_vector(expand.getMixedOutputShape(), from_value);

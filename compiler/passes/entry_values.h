@@ -22,8 +22,11 @@ std::vector<ModuleDim> module_dims(mlir::ModuleOp module);
 /// The functions that are entries, in the order of the model file.
 std::vector<mlir::func::FuncOp> entries(mlir::ModuleOp module);
 
-/// The value that owns the bytes of `tensor`: collapse_shape, expand_shape and cast only rename them.
+/// The value that owns the bytes of `tensor`: collapse_shape, expand_shape and cast only rename them, and a slice is
+/// inserted where its destination lies.
 mlir::Value bytes_of(mlir::Value tensor);
+/// The same, and of a slice (tensor.extract_slice) the value that it is a part of.
+mlir::Value owner_of(mlir::Value tensor);
 
 /// One extent, as a product. A factor is an affine expression of index values of the entry, or (`of_dims`)
 /// of the dims of the module.
@@ -37,8 +40,8 @@ struct Extent {
   llvm::SmallVector<Factor> factors;
 };
 
-/// The extents of a tensor of an entry: an argument, a kernel's result or a view of one. Emits an error at
-/// the value's place and returns failure where the form does not tell.
+/// The extents of a tensor of an entry: an argument, a state, a kernel's or a loop's result or a view of one. Emits an
+/// error at the value's place and returns failure where the form does not tell.
 mlir::FailureOr<llvm::SmallVector<Extent>> extents_of(mlir::Value tensor);
 
 /// Bytes of one element in memory; i1 takes a byte.

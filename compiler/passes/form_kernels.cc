@@ -1,6 +1,7 @@
 // Puts the ops of each cluster (clusters.cc has the rule) into one heddle.kernel region, isolated from above. Values
 // that other clusters need become results; run-time sizes, weights and other clusters' results become operands;
-// constants, fills and empty tensors are copied into every kernel that uses them.
+// constants, fills and empty tensors are copied into every kernel that uses them. Each body of a loop is cut into
+// kernels of its own, to which the number of the turn comes as a scalar.
 //
 //   %p = linalg.generic {matmul} ins(%x, %w) …                 %y = heddle.kernel(%B, %x, %w, %b) : … {
 //   %y = linalg.generic {bias, gelu} ins(%p, %b) …       →     ^bb0(…): matmul; bias, gelu; heddle.yield
@@ -28,20 +29,22 @@ bool is_copied(Operation *op) {
 
 class KernelBuilder {
 public:
-  explicit KernelBuilder(func::FuncOp entry) : entry_(entry), builder_(entry.getBody().front().getTerminator()) {}
+  explicit KernelBuilder(func::FuncOp entry) : entry_(entry), builder_(entry.getContext()) {}
 
-  void build(ArrayRef<linalg::LinalgOp> cluster);
-  void finish();
+  void build(Block &block);
 
 private:
+  void build(ArrayRef<linalg::LinalgOp> cluster);
   void need(Value value);
   void need_all(Operation *op);
-  SmallVector<Value> inputs();
+  struct Input {
+    Value outer, operand; // what the ops read; what the kernel is given: the same, or a turn's number as an i32
+  };
+  SmallVector<Input> inputs();
   Value dim(unsigned number);
 
   func::FuncOp entry_;
   OpBuilder builder_;
-  IRMapping made_; // results of the old ops → results of kernels
   // of the cluster being built
   llvm::SetVector<Operation *> inside_; // its ops and those copied into it, operands first
   llvm::SetVector<Value> passed_;
@@ -81,32 +84,37 @@ Value KernelBuilder::dim(unsigned number) {
 
 /// The operands in order: sizes (by number of their dim), scalars, tensors. Sizes that only the extents of a tensor
 /// need are added.
-SmallVector<Value> KernelBuilder::inputs() {
-  SmallVector<Value> scalars, tensors, other_sizes;
+SmallVector<KernelBuilder::Input> KernelBuilder::inputs() {
+  SmallVector<Input> scalars, tensors;
+  SmallVector<Value> other_sizes;
   std::map<unsigned, Value> dims;
   for (Value value : passed_) {
     if (isa<RankedTensorType>(value.getType())) {
-      tensors.push_back(value);
-      if (auto extents = ir::extent_formulas(made_.lookupOrDefault(value)); succeeded(extents))
+      tensors.push_back({value, value});
+      if (auto extents = ir::extent_formulas(value); succeeded(extents))
         for (AffineExpr extent : *extents)
           extent.walk([&](AffineExpr e) {
             if (auto d = dyn_cast<AffineDimExpr>(e); d && !dims.contains(d.getPosition()))
               dims[d.getPosition()] = dim(d.getPosition());
           });
     } else if (isa<IndexType>(value.getType())) {
-      auto d = dyn_cast_or_null<AffineDimExpr>(ir::size_formula(value));
+      AffineExpr formula = ir::size_formula(value);
+      auto d = dyn_cast_or_null<AffineDimExpr>(formula);
       if (d)
         dims[d.getPosition()] = value;
-      else
+      else if (formula)
         other_sizes.push_back(value);
+      else
+        scalars.push_back({value, arith::IndexCastOp::create(builder_, value.getLoc(), builder_.getI32Type(), value)});
     } else {
-      scalars.push_back(value);
+      scalars.push_back({value, value});
     }
   }
-  SmallVector<Value> out;
+  SmallVector<Input> out;
   for (auto &[number, value] : dims)
-    out.push_back(value);
-  llvm::append_range(out, other_sizes);
+    out.push_back({value, value});
+  for (Value size : other_sizes)
+    out.push_back({size, size});
   llvm::append_range(out, scalars);
   llvm::append_range(out, tensors);
   return out;
@@ -119,26 +127,31 @@ void KernelBuilder::build(ArrayRef<linalg::LinalgOp> cluster) {
     need_all(op);
     inside_.insert(op);
   }
+  auto is_member = [&](Operation *user) {
+    return llvm::any_of(cluster, [&](linalg::LinalgOp member) { return member->isAncestor(user); });
+  };
   SmallVector<Value> results;
   for (linalg::LinalgOp op : cluster)
     for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(), [&](Operation *user) {
-            return !llvm::any_of(cluster, [&](linalg::LinalgOp member) { return member->isAncestor(user); });
-          }))
+      if (!llvm::all_of(result.getUsers(), is_member))
         results.push_back(result);
-  SmallVector<Value> old_inputs = inputs(), new_inputs;
-  for (Value value : old_inputs)
-    new_inputs.push_back(made_.lookupOrDefault(value));
+  SmallVector<Input> inputs = this->inputs();
+  SmallVector<Value> operands = llvm::map_to_vector(inputs, [](const Input &input) { return input.operand; });
   SmallVector<Location> places;
   for (linalg::LinalgOp op : cluster)
     places.push_back(op.getLoc());
   Location loc = FusedLoc::get(entry_.getContext(), places);
-  auto kernel = ir::KernelOp::create(builder_, loc, TypeRange(ValueRange(results)), new_inputs);
+  auto kernel = ir::KernelOp::create(builder_, loc, TypeRange(ValueRange(results)), operands);
   Block &block = kernel.getBody().emplaceBlock();
-  IRMapping map;
-  for (Value value : old_inputs)
-    map.map(value, block.addArgument(value.getType(), loc));
+  for (Value operand : operands)
+    block.addArgument(operand.getType(), loc);
   auto body = OpBuilder::atBlockEnd(&block);
+  IRMapping map;
+  for (auto [input, argument] : llvm::zip_equal(inputs, block.getArguments()))
+    if (input.outer == input.operand)
+      map.map(input.outer, argument);
+    else
+      map.map(input.outer, arith::IndexCastOp::create(body, loc, body.getIndexType(), argument).getResult());
   for (Operation *op : inside_)
     body.clone(*op, map);
   SmallVector<Value> yielded;
@@ -146,14 +159,22 @@ void KernelBuilder::build(ArrayRef<linalg::LinalgOp> cluster) {
     yielded.push_back(map.lookup(result));
   ir::YieldOp::create(body, loc, yielded);
   for (auto [result, output] : llvm::zip_equal(results, kernel.getOutputs()))
-    made_.map(result, output);
+    result.replaceUsesWithIf(output, [&](OpOperand &use) { return !is_member(use.getOwner()); });
 }
 
-void KernelBuilder::finish() {
-  Operation *end = entry_.getBody().front().getTerminator();
-  for (OpOperand &operand : end->getOpOperands())
-    operand.set(made_.lookupOrDefault(operand.get()));
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(entry_.getBody().front())))
+/// Kernels and what stands between them come to the end of the block in order; the ops they were made of are dropped.
+void KernelBuilder::build(Block &block) {
+  Operation *end = block.getTerminator();
+  for (const BlockItem &item : find_clusters(block)) {
+    if (auto loop = dyn_cast_or_null<scf::ForOp>(item.other))
+      build(*loop.getBody());
+    builder_.setInsertionPoint(end);
+    if (item.other)
+      item.other->moveBefore(end);
+    else
+      build(item.cluster);
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
     if (op.use_empty() && &op != end && !isa<ir::KernelOp>(op) && isPure(&op))
       op.erase();
 }
@@ -166,12 +187,8 @@ struct FormKernels : PassWrapper<FormKernels, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     for (auto entry : getOperation().getOps<func::FuncOp>()) {
-      if (!entry->hasAttr(ir::names::entry))
-        continue;
-      KernelBuilder kernels(entry);
-      for (auto &cluster : find_clusters(entry))
-        kernels.build(cluster);
-      kernels.finish();
+      if (entry->hasAttr(ir::names::entry))
+        KernelBuilder(entry).build(entry.getBody().front());
     }
   }
 };

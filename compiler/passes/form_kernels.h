@@ -1,4 +1,4 @@
-// Which ops of an entry become one kernel. The rule is in form_kernels.cc.
+// Which ops of an entry become one kernel. The rule is in clusters.cc.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -6,7 +6,15 @@
 
 namespace heddle::passes {
 
-/// The clusters of an entry, each in program order, in an order in which they can run.
-std::vector<llvm::SmallVector<mlir::linalg::LinalgOp>> find_clusters(mlir::func::FuncOp entry);
+/// One thing that a block does: a cluster, in program order, or an op between kernels (a loop, a slice, a scalar, an
+/// update, a requirement) that needs what kernels compute.
+struct BlockItem {
+  llvm::SmallVector<mlir::linalg::LinalgOp> cluster;
+  mlir::Operation *other = nullptr;
+};
+
+/// What a block (an entry's, or the body of a loop) does, in an order in which it can be done. What needs no kernel is
+/// not in it: it stays in front.
+std::vector<BlockItem> find_clusters(mlir::Block &block);
 
 } // namespace heddle::passes

@@ -10,6 +10,7 @@
 namespace heddle::passes {
 
 std::unique_ptr<mlir::Pass> simplify();
+std::unique_ptr<mlir::Pass> widen_loops();
 std::unique_ptr<mlir::Pass> form_kernels();
 std::unique_ptr<mlir::Pass> outline_kernels();
 std::unique_ptr<mlir::Pass> collapse_dims();

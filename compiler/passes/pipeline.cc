@@ -35,6 +35,7 @@ struct Row {
 
 std::unique_ptr<Pass> canonical(const Target &) { return createCanonicalizerPass(); }
 std::unique_ptr<Pass> share(const Target &) { return createCSEPass(); }
+std::unique_ptr<Pass> hoist(const Target &) { return createLoopInvariantCodeMotionPass(); }
 template <std::unique_ptr<Pass> (*make)()> std::unique_ptr<Pass> plain(const Target &) { return make(); }
 
 const Row pipeline[] = {
@@ -42,6 +43,9 @@ const Row pipeline[] = {
     {plain<simplify>, Stage::graph, "before sharing: what reads through copies may be equal afterwards"},
     {canonical, Stage::graph, "drops the copies that nothing reads now"},
     {share, Stage::graph, "before fusion, so that equal stages are computed in one kernel only"},
+    {hoist, Stage::graph, "after sharing: what no turn of a loop changes is computed in front of it"},
+    {plain<widen_loops>, Stage::graph,
+     "after hoisting: what remains in a loop depends on the turn or on what is carried"},
     {plain<form_kernels>, Stage::kernels, "the last pass that sees the whole graph of stages"},
     {plain<outline_kernels>, Stage::kernels, "equal kernels become one: all later work is done once for all layers"},
     {plain<collapse_dims>, Stage::kernels, "before layouts, which name axes of the collapsed shapes"},
@@ -98,6 +102,7 @@ LogicalResult run_pipeline(ModuleOp module, const Target &target, const Pipeline
 
 void register_passes(const Target &target) {
   registerPass(simplify);
+  registerPass(widen_loops);
   registerPass(form_kernels);
   registerPass(outline_kernels);
   registerPass(collapse_dims);

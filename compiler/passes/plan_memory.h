@@ -1,9 +1,11 @@
-// Decides where the values between kernels live during a call.
+// Decides where the values between kernels live during a call, and how states get their new values.
 //
 //   %0 = call @k0(%d0, %x)                          {heddle.places = ["slot 0"]}
 //   %1 = call @k1(%d0, %0, %w)                      {heddle.places = ["slot 1"]}
 //   %2 = call @k2(%d0, %1)                          {heddle.places = ["slot 0"]}
-//   %3 = call @k3(%d0, %2)      return %3           {heddle.places = ["result 0"]}
+//   %3 = call @k3(%d0, %2)                          {heddle.places = ["next 1"]}
+//   heddle.update @s1, %3                           {heddle.copy = "none"}
+//   %4 = call @k4(%d0, %2)      return %4           {heddle.places = ["result 0"]}
 //
 // Last pass of the pipeline: every later change of a call would invalidate lifetimes.
 #pragma once
@@ -13,20 +15,53 @@
 
 namespace heddle::passes {
 
-/// Gives each result of each kernel call in each entry a place (`heddle.places`, one word per result) and
-/// each entry its number of slots (`heddle.slots`). Values that are alive at the same time never share a
-/// slot; a value that the entry returns is written into the caller's buffer by its kernel.
+/// Gives each value that is made between kernels a place (`heddle.places`, one word per result of a call), each entry
+/// its number of slots (`heddle.slots`) and its uses of states (`heddle.uses`), each update the time when its value is
+/// copied (`heddle.copy`). Values that are alive at the same time never share a slot; a value that the entry returns,
+/// or that a state becomes, is written there by its kernel where that is possible.
 mlir::LogicalResult plan_memory(mlir::ModuleOp module);
 
 /// Where a value lies.
 struct Place {
-  enum Kind { input, result, weight, slot } kind;
-  int64_t number = 0;          // of the input, result or slot
-  mlir::StringRef weight_name; // of the weight's symbol
+  enum Kind {
+    input,
+    result,
+    weight,
+    slot,
+    state,      // the old value
+    next_state, // where the new value is written
+    turn,       // where the next value of what the loop around carries is written
+    loop,       // what a loop carries: in the one or the other of its two places, as the turns go
+    slice,      // a part of another value, one turn of it
+    nothing,    // a tensor.empty that nothing is written to
+  } kind;
+  int64_t number = 0;                      // of the input, result, slot, state, or of what the loop carries
+  mlir::StringRef weight_name = {};        // of the weight's symbol
+  llvm::SmallVector<int64_t> offsets = {}; // next_state: where in it, one per axis; empty: at its start
 };
 
 /// The place of a tensor of a planned entry.
 Place place_of(mlir::Value tensor);
+
+/// Where a planned loop (scf.for) keeps what it carries, by number: one place, in which the turns change it, or two
+/// slots that change roles after each turn.
+struct LoopPlace {
+  Place place;
+  int64_t second_slot = -1;
+};
+LoopPlace loop_place(mlir::Operation *loop, unsigned number);
+
+/// What a planned entry does with a state.
+struct StateUse {
+  int64_t state; // number of it
+  bool reads, updates, in_place;
+  bool starts_as_old; // the next value begins as a copy of the old one, because updates leave some of it alone
+};
+std::vector<StateUse> state_uses(mlir::func::FuncOp entry);
+
+/// When the value of an update is copied to its place.
+enum class CopyTime { never, at_once, at_end };
+CopyTime copy_time(mlir::Operation *update);
 
 /// What remains to be copied at the end of an entry: results that no kernel could write in place, because
 /// they are inputs, weights, or returned twice.

@@ -53,6 +53,9 @@ public:
       dim_structs.push_back(record({text(dim.name), i64(dim.most)}));
     for (auto [number, entry] : llvm::enumerate(passes::entries(program.module)))
       entry_structs.push_back(entry_desc(entry, number));
+    std::vector<llvm::Constant *> state_structs;
+    for (auto state : mlir::ModuleOp(program.module).getOps<ir::StateOp>())
+      state_structs.push_back(state_desc(state));
     std::vector<llvm::Constant *> token_structs;
     for (const auto &[name, token] : module_tokens(program.module))
       token_structs.push_back(record({text(name), i64(token)}));
@@ -60,11 +63,11 @@ public:
     for (uint8_t byte : program.weights->id)
       id.push_back(llvm::ConstantInt::get(llvm::Type::getInt8Ty(context), byte));
     auto *id_array = llvm::ConstantArray::get(llvm::ArrayType::get(llvm::Type::getInt8Ty(context), id.size()), id);
-    llvm::Constant *model = record({i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name),
-                                    text(program.target), text(version), i64(program.weights->payload_bytes), id_array,
-                                    i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
-                                    array(entry_structs), i32(0), i32(token_structs.size()), null(), null(),
-                                    array(token_structs)});
+    llvm::Constant *model = record(
+        {i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target), text(version),
+         i64(program.weights->payload_bytes), id_array, i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
+         array(entry_structs), i32(state_structs.size()), i32(token_structs.size()), array(state_structs),
+         state_structs.empty() ? null() : module.getFunction("state_extents"), array(token_structs)});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             "heddle_model_descriptor");
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -135,10 +138,33 @@ private:
     auto returned = entry.front().getTerminator()->getOperands();
     for (auto [i, value] : llvm::enumerate(returned))
       results.push_back(value_desc(value, entry.getResultAttrDict(i)));
+    std::vector<llvm::Constant *> uses, messages;
+    for (const passes::StateUse &use : passes::state_uses(entry))
+      uses.push_back(record({i32(use.state), i32(use.reads), i32(use.updates), i32(use.in_place)}));
+    entry.walk([&](ir::RequireOp require) { messages.push_back(text(require.getMessage())); });
     auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
     return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
-                   array(results), function("extents"), function("arena_bytes"), function("run"), i32(0), i32(0),
-                   null(), null()});
+                   array(results), function("extents"), function("arena_bytes"), function("run"), i32(uses.size()),
+                   i32(messages.size()), array(uses), array(messages)});
+  }
+
+  llvm::Constant *state_desc(ir::StateOp state) {
+    auto type = cast<RankedTensorType>(state.getType());
+    AffineMap map = state.getExtents();
+    std::vector<llvm::Constant *> extents, depends;
+    for (AffineExpr extent : map.getResults()) {
+      auto constant = dyn_cast<AffineConstantExpr>(extent);
+      extents.push_back(
+          extent_desc(constant ? passes::Extent{constant.getValue(), {}}
+                               : passes::Extent{1, {{AffineMap::get(map.getNumDims(), 0, extent), {}, true}}}));
+    }
+    for (unsigned dim = 0; dim < map.getNumDims(); ++dim)
+      if (llvm::any_of(map.getResults(), [=](AffineExpr e) { return e.isFunctionOfDim(dim); }))
+        depends.push_back(i32(dim));
+    auto initial = state.getInitialAttr();
+    return record({text(state.getLabel()), i32(abi_type(type.getElementType())), i32(type.getRank()), array(extents),
+                   i32(bool(initial)), i32(depends.size()), array(depends),
+                   f64(initial ? initial.getValueAsDouble() : 0)});
   }
 
   const HostProgram &program;

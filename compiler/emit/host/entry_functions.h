@@ -9,11 +9,19 @@
 
 namespace heddle {
 
-/// The runtime's function that is told of every kernel (runtime/abi.h).
+/// The runtime's functions that generated code calls (runtime/abi.h).
 inline constexpr const char *kernel_event_symbol = "heddle_kernel_event";
+inline constexpr const char *copy_slice_symbol = "heddle_copy_slice";
 
 /// Adds them to the host module that `builder` stands in. Failure was reported.
 mlir::LogicalResult build_entry(mlir::OpBuilder &builder, const HostProgram &program, mlir::func::FuncOp entry,
                                 int number);
+
+/// Of these, `run` alone.
+mlir::LogicalResult build_run(mlir::OpBuilder &builder, const HostProgram &program, mlir::func::FuncOp entry,
+                              int number);
+
+/// Adds void state_extents(dims, out): of all states, one after the other.
+mlir::LogicalResult build_state_extents(mlir::OpBuilder &builder, const HostProgram &program);
 
 } // namespace heddle

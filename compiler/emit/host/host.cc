@@ -46,6 +46,11 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   auto event = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, builder.getI32Type()});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), kernel_event_symbol, event)
       .setVisibility_(LLVM::Visibility::Hidden);
+  auto copy = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                          {pointer, pointer, builder.getI64Type(), builder.getI32Type(), pointer});
+  LLVM::LLVMFuncOp::create(builder, module.getLoc(), copy_slice_symbol, copy).setVisibility_(LLVM::Visibility::Hidden);
+  if (failed(build_state_extents(builder, program)))
+    return {};
   for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
     if (failed(build_entry(builder, program, entry, number)))
       return {};

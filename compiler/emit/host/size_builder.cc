@@ -45,6 +45,15 @@ Value SizeBuilder::index(Value entry_value) {
   return mapping_.lookup(entry_value);
 }
 
+void SizeBuilder::copy(Operation *entry_op) {
+  if (entry_op->getNumResults() && !mapping_.contains(entry_op->getResult(0))) {
+    if (isa<ir::DimOp>(entry_op))
+      index(entry_op->getResult(0));
+    else
+      builder_.clone(*entry_op, mapping_);
+  }
+}
+
 FailureOr<SmallVector<Value>> SizeBuilder::extents(Value tensor) {
   auto formulas = passes::extents_of(tensor);
   if (failed(formulas))

@@ -17,6 +17,12 @@ public:
 
   /// The counterpart of an index value of the entry.
   mlir::Value index(mlir::Value entry_value);
+  /// Another scalar's counterpart: what define or copy made.
+  mlir::Value scalar(mlir::Value entry_value) { return mapping_.lookup(entry_value); }
+  void define(mlir::Value entry_value, mlir::Value value) { mapping_.map(entry_value, value); }
+  /// Repeats an op on scalars, whose operands have counterparts.
+  void copy(mlir::Operation *entry_op);
+  mlir::ValueRange dims() const { return dims_; }
   /// The extents of a tensor of the entry, as index values. Failure was reported.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> extents(mlir::Value tensor);
 

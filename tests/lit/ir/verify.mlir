@@ -121,3 +121,46 @@ func.func private @k() attributes {heddle.schedule = []}
 // -----
 // expected-error @+1 {{heddle.schedule: the last row must hold always}}
 func.func private @k() attributes {heddle.schedule = [{variant = "rows", when = affine_set<(d0) : (d0 >= 0)>}]}
+
+// -----
+module attributes {heddle.dims = [{name = "S"}]} {
+  // expected-error @+1 {{has extents affine_map<(d0) -> (d0)> for 'tensor<?x4xf32>' over 1 dims}}
+  heddle.state @s0 : tensor<?x4xf32> named "k" extents affine_map<(S) -> (S)>
+}
+
+// -----
+module attributes {heddle.dims = [{name = "S"}]} {
+  heddle.state @s0 : tensor<?x4xf32> named "k" extents affine_map<(S) -> (S, 4)>
+  func.func @e() attributes {heddle.entry} {
+    // expected-error @+1 {{sees @s0 as 'tensor<4x4xf32>', but it is 'tensor<?x4xf32>'}}
+    %0 = heddle.read @s0 : tensor<4x4xf32>
+    return
+  }
+}
+
+// -----
+module attributes {heddle.dims = [{name = "S"}]} {
+  heddle.state @s0 : tensor<?x4xf32> named "k" extents affine_map<(S) -> (S, 4)>
+  func.func @e(%x: tensor<4xf32>, %at: index) attributes {heddle.entry} {
+    // expected-error @+1 {{needs, for each axis of 'tensor<4xf32>', an axis of 'tensor<?x4xf32>', ascending}}
+    heddle.update @s0, %x at [%at, %at] axes [2] : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+module attributes {heddle.dims = [{name = "S"}]} {
+  heddle.state @s0 : tensor<?x4xf32> named "k" extents affine_map<(S) -> (S, 4)>
+  func.func @e(%x: tensor<4xf32>, %at: index) attributes {heddle.entry} {
+    // expected-error @+1 {{has 1 offsets for 'tensor<?x4xf32>'}}
+    heddle.update @s0, %x at [%at] axes [0] : tensor<4xf32>
+    return
+  }
+}
+
+// -----
+func.func @e(%x: tensor<4xf32>) {
+  // expected-error @+1 {{@s9 is not a heddle.state}}
+  heddle.update @s9, %x : tensor<4xf32>
+  return
+}

@@ -1,0 +1,84 @@
+// How updates reach their states.
+// RUN: heddle-opt %s -split-input-file --plan_memory | FileCheck %s
+
+// A whole new value is written by its kernel; a place is copied when nobody reads the old one any more.
+// CHECK-LABEL: func.func @whole_and_place
+// CHECK-SAME: heddle.uses = [{in_place = false, reads = false, starts_as_old = false, state = 0 : i64, updates = true},
+// CHECK-SAME: {in_place = true, reads = true, starts_as_old = false, state = 1 : i64, updates = true}]
+// CHECK: %[[NEW:.*]] = call @k(%{{.*}}, %arg0) {heddle.places = ["next 0"]}
+// CHECK: heddle.update @s0, %[[NEW]] {{.*}}{heddle.copy = "none"}
+// CHECK: %[[ROWS:.*]] = call @k(%{{.*}}, %[[NEW]]) {heddle.places = ["slot 0"]}
+// CHECK: heddle.update @s1, %[[ROWS]] at{{.*}} {heddle.copy = "end"}
+// CHECK: call @read(%{{.*}}) {heddle.places = ["result 0"]}
+module attributes {heddle.dims = [{name = "T"}, {name = "P"}]} {
+  heddle.state @s0 : tensor<?x4xf32> named "last" extents affine_map<(T, P) -> (T, 4)> initial 0.0
+  heddle.state @s1 : tensor<?x4xf32> named "rows" extents affine_map<(T, P) -> (P, 4)> initial 0.0
+  func.func @whole_and_place(%x: tensor<?x4xf32> {heddle.extents = affine_map<(T, P) -> (T, 4)>})
+      -> (tensor<?x4xf32> {heddle.extents = affine_map<(T, P) -> (P, 4)>}) attributes {heddle.entry} {
+    %T = heddle.dim "T"
+    %P = heddle.dim "P"
+    %zero = arith.constant 0 : index
+    %0 = call @k(%T, %x) : (index, tensor<?x4xf32>) -> tensor<?x4xf32>
+    heddle.update @s0, %0 : tensor<?x4xf32>
+    %1 = call @k(%T, %0) : (index, tensor<?x4xf32>) -> tensor<?x4xf32>
+    heddle.update @s1, %1 at [%zero, %zero] axes [0, 1] : tensor<?x4xf32>
+    %old = heddle.read @s1 : tensor<?x4xf32>
+    %2 = call @read(%P, %old) : (index, tensor<?x4xf32>) -> tensor<?x4xf32>
+    return %2 : tensor<?x4xf32>
+  }
+  func.func private @k(index, tensor<?x4xf32>) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 4)>})
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+  func.func private @read(index, tensor<?x4xf32>) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 4)>})
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+}
+
+// -----
+
+// Slices that make up all of a state are written by their kernels, each to its place.
+// CHECK-LABEL: func.func @layers
+// CHECK-SAME: {in_place = false, reads = true, starts_as_old = false, state = 0 : i64, updates = true}
+// CHECK: call @k(%{{.*}}) {heddle.places = ["next 0 at 0 0 0"]}
+// CHECK: call @k(%{{.*}}) {heddle.places = ["next 0 at 1 0 0"]}
+module attributes {heddle.dims = [{name = "T"}]} {
+  heddle.state @s0 : tensor<2x?x4xf32> named "mem" extents affine_map<(T) -> (2, T, 4)> initial 0.0
+  func.func @layers() attributes {heddle.entry} {
+    %T = heddle.dim "T"
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %old = heddle.read @s0 : tensor<2x?x4xf32>
+    %0 = call @k(%T, %old) : (index, tensor<2x?x4xf32>) -> tensor<?x4xf32>
+    heddle.update @s0, %0 at [%zero, %zero, %zero] axes [1, 2] : tensor<?x4xf32>
+    %1 = call @k(%T, %old) : (index, tensor<2x?x4xf32>) -> tensor<?x4xf32>
+    heddle.update @s0, %1 at [%one, %zero, %zero] axes [1, 2] : tensor<?x4xf32>
+    return
+  }
+  func.func private @k(index, tensor<2x?x4xf32>) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 4)>})
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+}
+
+// -----
+
+// Updates in a loop of a state that kernels read start from a copy; of one that nobody reads they are made at once.
+// CHECK-LABEL: func.func @turns
+// CHECK-SAME: {in_place = false, reads = true, starts_as_old = true, state = 0 : i64, updates = true}
+// CHECK-SAME: {in_place = true, reads = true, starts_as_old = false, state = 1 : i64, updates = true}
+// CHECK: heddle.update @s0, {{.*}} {heddle.copy = "now"}
+// CHECK: heddle.update @s1, {{.*}} {heddle.copy = "now"}
+module attributes {heddle.dims = [{name = "T"}]} {
+  heddle.state @s0 : tensor<?x4xf32> named "read" extents affine_map<(T) -> (T, 4)> initial 0.0
+  heddle.state @s1 : tensor<?x4xf32> named "log" extents affine_map<(T) -> (T, 4)> initial 0.0
+  func.func @turns() attributes {heddle.entry} {
+    %T = heddle.dim "T"
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %old = heddle.read @s0 : tensor<?x4xf32>
+    scf.for %t = %zero to %T step %one {
+      %0 = func.call @k(%T, %old) : (index, tensor<?x4xf32>) -> tensor<4xf32>
+      heddle.update @s0, %0 at [%t, %zero] axes [1] : tensor<4xf32>
+      heddle.update @s1, %0 at [%t, %zero] axes [1] : tensor<4xf32>
+    }
+    return
+  }
+  func.func private @k(index, tensor<?x4xf32>) -> tensor<4xf32>
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+}
