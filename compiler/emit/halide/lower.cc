@@ -3,6 +3,7 @@
 // section 2: dense row-major tensors or panels, extents that follow from arguments and tensor.empty.
 #include "compiler/emit/halide/lower.h"
 
+#include "compiler/emit/halide/ranges.h"
 #include "compiler/emit/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 
@@ -116,10 +117,12 @@ private:
       Halide::Parameter parameter(*type, false, 0, name);
       scalars_.define(argument, Halide::Internal::Variable::make(*type, name, parameter));
       out_.arguments.push_back(Halide::Argument(name, Halide::Argument::InputScalar, *type, 0, {}));
+      arguments_.push_back(scalars_.value(argument));
       if (argument.getType().isIndex())
         sizes_.push_back(scalars_.value(argument));
       return;
     }
+    arguments_.push_back(Expr());
     Input input{argument, {}, -1, 0};
     std::vector<Expr> shape = extents(argument);
     auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
@@ -241,15 +244,22 @@ private:
         }
     }
     auto kinds = op.getIteratorTypesArray();
-    Halide::Region region; // innermost first
-    for (size_t i = loops.size(); i-- > 0;) {
-      Loop &loop = loops[i];
+    std::vector<Expr> extents;
+    for (Loop &loop : loops) {
       if (!loop.extent.defined()) {
         scalars_.fail(op, "has a loop whose extent no operand carries");
         loop.extent = 1;
       }
+      extents.push_back(loop.extent);
+    }
+    Halide::Region region; // innermost first
+    for (size_t i = loops.size(); i-- > 0;) {
+      Loop &loop = loops[i];
       loop.size = constant_or_dynamic(loop.extent);
       loop.reduction = kinds[i] == mlir::utils::IteratorType::reduction;
+      if (Expr needed = loop.reduction && loop.size < 0 ? needed_extent(kernel_, op, i, extents, arguments_) : Expr();
+          needed.defined())
+        loop.extent = Halide::clamp(needed, 0, loop.extent);
       if (loop.reduction)
         region.push_back({0, loop.extent});
       else
@@ -459,7 +469,8 @@ private:
   const LowerOptions &options_;
   LoweredKernel out_;
   Scalars scalars_;
-  std::vector<Expr> sizes_; // the index arguments
+  std::vector<Expr> sizes_;     // the index arguments
+  std::vector<Expr> arguments_; // all that are scalars, by number
   llvm::DenseMap<mlir::Value, Expr> fills_;
   llvm::DenseMap<mlir::Value, Source> funcs_;
 };

@@ -1,0 +1,22 @@
+// How far a reduction has to run: `if j < seen then … else -inf` under a maximum, exp of it under a sum, and that times
+// a value under another sum, all stop at `seen`, however much room the tensor has. So a step that reads a cache costs
+// what is in the cache, not what fits.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+#include <Halide.h>
+
+#include <vector>
+
+namespace heddle {
+
+/// The first index of reduction loop `loop` from which on every term is neutral, for all values of the other loops, as
+/// a formula over the kernel's arguments (`argument_names` by number) and the loops' extents. Undefined where the body
+/// doesn't say so, or says it without a run-time scalar: bounds that only sizes decide are not worth another form of
+/// loop.
+Halide::Expr needed_extent(mlir::func::FuncOp kernel, mlir::linalg::LinalgOp op, unsigned loop,
+                           const std::vector<Halide::Expr> &extents, const std::vector<Halide::Expr> &arguments);
+
+} // namespace heddle
