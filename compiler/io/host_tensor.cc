@@ -71,7 +71,6 @@ uint16_t to_f16(double value) {
          static_cast<uint16_t>((exponent + 15) << 10 | (static_cast<int>(std::ldexp(size, 10 - exponent)) - 1024));
 }
 
-bool is_float(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
 bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f64;
 }
@@ -228,21 +227,21 @@ DType dtype_of(Type type) {
 }
 
 Result<Array> input_array(const TensorView &tensor, Type wanted, const std::string &name) {
-  bool right = is_float(wanted) ? tensor.dtype == dtype_of(wanted) : !is_float(tensor.dtype);
+  bool right = is_floating(wanted) ? tensor.dtype == dtype_of(wanted) : !is_float(tensor.dtype);
   if (!right)
     return Error{"`" + name + "` is " + std::string(dtype_name(tensor.dtype)) + "; it must be " +
-                 (is_float(wanted) ? std::string(dtype_name(dtype_of(wanted))) : "I8, I32, I64, U8 or BOOL") +
+                 (is_floating(wanted) ? std::string(dtype_name(dtype_of(wanted))) : "I8, I32, I64, U8 or BOOL") +
                  ", for inputs are never converted between integers and floats or between widths of floats"};
-  if (is_float(wanted))
+  if (is_floating(wanted))
     return floats(tensor, wanted);
   return integers(tensor, wanted, name);
 }
 
 Result<Array> weight_array(const TensorView &tensor, Type wanted, const std::string &name) {
-  if (is_float(wanted) != is_float(tensor.dtype))
+  if (is_floating(wanted) != is_float(tensor.dtype))
     return Error{"the weight `" + name + "` is " + std::string(dtype_name(tensor.dtype)) + "; the model reads it as " +
                  type_name(wanted)};
-  if (is_float(wanted))
+  if (is_floating(wanted))
     return floats(tensor, wanted);
   return integers(tensor, wanted, name);
 }

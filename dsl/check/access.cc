@@ -213,7 +213,7 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
     report(Code::E031, e.outside->span, {text(e.outside->span), type_name(outside->type), type_name(value->type)});
     return nullptr;
   }
-  Type type = is_real(value->type) ? value->type : common_type(value->type, outside->type);
+  Type type = is_floating(value->type) ? value->type : common_type(value->type, outside->type);
   return build_.select(inside, build_.convert(value, type), build_.convert(outside, type));
 }
 
@@ -283,10 +283,10 @@ const Expr *Elaborator::neutral(Reducer reducer, Type type) {
     return build_.convert(build_.integer(1), type);
   case Reducer::max:
   case Reducer::argmax:
-    return is_real(type) ? build_.real(-infinity, type) : build_.integer(INT32_MIN);
+    return is_floating(type) ? build_.real(-infinity, type) : build_.integer(INT32_MIN);
   case Reducer::min:
   case Reducer::argmin:
-    return is_real(type) ? build_.real(infinity, type) : build_.integer(INT32_MAX);
+    return is_floating(type) ? build_.real(infinity, type) : build_.integer(INT32_MAX);
   case Reducer::any:
     return build_.boolean(false);
   case Reducer::all:
@@ -307,6 +307,7 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
 
   std::vector<Binder> binders;
   std::vector<int> over;
+  Size begin; // of the last index
   std::vector<const Tree *> uses{e.args[0].get()};
   if (e.outside)
     uses.push_back(e.outside.get());
@@ -315,9 +316,12 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
   for (const auto &place : e.places) {
     std::optional<std::vector<Extent>> extents;
     bool pack = place.kind == syntax::Place::pack;
+    Size first;
     if (place.upper) {
-      report(Code::E080, place.span,
-             {"a range with an offset in a reduction", "start at 0 and add the offset in the subscripts"});
+      if (auto given = range(*place.expr, *place.upper, frame)) {
+        first = given->first;
+        extents = {{{given->second, ""}}};
+      }
     } else if (place.expr) {
       if (auto given = extent(*place.expr, frame))
         extents = {{*given}};
@@ -329,6 +333,14 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     if (binder) {
       over.insert(over.end(), binder->variables.begin(), binder->variables.end());
       binders.push_back(*binder);
+      begin = first;
+      if (first != Size(0)) {
+        frame.firsts[place.name.text] = first;
+        if (first.is_constant())
+          variables_[binder->variables[0]].first = first.constant();
+        else
+          variables_[binder->variables[0]].name += " - " + text(first);
+      }
     }
   }
   const Expr *value = nullptr, *where = nullptr;
@@ -346,6 +358,13 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
   for (const Binder &binder : binders)
     release(binder, frame);
   frame.per_element = per_element;
+  if (failed && !where) { // what it says is still looked at
+    std::set<std::string> bound;
+    for (const auto &place : e.places)
+      bound.insert(place.name.text);
+    for (const Tree *use : uses)
+      check_names(*use, bound, frame);
+  }
   if (!value || failed)
     return nullptr;
 
@@ -355,13 +374,18 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     return nullptr;
   }
   if (position && over.size() != 1) {
-    report(Code::E080, e.span, {"`" + e.text + "` over several indices", "reduce over one index at a time"});
+    report(Code::E076, e.span, {e.text, std::to_string(over.size())});
     return nullptr;
   }
-  if (e.text == "mean" && !is_real(value->type))
+  if (e.text == "mean" && !is_floating(value->type))
     value = build_.convert(value, real_);
+  // Sums of i8 are i32; those of narrow floats are kept in f32 until they are complete.
+  Type narrow = value->type;
+  bool adds = reducer == Reducer::sum || reducer == Reducer::prod;
   if (value->type == Type::i8)
-    value = build_.convert(value, Type::i32); // sums of i8 are i32
+    value = build_.convert(value, Type::i32);
+  if (adds && is_floating(value->type))
+    value = build_.convert(value, Type::f32);
   const Expr *count = nullptr;
   if (e.text == "mean") {
     count = build_.real(1, value->type);
@@ -381,6 +405,8 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
       return nullptr;
     if (position)
       below_[result] = variables_[over[0]].extent;
+    if (reducer == Reducer::all)
+      alls_[result] = {space, over, term};
     std::vector<const Expr *> at;
     for (int v : space)
       at.push_back(build_.index(v));
@@ -392,7 +418,11 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     value = build_.select(where, value, neutral(reducer, value->type));
   }
   const Expr *result = reduce(value);
-  return count && result ? build_.apply(Expr::div, value->type, {result, count}, e.span) : result;
+  if (count && result)
+    result = build_.apply(Expr::div, value->type, {result, count}, e.span);
+  if (result && position && begin != Size(0))
+    result = build_.apply(Expr::add, Type::i32, {result, build_.of_size(begin)}, e.span);
+  return result && adds && is_floating(narrow) ? build_.convert(result, narrow) : result;
 }
 
 } // namespace heddle::checking

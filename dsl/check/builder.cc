@@ -7,7 +7,6 @@
 
 namespace heddle::checking {
 
-bool is_real(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
 bool is_integer(Type type) { return type == Type::i32 || type == Type::i8; }
 
 std::optional<double> constant(const Expr *e) {
@@ -37,11 +36,11 @@ std::optional<Size> as_size(const Expr *e) {
 Type common_type(Type a, Type b) {
   if (a == b)
     return a;
-  if (is_real(a) && is_real(b))
+  if (is_floating(a) && is_floating(b))
     return Type::f32;
-  if (is_real(a))
+  if (is_floating(a))
     return a;
-  return is_real(b) ? b : Type::i32;
+  return is_floating(b) ? b : Type::i32;
 }
 
 namespace {
@@ -117,7 +116,7 @@ const Expr *Builder::convert(const Expr *value, Type type) {
   if (value->type == type)
     return value;
   if (auto number = constant(value)) {
-    if (is_real(type))
+    if (is_floating(type))
       return real(*number, type);
     if (type == Type::boolean)
       return boolean(*number != 0);

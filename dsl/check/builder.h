@@ -7,7 +7,6 @@
 
 namespace heddle::checking {
 
-bool is_real(Type type);
 bool is_integer(Type type);
 
 class Builder {

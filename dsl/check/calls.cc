@@ -68,21 +68,53 @@ Entity Elaborator::call_builtin(const Tree &e, const ScalarFunction &f, Frame &f
 }
 
 Entity Elaborator::cast(const Tree &e, Frame &frame) {
-  if (e.text == "index" || e.args.size() != 1) {
-    report(Code::E080, e.span,
-           {"a conversion to `index(…)`", "take such numbers as an `index(N)` input, or use `min` and `max`"});
+  Entity value = eval(*e.args[0], frame);
+  std::optional<Size> range;
+  if (e.text == "index" && !(range = size(*e.args[1], frame, "the range of an index")))
     return {};
-  }
   syntax::Type named;
   named.scalar = e.text;
   Type type = *type_of(named);
-  Entity value = eval(*e.args[0], frame);
+  auto convert = [&](const Expr *x) -> const Expr * {
+    return range ? indexed(e, x, *range, frame) : build_.convert(x, type);
+  };
   if (value.kind == Entity::error)
     return {};
   if (value.tensor_like() && !frame.per_element)
-    return lift(e, {value}, [&](std::vector<const Expr *> x) { return build_.convert(x[0], type); });
+    return lift(e, {value}, [&](std::vector<const Expr *> x) { return convert(x[0]); });
   const Expr *x = as_scalar(value, *e.args[0], frame);
-  return entity(x ? build_.convert(x, type) : nullptr);
+  return entity(x ? convert(x) : nullptr);
+}
+
+/// index(N)(x): x, which is proven to be one of 0 to N - 1, or else tested when it is computed.
+const Expr *Elaborator::indexed(const Tree &e, const Expr *x, const Size &range, Frame &frame) {
+  const Tree &arg = *e.args[0];
+  if (!is_integer(x->type)) {
+    report(Code::E031, arg.span, {text(arg.span), type_name(x->type), "a whole number"});
+    return nullptr;
+  }
+  x = build_.convert(x, Type::i32);
+  const Expr *room = build_.apply(Expr::sub, Type::i32, {build_.of_size(range - Size(1)), x}, e.span);
+  bool proven = room && prove(x).kind == Prover::Outcome::proven && prove(room).kind == Prover::Outcome::proven;
+  if (!proven) {
+    const Expr *low = build_.apply(Expr::less_equal, Type::boolean, {build_.integer(0), x}, e.span);
+    const Expr *high = build_.apply(Expr::less, Type::boolean, {x, build_.of_size(range)}, e.span);
+    const Expr *test = build_.apply(Expr::logical_and, Type::boolean, {low, high}, e.span);
+    if (auto known = truth(test); known && !*known && facts_.empty()) {
+      report(Code::E060, arg.span, {text(arg.span), text(e.args[1]->span), text(range)}).help = "it is not one of them";
+      return nullptr;
+    }
+    need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame);
+  }
+  if (!proven && !facts_.empty() && range.is_constant() && range.constant() > 0) {
+    // Under conditions that no proof understands (`if go then …`) it is bounded all the same.
+    x = build_.apply(Expr::maximum, Type::i32, {x, build_.integer(0)}, e.span);
+    x = build_.apply(Expr::minimum, Type::i32, {x, build_.integer(range.constant() - 1)}, e.span);
+  }
+  if (facts_.empty() ||
+      (!proven && x->op == Expr::minimum && range.is_constant())) // else it is known under conditions only
+    bounded_[x] = range;
+  return x;
 }
 
 Entity Elaborator::eval_call(const Tree &e, Frame &frame) {
@@ -324,7 +356,7 @@ std::optional<Entity> Elaborator::converted(const Entity &e, Type type, const st
   Type own = e.kind == Entity::scalar ? e.value->type : e.kind == Entity::lazy ? e.formula->value->type : e.read->type;
   if (own == type)
     return e;
-  if ((own == Type::boolean) != (type == Type::boolean) || (is_real(own) && is_integer(type))) {
+  if ((own == Type::boolean) != (type == Type::boolean) || (is_floating(own) && is_integer(type))) {
     report(Code::E031, span, {name, type_name(own), type_name(type)});
     return std::nullopt;
   }

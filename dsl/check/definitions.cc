@@ -1,5 +1,4 @@
-// Definitions by index: `y[b, i] = …`. Finds what each index ranges over (rule 3), makes the stages, and puts
-// together what loops define slice by slice.
+// What an index ranges over (rule 3), and the stages that definitions and reductions become.
 #include "dsl/check/elaborate.h"
 #include "dsl/check/mentions.h"
 
@@ -191,6 +190,7 @@ std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &nam
 
 void Elaborator::release(const Binder &binder, Frame &frame) {
   frame.indices.erase(binder.name);
+  frame.firsts.erase(binder.name);
   frame.index_packs.erase(binder.name);
 }
 
@@ -322,6 +322,8 @@ const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> 
     }
   }
   const Tensor *result = reduction(name, variables, Reducer::none, {}, value, span);
+  if (auto bounded = bounded_.find(value); result && bounded != bounded_.end())
+    below_[result] = bounded->second;
   if (result && value->op == Expr::read)
     if (auto below = below_.find(value->tensor); below != below_.end())
       below_[result] = Size(below->second);
@@ -343,150 +345,6 @@ const Tensor *Elaborator::materialise(const Entity &e, const std::string &name, 
   if (e.kind == Entity::lazy)
     return stage(name, e.formula->variables, e.formula->value, span);
   return e.kind == Entity::scalar ? stage(name, {}, e.value, span) : nullptr;
-}
-
-// --- y[…] = …
-
-void Elaborator::define(const syntax::Stmt &s, const syntax::Target &target, Frame &frame) {
-  const Tree &right = *s.exprs[0];
-  auto evaluated = std::move(frame.evaluated);
-  frame.evaluated.clear();
-  std::vector<Binder> binders;
-  std::vector<int> variables;
-  std::vector<std::optional<int64_t>> places; // of the whole tensor: the number of a fixed place
-  int loop_axis = -1, loop_depth = -1;
-  Scope *slices = nullptr;
-  bool failed = false;
-  // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
-  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>>> wanted;
-  for (size_t i = 0; i < target.places.size(); ++i) {
-    const Place &place = target.places[i];
-    if (place.upper) {
-      report(Code::E080, place.span, {"a range with an offset here", "start at 0 and shift the subscripts"});
-      failed = true;
-      continue;
-    }
-    bool bare = place.kind == Place::value && place.expr->kind == Tree::name;
-    std::optional<Entity> known;
-    if (bare)
-      for (size_t k = frame.scopes.size(); k-- > 0 && !known;)
-        if (auto found = frame.scopes[k].names.find(place.expr->text);
-            found != frame.scopes[k].names.end() && found->second.kind == Entity::scalar &&
-            found->second.value->type == Type::i32 && found->second.value->op != Expr::size) {
-          known = found->second;
-          if (frame.scopes[k].loop && frame.scopes[k].loop->names[0].text == place.expr->text &&
-              known->value->op == Expr::integer && !slices)
-            slices = &frame.scopes[k];
-        }
-    if (place.kind == Place::value && !bare) {
-      bool names_known = true; // `y[i + 1]` introduces no index
-      mentions(*place.expr, [&](const std::string &name, Span) { names_known &= find(name, frame).has_value(); });
-      if (names_known) {
-        known = eval(*place.expr, frame);
-      } else {
-        report(Code::E080, place.span, {"a computed place on the left side", "shift the subscripts on the right side"});
-        failed = true;
-        continue;
-      }
-    }
-    if (known) {
-      if (known->kind == Entity::scalar && known->value->op == Expr::integer) {
-        places.push_back(known->value->whole);
-      } else if (known->kind == Entity::scalar && known->value->op == Expr::loop_index && loop_axis < 0) {
-        loop_axis = places.size();
-        loop_depth = known->value->position;
-        places.push_back(std::nullopt);
-      } else {
-        if (known->kind != Entity::error)
-          report(Code::E080, place.span,
-                 {"a computed place on the left side", "define the tensor over all its places, with `if`"});
-        failed = true;
-      }
-      continue;
-    }
-    bool pack = place.kind == Place::pack;
-    const syntax::Name name = bare ? syntax::Name{place.expr->text, place.span} : place.name;
-    std::optional<std::vector<Extent>> extents;
-    if (place.kind == Place::range) {
-      if (auto given = extent(*place.expr, frame))
-        extents = {{*given}};
-    } else {
-      extents = inferred(name, pack, {&right}, frame);
-    }
-    failed |= !extents;
-    if (extents)
-      wanted.emplace_back(name, pack, *extents);
-    places.insert(places.end(), extents ? extents->size() : 1, std::nullopt);
-  }
-  for (auto &[name, pack, extents] : wanted) {
-    auto binder = bind_index(name, pack, extents, frame);
-    failed |= !binder;
-    if (binder) {
-      binders.push_back(*binder);
-      variables.insert(variables.end(), binder->variables.begin(), binder->variables.end());
-    }
-  }
-  const Expr *value = nullptr;
-  last_reduction_ = nullptr;
-  if (!failed) {
-    bool outer = frame.per_element;
-    std::string defining = std::exchange(frame.defining, target.name.text);
-    frame.per_element = true;
-    value = scalar(right, frame);
-    frame.per_element = outer;
-    frame.defining = defining;
-  }
-  for (const Binder &binder : binders)
-    release(binder, frame);
-  frame.evaluated = std::move(evaluated);
-
-  const Tensor *tensor = value ? stage(frame.path + target.name.text, variables, value, target.span) : nullptr;
-  bool part = loop_axis >= 0;
-  for (const auto &place : places)
-    part |= place.has_value();
-  if (part && !tensor) { // after the loop the name stands for what failed
-    for (Scope &scope : frame.scopes)
-      if (scope.loop)
-        scope.collected.emplace(target.name.text, Entity{});
-    return;
-  }
-  if (!part)
-    return put(target.name, tensor ? entity(tensor, shape_of(tensor)) : Entity{}, frame, false);
-
-  std::vector<Extent> shape = shape_of(tensor);
-  if (loop_axis >= 0) {
-    Scope *scope = nullptr;
-    for (Scope &candidate : frame.scopes)
-      if (candidate.depth == loop_depth)
-        scope = &candidate;
-    if (!scope || shape.size() + 1 != places.size()) {
-      report(Code::E080, target.span,
-             {"a slice at several fixed places of a loop that stays a loop", "build one dimension per loop"});
-      return;
-    }
-    std::vector<Size> whole = tensor->shape;
-    whole.insert(whole.begin() + loop_axis, loops_[loop_depth].extent);
-    shape.insert(shape.begin() + loop_axis, Extent{loops_[loop_depth].extent, ""});
-    const Tensor *all = new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
-    if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
-      report(Code::E034, target.span, {target.name.text});
-      return;
-    }
-    scope->run_time->collected.push_back({all, tensor, loop_axis});
-    return;
-  }
-  if (!slices) {
-    report(Code::E080, target.span,
-           {"defining one place of a tensor outside of a loop", "define the tensor over all its places, with `if`"});
-    return;
-  }
-  auto &list = slices->slices[target.name.text];
-  for (const auto &other : list)
-    if (other.places == places) {
-      report(Code::E034, target.span, {target.name.text});
-      return;
-    }
-  list.push_back({places, tensor, shape});
 }
 
 } // namespace heddle::checking

@@ -59,9 +59,19 @@ private:
   /// Gives a name that exists its value of the next turn.
   void rebind(const std::string &name, Entity value, Frame &frame);
   void run_for(const syntax::Stmt &s, Frame &frame);
-  void unroll(const syntax::Stmt &s, int64_t count, Frame &frame);
-  void keep_loop(const syntax::Stmt &s, const Size &extent, Frame &frame);
+  void unroll(const syntax::Stmt &s, int64_t first, int64_t count, Frame &frame);
+  void keep_loop(const syntax::Stmt &s, const Size &first, const Size &extent, Frame &frame);
+  /// `first .. end`: its first value and the number of values.
+  std::optional<std::pair<Size, Size>> range(const Tree &first, const Tree &end, Frame &frame);
+  void run_when(const syntax::Stmt &s, const Expr *test, Frame &frame);
+  std::string difference(const Entity &yes, const Entity &no) const;
+  Entity join(const std::string &name, const Expr *test, const Entity &yes, const Entity &no, Span span, Frame &frame);
   void run_require(const syntax::Stmt &s, Frame &frame);
+  /// A step that fails the call unless `test` holds for every index, wherever the conditions around it do.
+  void need(const Expr *test, const std::string &message, Span span, Frame &frame);
+  /// Adds what a test of all elements of a tensor says about each.
+  void learn(const Expr *test);
+  std::vector<const Expr *> known_of(const Expr *read);
 
   // --- definitions.cc
   struct Binder {
@@ -69,7 +79,18 @@ private:
     bool pack = false;
     std::vector<int> variables;
   };
-  void define(const syntax::Stmt &s, const syntax::Target &target, Frame &frame);
+  void define(const syntax::Stmt &s, Frame &frame);
+  /// Where on the left side a definition stands: the constant places, and the loop that gives the last one.
+  struct Slot {
+    std::vector<std::optional<int64_t>> places;
+    int loop_axis = -1, loop_depth = -1;
+    Scope *slices = nullptr;
+  };
+  bool slot_of(const syntax::Target &target, const Tree &right, Frame &frame, Slot &slot, std::vector<Binder> &binders);
+  void put_defined(const syntax::Target &target, const Tensor *tensor, const Slot &slot, Frame &frame);
+  /// Reports the names in an expression that mean nothing, where a failure keeps it from being evaluated.
+  void check_names(const Tree &e, std::set<std::string> bound, Frame &frame);
+  void fail_definitions(const syntax::Block &block, Frame &frame);
   /// The extents over which index (or pack) `name` ranges, from its bare uses in `uses`; reports when there is none.
   std::optional<std::vector<Extent>> inferred(const syntax::Name &name, bool pack,
                                               const std::vector<const Tree *> &uses, Frame &frame);
@@ -151,6 +172,7 @@ private:
   Entity call_builtin(const Tree &e, const ScalarFunction &f, Frame &frame);
   Entity call_function(const Tree &e, const Entity &f, Frame &frame);
   const Expr *builtin(const Tree &e, const ScalarFunction &f, std::vector<const Expr *> args);
+  const Expr *indexed(const Tree &e, const Expr *x, const Size &range, Frame &frame);
   Entity cast(const Tree &e, Frame &frame);
   bool bind_formal(const syntax::Formal &formal, Entity arg, const Tree &at, Frame &callee, bool last_round);
   std::optional<Entity> converted(const Entity &e, Type type, const std::string &name, Span span);
@@ -213,7 +235,18 @@ private:
 
   // of the entry at hand
   std::vector<Fact> always_; // requirements: hold everywhere
-  std::vector<Fact> facts_;  // conditions around the expression being read
+  struct Every {
+    std::vector<int> variables; // one per dimension of the tensor
+    const Expr *condition;      // on its element there
+  };
+  std::map<const Tensor *, std::vector<Every>> every_; // of inputs and stages, from requirements
+  struct All {
+    std::vector<int> space, over;
+    const Expr *condition;
+  };
+  std::map<const Tensor *, All> alls_;   // results of `all[…](…)`
+  std::map<const Expr *, Size> bounded_; // index(N)(e)
+  std::vector<Fact> facts_;              // conditions around the expression being read
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
   int loop_count_ = 0;

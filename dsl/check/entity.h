@@ -72,6 +72,8 @@ struct Instance {
 /// A statement block that is being run. Names defined in a loop's body end with the turn.
 struct Scope {
   Names names;
+  bool arm = false; // of an `if` that is decided at run time: what both arms define is joined after it
+  std::map<std::string, std::string> halves; // names that the arms of such an `if` do not agree on, and in what
   const syntax::Stmt *loop = nullptr;
   std::set<std::string> carried;
   Loop *run_time = nullptr; // a loop that stays a loop
@@ -95,6 +97,7 @@ struct Frame {
   std::vector<Scope> scopes;
   std::map<std::string, std::vector<Extent>> packs; // ..S of the signature
   std::map<std::string, int> indices;
+  std::map<std::string, Size> firsts; // of the indices that do not begin at 0
   std::map<std::string, std::vector<int>> index_packs;
   bool per_element = false; // scalar formulas over indices are being read: whole tensors have no meaning
   std::map<const syntax::Expr *, Entity> evaluated; // tensors that a definition's subscripts are applied to

@@ -23,7 +23,8 @@ Elaborator::Elaborator(Sources &sources, const CheckOptions &options, Diagnostic
             auto found = below_.find(tensor);
             return found == below_.end() ? std::nullopt : std::optional(found->second);
           },
-          [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; }) {}
+          [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; },
+          [this](const Expr *read) { return known_of(read); }) {}
 
 Diagnostic &Elaborator::report(Code code, Span span, std::vector<std::string> args) {
   Diagnostic &d = diagnostics_.report(code, span, std::move(args));
@@ -56,6 +57,9 @@ std::string Elaborator::text(const std::vector<Extent> &shape) const {
 }
 
 std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
+  if (auto given = options_.settings.by_name.find("real"); given != options_.settings.by_name.end())
+    if (auto *type = std::get_if<std::string>(&given->second.what))
+      real_ = *type == "bf16" ? Type::bf16 : *type == "f16" ? Type::f16 : Type::f32;
   for (const EmbeddedFile &embedded : embedded::prelude()) {
     int number = sources_.add(std::string(embedded.path), std::string(embedded.bytes));
     trees_.push_back(syntax::parse(sources_, number, diagnostics_));
@@ -126,6 +130,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   frame.path = entries_.size() > 1 ? entry.name.text + "." : "";
   frame.scopes.resize(1);
   always_.clear();
+  every_.clear();
   facts_.clear();
   written_.clear();
   steps_ = &out.steps;
@@ -143,34 +148,6 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
     return;
   keep_needed(out);
   program_->entries.push_back(std::move(out));
-}
-
-/// An entry tests those requirements all of whose dims its inputs or states tell; about others it knows nothing.
-void Elaborator::add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame) {
-  std::set<int> told;
-  std::function<void(const Size &)> tell = [&](const Size &size) {
-    for (const Size::Term &term : size.terms())
-      term.atom.kind == Size::Atom::dim ? void(told.insert(term.atom.dim_index)) : tell(*term.atom.inner);
-  };
-  auto tell_all = [&](const Tensor *tensor) {
-    for (const Size &size : tensor->shape)
-      tell(size);
-  };
-  for (const Input &input : out.inputs)
-    tell_all(input.tensor);
-  mentions(entry.body, [&](const std::string &name, Span) {
-    auto member = frame.self->members.find(name);
-    if (member != frame.self->members.end() && member->second.kind == Entity::tensor &&
-        member->second.read->kind == Tensor::state)
-      tell_all(member->second.read);
-  });
-  for (const Requirement &r : requirements_) {
-    if (!std::includes(told.begin(), told.end(), r.dims.begin(), r.dims.end()))
-      continue;
-    const Tensor *holds = stage(frame.path + "require", {}, r.test, r.span);
-    steps_->push_back({Require{holds, r.message, r.span}});
-    always_.push_back({r.test, true});
-  }
 }
 
 bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
@@ -207,7 +184,7 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
     if (!value)
       return false;
     auto number = constant(value);
-    if (!number || (is_real(value->type) && !is_real(tensor->type)) ||
+    if (!number || (is_floating(value->type) && !is_floating(tensor->type)) ||
         (value->type == Type::boolean) != (tensor->type == Type::boolean)) {
       if (!number)
         report(Code::E041, formal.initial->span, {text(formal.initial->span)});
@@ -297,6 +274,8 @@ std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const
                                Diagnostics &diagnostics) {
   return checking::Elaborator(sources, options, diagnostics).run(file);
 }
+
+bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
 
 const char *type_name(Type type) {
   switch (type) {

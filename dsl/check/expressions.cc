@@ -89,8 +89,13 @@ Entity Elaborator::entity(const Tensor *tensor, const std::vector<Extent> &shape
 
 std::optional<Entity> Elaborator::find(const std::string &name, Frame &frame) {
   auto index = frame.indices.find(name);
-  if (index != frame.indices.end())
-    return entity(build_.index(index->second));
+  if (index != frame.indices.end()) {
+    auto first = frame.firsts.find(name);
+    const Expr *value = build_.index(index->second);
+    if (first != frame.firsts.end())
+      value = build_.apply(Expr::add, Type::i32, {value, build_.of_size(first->second)}, {});
+    return entity(value);
+  }
   for (size_t i = frame.scopes.size(); i-- > 0;)
     if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end())
       return found->second;
@@ -154,6 +159,11 @@ Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
     report(Code::E062, e.span, {e.text});
     return {};
   }
+  for (const Scope &scope : frame.scopes)
+    if (auto half = scope.halves.find(e.text); half != scope.halves.end()) {
+      report(Code::E077, e.span, {e.text, half->second});
+      return {};
+    }
   std::string close = nearest(e.text, frame);
   report(Code::E020, e.span, {e.text, close.empty() ? "define it before this line" : "did you mean `" + close + "`?"});
   return {};
@@ -390,8 +400,11 @@ Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
 
 Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
   const Expr *test = condition(*e.args[0], frame);
-  if (!test)
+  if (!test) {
+    check_names(*e.args[1], {}, frame);
+    check_names(*e.args[2], {}, frame);
     return {};
+  }
   if (auto known = truth(test))
     return eval(*e.args[*known ? 1 : 2], frame);
   facts_.push_back({test, true});
@@ -488,7 +501,8 @@ Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
   std::vector<const Expr *> elements;
   for (const Entity &arg : args) {
     bool whole = arg.tensor_like() && !arg.extents().empty();
-    elements.push_back(element(arg, whole ? result->variables : std::vector<int>{}, e.span));
+    Span span = args.size() == e.args.size() ? e.args[&arg - args.data()]->span : e.span;
+    elements.push_back(element(arg, whole ? result->variables : std::vector<int>{}, span));
   }
   result->value = f(elements);
   if (!result->value)

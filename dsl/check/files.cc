@@ -1,7 +1,6 @@
 // Files and what they declare: settings take their values, modules become instances with sizes bound and weights
 // found by path, members under conditions are chosen. The prelude is a file like any other, in scope everywhere.
 #include "dsl/check/elaborate.h"
-#include "dsl/check/mentions.h"
 #include "dsl/check/nearest.h"
 #include "dsl/syntax/parser.h"
 
@@ -78,7 +77,7 @@ Entity Elaborator::setting_value(const syntax::Setting &setting, const Value &gi
   if (initial.kind == Entity::scalar) {
     Type type = initial.value->type;
     wanted = type == Type::boolean ? "a bool" : is_integer(type) ? "a whole number" : "a real number";
-    if (fits && is_real(type) && value.value->type == Type::i32)
+    if (fits && is_floating(type) && value.value->type == Type::i32)
       value = entity(build_.convert(value.value, type));
     fits = fits && value.value->type == type;
     auto *whole = std::get_if<int64_t>(&given.what);
@@ -154,39 +153,6 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
   }
 }
 
-bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span span, Frame &frame) {
-  const Expr *test = condition(e, frame);
-  if (!test)
-    return true; // it is not the settings that are wrong
-  std::string words = message.empty() ? "`" + text(e.span) + "` does not hold" : message;
-  if (auto known = truth(test)) {
-    if (!*known)
-      report(Code::E044, e.span, {words});
-    return *known;
-  }
-  std::set<int> dims;
-  bool sizes_only = true;
-  std::function<void(const Size &)> collect = [&](const Size &size) {
-    for (const Size::Term &term : size.terms())
-      term.atom.kind == Size::Atom::dim ? void(dims.insert(term.atom.dim_index)) : collect(*term.atom.inner);
-  };
-  std::function<void(const Expr *)> visit = [&](const Expr *node) {
-    sizes_only &= node->op != Expr::read;
-    if (node->op == Expr::size)
-      collect(node->extent);
-    for (const Expr *arg : node->args)
-      visit(arg);
-  };
-  visit(test);
-  if (!sizes_only) {
-    report(Code::E041, e.span, {text(e.span)}).help =
-        "outside of entries, `require` speaks of settings and dims: move it into the entry";
-    return true;
-  }
-  requirements_.push_back({test, words, dims, span});
-  return true;
-}
-
 void Elaborator::check_settings_known(const FileScope &file) {
   std::vector<std::string> known;
   for (const auto &[name, key] : setting_names_) {
@@ -199,8 +165,8 @@ void Elaborator::check_settings_known(const FileScope &file) {
       continue;
     if (name == "real") {
       auto *type = std::get_if<std::string>(&value.what);
-      if (!type || *type != "f32")
-        report(Code::E080, {}, {"`real` other than f32", "leave `real` out, or set it to f32"});
+      if (!type || (*type != "f32" && *type != "bf16" && *type != "f16"))
+        report(Code::E048, {}, {"`real` is set to something else than a real type", "it is `f32`, `bf16` or `f16`"});
       continue;
     }
     std::string close = nearest_of(name, known), all;
@@ -270,32 +236,6 @@ const syntax::Module *Elaborator::find_module(FileScope *from, const std::string
         return found->second;
       }
   return nullptr;
-}
-
-void Elaborator::warn_unused(const FileScope &file) {
-  std::map<std::string, int> count;
-  for (const Declaration &d : file.tree->declarations)
-    mentions(d, [&](const std::string &name, Span) { ++count[name]; });
-  for (const Declaration &d : file.tree->declarations)
-    for (const syntax::Setting &setting : d.settings)
-      if (!count[setting.name.text])
-        report(Code::W101, setting.name.span, {setting.name.text});
-  for (const Declaration &d : file.tree->declarations) {
-    if (d.kind != Declaration::module)
-      continue;
-    // A param may also be used from outside, as a member (`bert.embed.word`).
-    std::set<std::string> fields;
-    std::function<void(const std::vector<Member> &)> visit = [&](const std::vector<Member> &members) {
-      for (const Member &m : members) {
-        if (m.kind == Member::param && !count[m.name.text] &&
-            sources_.text(d.span.file).find("." + m.name.text) == std::string::npos)
-          report(Code::W102, m.name.span, {m.name.text});
-        visit(m.members);
-        visit(m.otherwise);
-      }
-    };
-    visit(d.module_body->members);
-  }
 }
 
 // --- modules

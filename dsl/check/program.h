@@ -24,6 +24,8 @@ namespace heddle {
 enum class Type { f32, f16, bf16, i32, i8, boolean };
 /// As the language spells it.
 const char *type_name(Type type);
+/// Of real numbers; the others are whole or true and false.
+bool is_floating(Type type);
 
 struct Tensor {
   enum Kind { input, weight, state, stage, carried } kind;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t most_cases = 256; // per question; more conditions than people write around one read
 constexpr size_t most_columns = 40;
+constexpr size_t most_work = 400'000; // rows times columns of all its cases: well under a second
 
 } // namespace
 
@@ -114,9 +115,20 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
         return std::nullopt;
       name += "," + key(*a);
     }
-    if (auto below = below_(e->tensor))
-      return ranged(Atom::value, name, text_(e), *below, -1);
-    return Affine{0, {{atom(name, [&](int) { return Atom{Atom::value, text_(e), {{}}}; }), 1}}};
+    std::vector<const Expr *> known = known_of_(e);
+    name += "/" + std::to_string(known.size());
+    int number = atom(name, [&](int self) {
+      Atom value{Atom::value, text_(e), {{}}};
+      if (auto below = below_(e->tensor)) {
+        Affine most = plus(affine(*below), {1, {}}, -1);
+        value.cases = {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}};
+      }
+      known_[e] = Affine{0, {{self, 1}}}; // the conditions speak of this element
+      for (const Expr *each : known)
+        value.cases = both(value.cases, condition(each, true));
+      return value;
+    });
+    return Affine{0, {{number, 1}}};
   }
   case Expr::minimum:
   case Expr::maximum:
@@ -199,6 +211,9 @@ Prover::Cases Prover::condition(const Expr *e, bool holds) {
     Cases a = condition(e->args[0], holds), b = condition(e->args[1], holds);
     return (e->op == Expr::logical_and) == holds ? both(a, b) : either(a, b);
   }
+  case Expr::select: // (test and yes) or (not test and no)
+    return either(both(condition(e->args[0], true), condition(e->args[1], holds)),
+                  both(condition(e->args[0], false), condition(e->args[2], holds)));
   case Expr::less:
   case Expr::less_equal:
   case Expr::greater:
@@ -316,6 +331,11 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
   std::vector<int> columns(reached.begin(), reached.end());
   if (columns.size() > most_columns || overflow_)
     return {Outcome::unknown, {}};
+  size_t work = 0;
+  for (const Conjunction &c : cases)
+    work += c.size() * columns.size();
+  if (work > most_work)
+    return {Outcome::unknown, {}};
   // Dims first: a counterexample is the least solution in this order, so its sizes are as small as can be.
   std::sort(columns.begin(), columns.end(),
             [&](int a, int b) { return std::pair(atoms_[a].kind, a) < std::pair(atoms_[b].kind, b); });
@@ -338,8 +358,11 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
       auto term = goal->terms.find(columns[i]);
       if (term != goal->terms.end())
         outcome.value += term->second * solution.point[i];
-      if (mentioned.count(columns[i]) && atoms_[columns[i]].kind != Atom::made)
-        outcome.example.emplace_back(atoms_[columns[i]].name, solution.point[i]);
+      if (mentioned.count(columns[i]) && atoms_[columns[i]].kind != Atom::made) {
+        const Atom &atom = atoms_[columns[i]];
+        int64_t first = atom.kind == Atom::variable ? variables_[atom.number].first : 0;
+        outcome.example.emplace_back(atom.name, solution.point[i] + first);
+      }
     }
     return outcome;
   }
@@ -364,9 +387,10 @@ std::optional<std::pair<std::string, std::string>> Prover::range(const Expr *e, 
       bool upper = (factor > 0) == (end == 1);
       std::optional<Size> limit = upper ? variables_[atom.number].extent - Size(1) : Size(0);
       // A fact that bounds this index by dims alone replaces its range; the innermost one is told.
-      for (const Fact &fact : facts)
-        for (const Conjunction &c : condition(fact.condition, fact.holds))
-          for (const Affine &line : c) {
+      for (const Fact &fact : facts) {
+        Cases cases = condition(fact.condition, fact.holds);
+        if (cases.size() == 1) // of several, none is known to be the one that holds
+          for (const Affine &line : cases[0]) {
             auto own = line.terms.find(number);
             if (own == line.terms.end() || own->second != (upper ? -1 : 1))
               continue;
@@ -381,6 +405,7 @@ std::optional<std::pair<std::string, std::string>> Prover::range(const Expr *e, 
             if (dims)
               limit = upper ? other : other * -1;
           }
+      }
       sum = sum + *limit * factor;
     }
     ends[end] = sum.text(program_.dim_names());

@@ -18,6 +18,7 @@ struct Variable {
   std::string name;
   Size extent;
   std::string extent_name; // as the author wrote it, where folding lost that
+  int64_t first = 0;       // what it is where this variable is 0: for messages
 };
 
 struct LoopIndex {
@@ -42,8 +43,10 @@ public:
   };
 
   Prover(const Program &program, const std::deque<Variable> &variables, const std::vector<LoopIndex> &loops,
-         std::function<std::optional<Size>(const Tensor *)> below, std::function<std::string(const Expr *)> text)
-      : program_(program), variables_(variables), loops_(loops), below_(std::move(below)), text_(std::move(text)) {}
+         std::function<std::optional<Size>(const Tensor *)> below, std::function<std::string(const Expr *)> text,
+         std::function<std::vector<const Expr *>(const Expr *read)> known_of)
+      : program_(program), variables_(variables), loops_(loops), below_(std::move(below)), text_(std::move(text)),
+        known_of_(std::move(known_of)) {}
 
   Outcome nonnegative(const Expr *e, const std::vector<Fact> &facts);
   /// The least and the greatest value of `e` as text in the dims, where its indices alone decide it: "-T" and "-1".
@@ -86,6 +89,7 @@ private:
   const std::vector<LoopIndex> &loops_;
   std::function<std::optional<Size>(const Tensor *)> below_;
   std::function<std::string(const Expr *)> text_;
+  std::function<std::vector<const Expr *>(const Expr *read)> known_of_; // conditions that this element is known to meet
   std::vector<Atom> atoms_;
   std::unordered_map<std::string, int> atom_numbers_;
   std::map<std::string, Solution> solved_;

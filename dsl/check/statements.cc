@@ -34,13 +34,7 @@ void Elaborator::run(const Stmt &s, Frame &frame) {
         names.push_back(target.name);
       return bind(s, names, frame);
     }
-    if (s.targets.size() > 1) {
-      report(Code::E080, s.span, {"defining several tensors by index at once", "write one definition for each"});
-      for (const syntax::Target &target : s.targets)
-        put(target.name, {}, frame, false);
-      return;
-    }
-    return define(s, s.targets[0], frame);
+    return define(s, frame);
   }
   case Stmt::update:
     return run_update(s, frame);
@@ -50,15 +44,13 @@ void Elaborator::run(const Stmt &s, Frame &frame) {
     return run_require(s, frame);
   case Stmt::when: {
     const Expr *test = condition(*s.exprs[0], frame);
-    if (!test)
-      return;
-    auto known = truth(test);
-    if (!known) {
-      report(Code::E041, s.exprs[0]->span, {text(s.exprs[0]->span)}).help =
-          "a statement is chosen when the model is compiled; choose a value with `if … then … else …`";
-      return;
+    if (!test) {
+      fail_definitions(s.body, frame);
+      return fail_definitions(s.otherwise, frame);
     }
-    return run(*known ? s.body : s.otherwise, frame);
+    if (auto known = truth(test))
+      return run(*known ? s.body : s.otherwise, frame);
+    return run_when(s, test, frame);
   }
   case Stmt::give:
     for (const auto &e : s.exprs) {
@@ -98,8 +90,20 @@ void Elaborator::bind(const Stmt &s, const std::vector<syntax::Name> &names, Fra
 }
 
 void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool is_let) {
-  note(name.span, value);
   size_t last = frame.scopes.size() - 1;
+  if (name.text == "_") // a value that nobody wants
+    return;
+  note(name.span, value);
+  Scope &own = frame.scopes[last];
+  if (own.arm) { // what this does to names outside is seen when the arms are joined
+    bool outside = false;
+    for (size_t i = 0; i < last; ++i)
+      outside |= frame.scopes[i].names.count(name.text) > 0;
+    if (outside || !own.names.count(name.text)) {
+      own.names[name.text] = std::move(value);
+      return;
+    }
+  }
   for (size_t i = frame.scopes.size(); i-- > 0;) {
     auto found = frame.scopes[i].names.find(name.text);
     if (found == frame.scopes[i].names.end())
@@ -111,7 +115,7 @@ void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool 
     if (is_let)
       break; // a new name that hides the outer one until the turn ends
     for (size_t j = i + 1; j <= last; ++j)
-      if (!frame.scopes[j].carried.count(name.text)) {
+      if (frame.scopes[j].loop && !frame.scopes[j].carried.count(name.text)) {
         const Stmt *loop = frame.scopes[j].loop;
         report(Code::E035, name.span,
                {name.text, "for " + loop->names[0].text + " in " + text(loop->exprs[0]->span) + " with " + name.text});
@@ -131,12 +135,106 @@ void Elaborator::rebind(const std::string &name, Entity value, Frame &frame) {
     }
 }
 
+// --- choices at run time
+
+/// Both arms are computed, each under its condition; what both define is chosen by it.
+void Elaborator::run_when(const Stmt &s, const Expr *test, Frame &frame) {
+  Names arms[2];
+  bool returned = frame.returned;
+  for (bool yes : {true, false}) {
+    frame.scopes.emplace_back();
+    frame.scopes.back().arm = true;
+    facts_.push_back({test, yes});
+    run(yes ? s.body : s.otherwise, frame);
+    facts_.pop_back();
+    arms[yes] = std::move(frame.scopes.back().names);
+    frame.scopes.pop_back();
+    if (frame.returned != returned) {
+      report(Code::E077, s.exprs[0]->span, {"return", "stands in one arm of an `if` only"}).help =
+          "define the value in both arms of the `if`, which is decided at run time, and return it after";
+      frame.results.clear();
+      frame.results.emplace_back();
+      return;
+    }
+  }
+  std::set<std::string> names;
+  for (const Names &arm : arms)
+    for (const auto &[name, value] : arm)
+      names.insert(name);
+  for (const std::string &name : names) {
+    auto yes = arms[1].find(name), no = arms[0].find(name);
+    std::optional<Entity> before;
+    for (size_t i = frame.scopes.size(); i-- > 0 && !before;)
+      if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end())
+        before = found->second;
+    if ((yes == arms[1].end() || no == arms[0].end()) && !before) {
+      frame.scopes.back().halves[name] = "is defined in one arm of an `if` only";
+      continue;
+    }
+    const Entity &a = yes == arms[1].end() ? *before : yes->second, &b = no == arms[0].end() ? *before : no->second;
+    std::string differ = difference(a, b);
+    if (!differ.empty() && !before)
+      frame.scopes.back().halves[name] = differ; // each arm may have its own use for it
+    else if (!differ.empty())
+      report(Code::E077, s.exprs[0]->span, {name, differ});
+    else
+      put({name, s.exprs[0]->span}, join(name, test, a, b, s.exprs[0]->span, frame), frame, false);
+  }
+}
+
+namespace {
+
+bool is_number(const Entity &e) { return e.tensor_like() || e.kind == Entity::scalar; }
+std::vector<Extent> shape_in(const Entity &e) { return e.kind == Entity::scalar ? std::vector<Extent>{} : e.extents(); }
+Type type_in(const Entity &e) {
+  return e.kind == Entity::scalar ? e.value->type : e.kind == Entity::lazy ? e.formula->value->type : e.read->type;
+}
+
+} // namespace
+
+/// Why two values cannot be joined; empty where they can.
+std::string Elaborator::difference(const Entity &yes, const Entity &no) const {
+  if (yes.kind == Entity::error || no.kind == Entity::error)
+    return "";
+  if (!is_number(yes) || !is_number(no))
+    return "is not made of numbers";
+  std::string shapes[] = {text(shape_in(yes)), text(shape_in(no))};
+  if (shapes[0] != shapes[1])
+    return "has shape " + shapes[0] + " in one arm and " + shapes[1] + " in the other";
+  Type types[] = {type_in(yes), type_in(no)};
+  if ((types[0] == Type::boolean) != (types[1] == Type::boolean))
+    return std::string("is ") + type_name(types[0]) + " in one arm and " + type_name(types[1]) + " in the other";
+  return "";
+}
+
+Entity Elaborator::join(const std::string &name, const Expr *test, const Entity &yes, const Entity &no, Span span,
+                        Frame &frame) {
+  if (yes.kind == Entity::error || no.kind == Entity::error)
+    return {};
+  std::vector<Extent> shape = shape_in(yes);
+  std::vector<int> variables;
+  for (const Extent &extent : shape)
+    variables.push_back(new_variable("i" + std::to_string(variables.size()), extent));
+  auto value = [&](const Entity &e) {
+    return build_.convert(element(e, variables, span), common_type(type_in(yes), type_in(no)));
+  };
+  const Expr *chosen = build_.select(test, value(yes), value(no));
+  return variables.empty() ? entity(chosen) : entity(stage(frame.path + name, variables, chosen, span), shape);
+}
+
 // --- loops
 
 void Elaborator::run_for(const Stmt &s, Frame &frame) {
-  auto extent = size(*s.exprs[0], frame, "the extent of a loop");
+  Size first;
+  std::optional<Size> extent;
+  if (s.exprs.size() > 1) {
+    if (auto given = range(*s.exprs[0], *s.exprs[1], frame))
+      std::tie(first, extent) = *given;
+  } else {
+    extent = size(*s.exprs[0], frame, "the extent of a loop");
+  }
   if (!extent)
-    return;
+    return fail_definitions(s.body, frame);
   if (options_.note)
     options_.note(s.names[0].span, [&] { return "turn, 0 to " + text(*extent - Size(1)); });
   for (size_t i = 1; i < s.names.size(); ++i) {
@@ -147,14 +245,36 @@ void Elaborator::run_for(const Stmt &s, Frame &frame) {
       report(Code::E064, s.names[i].span, {s.names[i].text});
       return;
     }
+    for (size_t k = frame.scopes.size(); k-- > 0;) // in an arm of an `if` at run time it is the arm's own from here
+      if (frame.scopes[k].names.count(s.names[i].text))
+        break;
+      else if (frame.scopes[k].arm)
+        frame.scopes[k].names[s.names[i].text] = *find(s.names[i].text, frame);
   }
-  if (extent->is_constant() && extent->constant() <= most_turns)
-    unroll(s, extent->constant(), frame);
+  if (extent->is_constant() && first.is_constant() && extent->constant() <= most_turns)
+    unroll(s, first.constant(), extent->constant(), frame);
   else
-    keep_loop(s, *extent, frame);
+    keep_loop(s, first, *extent, frame);
 }
 
-void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
+std::optional<std::pair<Size, Size>> Elaborator::range(const Tree &first, const Tree &end, Frame &frame) {
+  auto from = size(first, frame, "the first value of a range"), to = size(end, frame, "the end of a range");
+  if (!from || !to)
+    return std::nullopt;
+  Size count = *to - *from;
+  auto refuse = [&](int64_t value, const std::string &when) {
+    report(Code::E056, end.span, {"the length of this range", std::to_string(value), when});
+    return std::nullopt;
+  };
+  if (count.is_constant() && count.constant() < 0)
+    return refuse(count.constant(), " for these settings");
+  Prover::Outcome outcome = prover_.nonnegative(build_.of_size(count), always_);
+  if (outcome.kind == Prover::Outcome::refuted)
+    return refuse(outcome.value, miss({}, outcome, true).when);
+  return std::pair(*from, count);
+}
+
+void Elaborator::unroll(const Stmt &s, int64_t first, int64_t count, Frame &frame) {
   frame.scopes.emplace_back();
   size_t own = frame.scopes.size() - 1;
   frame.scopes[own].loop = &s;
@@ -162,7 +282,7 @@ void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
     frame.scopes[own].carried.insert(s.names[i].text);
   for (int64_t turn = 0; turn < count && !frame.returned && spend(s.span); ++turn) {
     frame.scopes[own].names.clear();
-    frame.scopes[own].names[s.names[0].text] = entity(build_.integer(turn));
+    frame.scopes[own].names[s.names[0].text] = entity(build_.integer(first + turn));
     run(s.body, frame);
   }
   auto slices = std::move(frame.scopes[own].slices);
@@ -217,7 +337,8 @@ void Elaborator::unroll(const Stmt &s, int64_t count, Frame &frame) {
   }
 }
 
-void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
+void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent, Frame &frame) {
+  size_t known = always_.size();
   auto scopes = frame.scopes;
   auto written = written_;
   std::vector<const Tensor *> starts;
@@ -228,7 +349,9 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     if (!start.tensor_like() && start.kind != Entity::scalar) {
       if (start.kind != Entity::error)
         report(Code::E031, s.names[i].span, {s.names[i].text, "not made of numbers", "a tensor or a number"});
-      return;
+      for (size_t k = 1; k < s.names.size(); ++k)
+        rebind(s.names[k].text, {}, frame);
+      return fail_definitions(s.body, frame);
     }
     shapes.push_back(start.kind == Entity::scalar ? std::vector<Extent>{} : start.extents());
     starts.push_back(materialise(start, frame.path + s.names[i].text + ".start", s.names[i].span));
@@ -247,7 +370,8 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     scope.loop = &s;
     scope.run_time = &loop;
     scope.depth = loops_.size() - 1;
-    scope.names[s.names[0].text] = entity(build_.loop_index(scope.depth));
+    scope.names[s.names[0].text] =
+        entity(build_.apply(Expr::add, Type::i32, {build_.loop_index(scope.depth), build_.of_size(first)}, {}));
     for (size_t i = 1; i < s.names.size(); ++i) {
       scope.carried.insert(s.names[i].text);
       const Tensor *start = starts[i - 1];
@@ -270,7 +394,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
       if (value->shape != start->shape) {
         report(Code::E066, s.names[i].span, {s.names[i].text, text(shapes[i - 1]), text(shape_of(value))});
         failed = true;
-      } else if (value->type != start->type && is_real(value->type) && is_integer(start->type) && attempt == 0) {
+      } else if (value->type != start->type && is_floating(value->type) && is_integer(start->type) && attempt == 0) {
         widen = true;
       } else if (value->type != start->type) {
         auto same = converted(entity(value, shapes[i - 1]), start->type, s.names[i].text, s.names[i].span);
@@ -281,6 +405,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     }
     steps_ = outer;
     loops_.pop_back();
+    always_.erase(always_.begin() + known, always_.end()); // it speaks of this loop's turns
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
     if (failed) {
@@ -293,7 +418,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     if (widen) {
       for (size_t i = 0; i < starts.size(); ++i) {
         const Tensor *next = loop.carried[i].next;
-        if (next && is_real(next->type) && is_integer(starts[i]->type)) {
+        if (next && is_floating(next->type) && is_integer(starts[i]->type)) {
           auto real = converted(entity(starts[i], shapes[i]), next->type, s.names[i + 1].text, s.names[i + 1].span);
           starts[i] = materialise(*real, frame.path + s.names[i + 1].text + ".start", s.names[i + 1].span);
         }
@@ -312,27 +437,6 @@ void Elaborator::keep_loop(const Stmt &s, const Size &extent, Frame &frame) {
     steps_->push_back({std::move(loop)});
     return;
   }
-}
-
-// --- requirements
-
-void Elaborator::run_require(const Stmt &s, Frame &frame) {
-  const Expr *test = condition(*s.exprs[0], frame);
-  if (!test)
-    return;
-  std::string message = s.message.empty() ? "`" + text(s.exprs[0]->span) + "` does not hold" : s.message;
-  if (auto known = truth(test)) {
-    if (!*known)
-      report(Code::E044, s.exprs[0]->span, {message});
-    return;
-  }
-  if (!variables_of(test).empty() || !loops_.empty()) {
-    report(Code::E080, s.span, {"a requirement on single elements", "join them: `require all[i](…)`"});
-    return;
-  }
-  const Tensor *holds = stage(frame.path + "require", {}, test, s.exprs[0]->span);
-  steps_->push_back({Require{holds, message, s.span}});
-  always_.push_back({test, true});
 }
 
 } // namespace heddle::checking

@@ -245,6 +245,19 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   auto same = converted(value, state->type, target.name.text, target.span);
   if (!same || !stays_below(*same, state, right.span))
     return;
+  for (const Fact &fact : facts_) { // in an arm of an `if` that is decided at run time: else what was there stays
+    std::vector<const Expr *> at;
+    size_t next = 0;
+    for (size_t axis = 0; axis < state->shape.size(); ++axis) {
+      bool indexed = place.empty() || place[axis].in_value;
+      const Expr *offset = place.empty() ? build_.integer(0) : place[axis].offset;
+      at.push_back(indexed ? build_.apply(Expr::add, Type::i32, {build_.index(variables[next++]), offset}, s.span)
+                           : offset);
+    }
+    const Expr *old = build_.read(state, at, true, s.span);
+    same->value =
+        fact.holds ? build_.select(fact.condition, same->value, old) : build_.select(fact.condition, old, same->value);
+  }
   bool all = std::all_of(place.begin(), place.end(), [&](const Update::Along &along) {
     return along.in_value && along.extent == state->shape[&along - place.data()] && whole_constant(along.offset) == 0;
   });

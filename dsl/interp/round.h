@@ -51,8 +51,6 @@ inline double round_to(Type type, double value) {
   return value;
 }
 
-inline bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
-
 /// `value` of any type converted by a written cast: a real number loses its fraction and stops at the ends of
 /// the integer's range (NaN is 0), as the compiled code's conversion does.
 inline double cast_to(Type type, double value) {

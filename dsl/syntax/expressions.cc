@@ -434,7 +434,7 @@ Place Parser::over(std::string_view reducer) {
   if (at(".."))
     return pack();
   if (at_name() && next_is("in"))
-    return range(false);
+    return range(true);
   Place out;
   out.kind = Place::range;
   out.span = current().span;

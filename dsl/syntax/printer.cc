@@ -85,6 +85,10 @@ private:
       out_.word(s.names[0].text);
       out_.word("in");
       e_.expr(*s.exprs[0]);
+      if (s.exprs.size() > 1) {
+        out_.word("..");
+        e_.expr(*s.exprs[1]);
+      }
       for (size_t i = 1; i < s.names.size(); ++i) {
         if (i == 1)
           out_.word("with");

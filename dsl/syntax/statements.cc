@@ -151,7 +151,7 @@ ExprPtr Parser::value() {
   return out;
 }
 
-// for = "for" NAME "in" expr [ "with" names ] block
+// for = "for" NAME "in" expr [ ".." expr ] [ "with" names ] block
 Stmt Parser::loop() {
   Stmt out{};
   out.kind = Stmt::loop;
@@ -160,9 +160,8 @@ Stmt Parser::loop() {
   out.names.push_back(name("the name of an index"));
   need("in");
   out.exprs.push_back(expr());
-  if (at(".."))
-    slip(Code::E018, current().span,
-         {"an index starts at 0", "write `for " + out.names[0].text + " in N`, and add the offset where it is used"});
+  if (eat(".."))
+    out.exprs.push_back(expr());
   if (eat("with"))
     for (Name &n : names())
       out.names.push_back(std::move(n));

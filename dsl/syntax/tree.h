@@ -113,7 +113,7 @@ struct Stmt {
   std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names
   std::vector<Target> targets; // assign; update has exactly one
   std::vector<ExprPtr>
-      exprs;  // let, assign, update: the right side; loop: the extent; when, require: the condition; give: the values
+      exprs;  // let, assign, update: the right side; loop: the extent, or the first value and the end; when, require: the condition; give: the values
   Block body; // loop, when
   Block otherwise;     // when
   std::string message; // require … else "message"

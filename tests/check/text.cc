@@ -88,7 +88,7 @@ TEST(Text, WholeTensorsAndScalarFunctionsMakeOneStage) {
 
 TEST(Text, WhatNoResultNeedsIsDropped) {
   EXPECT_EQ(text_of("model M { param w: real[3] param v: real[3] entry run(x: real[3]) -> y: real[3] {\n"
-                    "  let a = x * w  let b = a * v  return a } }\n"),
+                    "  let a = x * w  let _b = a * v  return a } }\n"),
             "program M\n"
             "weight w: f32[3] as \"w\" stored [3]\n"
             "entry run\n"
@@ -337,11 +337,12 @@ TEST(Text, AnAliasTakesNumbersAndStringsAndPlacesAnArraysNumber) {
 }
 
 TEST(Text, AnAliasThatNamesNothingIsAnError) {
-  EXPECT_EQ(text_of("model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"),
-            "m.heddle:1:11: error[E020]: `{L}` is not known here\n"
-            "  1 | model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"
-            "    |           ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-            "  help: in the name of a weight stands a whole number or a string that is known here  heddle explain E020\n");
+  EXPECT_EQ(
+      text_of("model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"),
+      "m.heddle:1:11: error[E020]: `{L}` is not known here\n"
+      "  1 | model M { param w as \"w{L}\": real[2] entry run() -> y: real[2] { return w } }\n"
+      "    |           ^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+      "  help: in the name of a weight stands a whole number or a string that is known here  heddle explain E020\n");
 }
 
 } // namespace

@@ -405,5 +405,138 @@ TEST(Language, a_state_without_an_initial_value_waits_for_the_entry_that_sets_it
   EXPECT_EQ(t({}).data, (std::vector<double>{6}));
 }
 
+TEST(Language, an_if_at_run_time_joins_what_its_arms_define) {
+  Text t(R"(dim T
+            model M {
+              state last: real[T] = 0
+              state calls: i32 = 0
+              entry run(x: real[T], n: i32) -> y: real[T], s: real, old: real[T], k: i32 {
+                if n > 0 {
+                  let h = 2 * x
+                  z = h
+                  w = n
+                  last <- x
+                  require n < 9 else "n is small"
+                } else if n < 0 {
+                  z = x + 1
+                  w = 0.5
+                } else {
+                  z = x
+                  w = 0
+                  calls <- calls + 1
+                }
+                let s = 0.0
+                for t in T with s { if t >= n { s = s + x[t] } }
+                y[t] = z[t] * w
+                return y, s, last, calls
+              }
+            })");
+  auto call = [&](double n, const std::string &output) {
+    return t({{"x", array({3}, {1, 2, 3})}, {"n", array({}, {n}, Type::i32)}}, output).data;
+  };
+  EXPECT_EQ(call(2, "y"), (std::vector<double>{4, 8, 12}));
+  EXPECT_EQ(call(-1, "old"), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(call(-1, "y"), (std::vector<double>{1, 1.5, 2}));
+  EXPECT_EQ(call(0, "y"), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(call(1, "s"), (std::vector<double>{5}));
+  EXPECT_EQ(call(1, "k"), (std::vector<double>{1}));
+  EXPECT_EQ(t.message({{"x", array({3}, {1, 2, 3})}, {"n", array({}, {9}, Type::i32)}}), "entry 'run': n is small");
+}
+
+TEST(Language, one_formula_may_define_several_tensors) {
+  Text t(R"(dim N
+            fn polar(x: real, y: real) -> (real, real) { let r = sqrt(x * x + y * y) return r, x / r }
+            model M { entry run(x: real[N], z: real[N]) -> y: real[N], c: real[N] {
+              r[i], c[i] = polar(x[i], z[i])
+              let _, same = halves(r)
+              return r + 0 * same, c } }
+            fn halves(x: real[N]) -> (real[N], real[N]) { return x / 2, x / 2 })");
+  std::map<std::string, Array> in = {{"x", array({2}, {3, 0})}, {"z", array({2}, {4, 2})}};
+  expect_near(t(in), {2}, {5, 2});
+  expect_near(t(in, "c"), {2}, {0.6, 0});
+}
+
+TEST(Language, numbers_become_indices_where_they_are_tested) {
+  Text t(R"(dim B
+            model M { param w: real[5] entry run(n: i32[B], go: bool) -> y: real[B] {
+              y[b] = if go then w[index(5)(n[b] - 1)] else 0
+              return y } })",
+         {{"w", {5}}});
+  Array w = *t.weight("w");
+  auto in = [&](double a, double b, double go) {
+    return std::map<std::string, Array>{{"n", array({2}, {a, b}, Type::i32)}, {"go", array({}, {go}, Type::boolean)}};
+  };
+  expect_near(t(in(1, 5, 1)), {2}, {w.data[0], w.data[4]});
+  expect_near(t(in(77, 5, 0)), {2}, {0, 0}); // nothing is looked up
+  EXPECT_EQ(t.message(in(1, 6, 1)), "entry 'run': `n[b] - 1` is not an index below 5");
+}
+
+TEST(Language, a_function_may_require_something_of_each_element) {
+  Text t(R"(dim B
+            fn root(x: real) -> real { require x >= 0 else "a root of something negative" return sqrt(x) }
+            model M { entry run(x: real[B]) -> y: real[B] { y[b] = if x[b] > 1 then root(x[b] - 2) else 0 return y } })");
+  expect_near(t({{"x", array({3}, {0, -5, 6})}}), {3}, {0, 0, 2});
+  EXPECT_EQ(t.message({{"x", array({3}, {0, 1.5, 6})}}), "entry 'run': a root of something negative");
+  expect_near(t({{"x", array({0}, {})}}), {0}, {});
+}
+
+TEST(Language, a_requirement_in_a_loop_is_tested_in_every_turn) {
+  Text t(R"(dim T
+            model M { param w: real[5] entry run(n: i32[T]) -> y: real[T] {
+              for t in T { require 0 <= n[t] and n[t] < 5 else "no such word" y[t] = w[n[t]] }
+              return y } })",
+         {{"w", {5}}});
+  Array w = *t.weight("w");
+  expect_near(t({{"n", array({2}, {4, 0}, Type::i32)}}), {2}, {w.data[4], w.data[0]});
+  EXPECT_EQ(t.message({{"n", array({2}, {4, 5}, Type::i32)}}), "entry 'run': no such word");
+}
+
+TEST(Language, what_is_required_of_all_elements_is_known_of_each) {
+  Text t(R"(dim B
+            model M { param w: real[5] entry run(n: i32[B], m: i32[B, 2]) -> y: real[B] {
+              require all[b](0 <= n[b] and n[b] < 5) and all[b, j](0 <= m[b, j] and m[b, j] <= n[b]) else "no such word"
+              y[b] = w[n[b]] + w[m[b, 1]]
+              return y } })",
+         {{"w", {5}}});
+  Array w = *t.weight("w");
+  expect_near(t({{"n", array({1}, {4}, Type::i32)}, {"m", array({1, 2}, {0, 3}, Type::i32)}}), {1},
+              {w.data[4] + w.data[3]});
+  EXPECT_EQ(t.message({{"n", array({1}, {2}, Type::i32)}, {"m", array({1, 2}, {0, 3}, Type::i32)}}),
+            "entry 'run': no such word");
+}
+
+TEST(Language, ranges_of_loops_and_reductions_may_begin_anywhere) {
+  Text t(R"(dim S
+            require S >= 2
+            model M { entry run(x: real[S]) -> y: real, best: i32, s: real, c: real {
+              let s = 0.0
+              let c = 0.0
+              for i in 1 .. S with s { s = 10 * s + x[i] }
+              for i in 2 .. 5 with c { c = c + i }
+              return sum[i in 2 .. S](x[i] * i), argmax[i in 1 .. S](x[i]), s, c } })");
+  std::map<std::string, Array> in = {{"x", array({4}, {9, 3, 5, 4})}};
+  EXPECT_EQ(t(in).data, (std::vector<double>{22}));
+  EXPECT_EQ(t(in, "best").data, (std::vector<double>{2}));
+  EXPECT_EQ(t(in, "s").data, (std::vector<double>{354}));
+  EXPECT_EQ(t(in, "c").data, (std::vector<double>{9}));
+  EXPECT_EQ(t.message({{"x", array({1}, {9})}}), "entry 'run': `S >= 2` does not hold");
+}
+
+TEST(Language, narrow_types_round_when_a_sum_is_complete) {
+  Text t(R"(dim N
+            model M {
+              entry run(x: bf16[N], q: i8[N]) -> y: bf16, m: bf16, z: f32, n: i32, h: f16[N] {
+                h[i] = f16(x[i]) / 3
+                return sum[i](x[i]), mean[i](x[i]), sum[i](f32(x[i])), sum[i](q[i]), h
+              } })");
+  std::map<std::string, Array> in = {{"x", array({4}, {256, 1, 1, 1}, Type::bf16)},
+                                     {"q", array({4}, {127, 127, 127, 127}, Type::i8)}};
+  EXPECT_EQ(t(in).data, (std::vector<double>{260}));     // 259 to 8 bits; adding one by one would give 256
+  EXPECT_EQ(t(in, "m").data, (std::vector<double>{65})); // 64.75
+  EXPECT_EQ(t(in, "z").data, (std::vector<double>{259}));
+  EXPECT_EQ(t(in, "n").data, (std::vector<double>{508}));
+  EXPECT_EQ(t(in, "h").data[1], 1365.0 / 4096);
+}
+
 } // namespace
 } // namespace heddle

@@ -147,6 +147,11 @@ TEST(Grammar, a_condition_may_have_others_after_it) {
 }
 
 // require = "require" expr [ "else" STRING ]; return = "return" expr { "," expr }
+TEST(Grammar, loops_and_reductions_may_begin_elsewhere) {
+  EXPECT_EQ(body("for i in 1 .. N with x { x = sum[j in i .. 2 * N](j) }"),
+            "(for [i x] 1 N [(assign [x] (sum [(in j i (* 2 N))] j))])");
+}
+
 TEST(Grammar, a_requirement_stands_among_declarations_and_members_too) {
   EXPECT_EQ(parsed("require D % H == 0 else \"no\""), "(require (== (% D H) 0) 'no')\n");
   EXPECT_EQ(members("require N > 1 let K = N"), "(require (> N 1)) (let [K] N)");

@@ -1,0 +1,265 @@
+// Definitions by index, `y[b, i] = …`: what stands on the left is an index for each dimension, or a place that a loop
+// around gives, slice by slice. One statement may define several tensors from a formula with several values.
+#include "dsl/check/elaborate.h"
+#include "dsl/check/mentions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heddle::checking {
+
+using syntax::Place;
+using syntax::Stmt;
+
+bool Elaborator::slot_of(const syntax::Target &target, const Tree &right, Frame &frame, Slot &slot,
+                         std::vector<Binder> &binders) {
+  bool failed = false;
+  // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
+  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>>> wanted;
+  for (const Place &place : target.places) {
+    bool bare = place.kind == Place::value && place.expr->kind == Tree::name;
+    std::optional<Entity> known;
+    if (bare)
+      for (size_t k = frame.scopes.size(); k-- > 0 && !known;)
+        if (auto found = frame.scopes[k].names.find(place.expr->text);
+            found != frame.scopes[k].names.end() && found->second.kind == Entity::scalar &&
+            found->second.value->type == Type::i32 && found->second.value->op != Expr::size) {
+          known = found->second;
+          if (frame.scopes[k].loop && frame.scopes[k].loop->names[0].text == place.expr->text &&
+              known->value->op == Expr::integer && !slot.slices)
+            slot.slices = &frame.scopes[k];
+        }
+    if (place.kind == Place::value && !bare) {
+      bool names_known = true; // `y[i + 1]` introduces no index
+      mentions(*place.expr, [&](const std::string &name, Span) { names_known &= find(name, frame).has_value(); });
+      if (names_known)
+        known = eval(*place.expr, frame);
+      if (!names_known || (known->kind == Entity::scalar && known->value->op != Expr::integer)) {
+        report(Code::E075, place.span,
+               {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
+                "write an index here, and shift the subscripts on the right side"});
+        failed = true;
+        continue;
+      }
+    }
+    if (known) {
+      if (known->kind == Entity::scalar && known->value->op == Expr::integer) {
+        slot.places.push_back(known->value->whole);
+      } else if (known->kind == Entity::scalar && known->value->op == Expr::loop_index && slot.loop_axis < 0) {
+        slot.loop_axis = slot.places.size();
+        slot.loop_depth = known->value->position;
+        slot.places.push_back(std::nullopt);
+      } else {
+        if (known->kind != Entity::error)
+          report(
+              Code::E075, place.span,
+              {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
+               "define the tensor over all its places, with `if`; a loop that begins at 0 gives one place per turn"});
+        failed = true;
+      }
+      continue;
+    }
+    bool pack = place.kind == Place::pack;
+    const syntax::Name name = bare ? syntax::Name{place.expr->text, place.span} : place.name;
+    std::optional<std::vector<Extent>> extents;
+    if (place.kind == Place::range) {
+      if (auto given = extent(*place.expr, frame))
+        extents = {{*given}};
+    } else {
+      extents = inferred(name, pack, {&right}, frame);
+    }
+    failed |= !extents;
+    if (extents)
+      wanted.emplace_back(name, pack, *extents);
+    slot.places.insert(slot.places.end(), extents ? extents->size() : 1, std::nullopt);
+  }
+  for (auto &[name, pack, extents] : wanted) {
+    auto binder = bind_index(name, pack, extents, frame);
+    failed |= !binder;
+    if (binder)
+      binders.push_back(*binder);
+  }
+  return !failed;
+}
+
+void Elaborator::define(const Stmt &s, Frame &frame) {
+  const Tree &right = *s.exprs[0];
+  const syntax::Target &first = s.targets[0];
+  for (const syntax::Target &other : s.targets) {
+    bool alike = other.places.size() == first.places.size();
+    for (size_t i = 0; alike && i < first.places.size(); ++i)
+      alike = text(other.places[i].span) == text(first.places[i].span);
+    if (!alike) {
+      report(Code::E075, other.span,
+             {"`" + text(other.span) + "` and `" + text(first.span) + "` are defined at once, but by different indices",
+              "give both the same indices, or write one definition for each"});
+      for (const syntax::Target &target : s.targets)
+        put(target.name, {}, frame, false);
+      return;
+    }
+  }
+  auto evaluated = std::move(frame.evaluated);
+  frame.evaluated.clear();
+  Slot slot;
+  std::vector<Binder> binders;
+  std::vector<int> variables;
+  std::vector<const Expr *> values;
+  last_reduction_ = nullptr;
+  if (slot_of(first, right, frame, slot, binders)) {
+    bool outer = std::exchange(frame.per_element, true);
+    std::string defining = std::exchange(frame.defining, first.name.text);
+    Entity value = eval(right, frame);
+    std::vector<Entity> items = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
+    if (value.kind == Entity::error) {
+      // has been told
+    } else if (items.size() != s.targets.size()) {
+      report(Code::E033, s.span, {count_of(s.targets.size(), "name"), count_of(items.size(), "value")});
+    } else {
+      for (const Entity &item : items)
+        values.push_back(as_scalar(item, right, frame));
+    }
+    frame.per_element = outer;
+    frame.defining = defining;
+  } else {
+    std::set<std::string> bound;
+    for (const Place &place : first.places)
+      if (place.kind == Place::value)
+        mentions(*place.expr, [&](const std::string &name, Span) { bound.insert(name); });
+      else
+        bound.insert(place.name.text);
+    check_names(right, bound, frame);
+  }
+  for (const Binder &binder : binders) {
+    release(binder, frame);
+    variables.insert(variables.end(), binder.variables.begin(), binder.variables.end());
+  }
+  frame.evaluated = std::move(evaluated);
+  for (size_t i = 0; i < s.targets.size(); ++i) {
+    const syntax::Target &target = s.targets[i];
+    const Expr *value = i < values.size() ? values[i] : nullptr;
+    put_defined(target, value ? stage(frame.path + target.name.text, variables, value, target.span) : nullptr, slot,
+                frame);
+  }
+}
+
+void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor, const Slot &slot, Frame &frame) {
+  bool part = slot.loop_axis >= 0;
+  for (const auto &place : slot.places)
+    part |= place.has_value();
+  if (part && !tensor) { // after the loop the name stands for what failed
+    bool looping = false;
+    for (Scope &scope : frame.scopes)
+      if (scope.loop) {
+        scope.collected.emplace(target.name.text, Entity{});
+        looping = true;
+      }
+    if (!looping)
+      put(target.name, {}, frame, false);
+    return;
+  }
+  if (!part)
+    return put(target.name, tensor ? entity(tensor, shape_of(tensor)) : Entity{}, frame, false);
+
+  auto refuse = [&](const std::string &why, const char *cure) {
+    report(Code::E075, target.span, {"`" + text(target.span) + "` " + why, cure});
+    for (Scope &scope : frame.scopes)
+      if (scope.loop)
+        scope.collected.emplace(target.name.text, Entity{});
+  };
+  bool in_arm = false;
+  for (size_t k = frame.scopes.size(); k-- > 0 && !frame.scopes[k].loop;)
+    in_arm |= frame.scopes[k].arm;
+  if (in_arm)
+    return refuse("is one slice of a tensor, in an `if` that is decided at run time",
+                  "define the slice once, with `if … then … else …` on the right side");
+  std::vector<Extent> shape = shape_of(tensor);
+  if (slot.loop_axis >= 0) {
+    Scope *scope = nullptr;
+    for (Scope &candidate : frame.scopes)
+      if (candidate.depth == slot.loop_depth)
+        scope = &candidate;
+    if (!scope || shape.size() + 1 != slot.places.size())
+      return refuse("has several places that loops give", "build one dimension per loop");
+    std::vector<Size> whole = tensor->shape;
+    whole.insert(whole.begin() + slot.loop_axis, loops_[slot.loop_depth].extent);
+    shape.insert(shape.begin() + slot.loop_axis, Extent{loops_[slot.loop_depth].extent, ""});
+    const Tensor *all = new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
+    if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+    scope->run_time->collected.push_back({all, tensor, slot.loop_axis});
+    return;
+  }
+  if (!slot.slices) {
+    put(target.name, {}, frame, false);
+    return refuse("is one place, and no loop gives the others", "define the tensor over all its places, with `if`");
+  }
+  auto &list = slot.slices->slices[target.name.text];
+  for (const auto &other : list)
+    if (other.places == slot.places) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+  list.push_back({slot.places, tensor, shape});
+}
+
+// --- after a failure
+
+void Elaborator::check_names(const Tree &e, std::set<std::string> bound, Frame &frame) {
+  if (e.kind == Tree::name) {
+    if (!bound.count(e.text))
+      eval_name(e, frame);
+    return;
+  }
+  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
+    bool constant = true;
+    mentions(*e.args[0], [&](const std::string &name, Span) {
+      auto found = find(name, frame);
+      constant &= found && !bound.count(name) &&
+                  (found->kind == Entity::text || found->kind == Entity::list ||
+                   (found->kind == Entity::scalar && checking::constant(found->value)));
+    });
+    const Expr *test = constant ? condition(*e.args[0], frame) : nullptr;
+    if (auto known = test ? truth(test) : std::nullopt)
+      return check_names(*e.args[*known ? 1 : 2], bound, frame);
+    if (constant)
+      return;
+  }
+  for (const Place &place : e.places)
+    if (e.kind == Tree::reduce)
+      bound.insert(place.name.text);
+  for (const auto &arg : e.args)
+    check_names(*arg, bound, frame);
+  for (const Place &place : e.places) {
+    if (place.expr)
+      check_names(*place.expr, bound, frame);
+    if (place.upper)
+      check_names(*place.upper, bound, frame);
+  }
+  if (e.callee)
+    check_names(*e.callee, bound, frame);
+  if (e.outside)
+    check_names(*e.outside, bound, frame);
+}
+
+void Elaborator::fail_definitions(const syntax::Block &block, Frame &frame) {
+  auto fail = [&](const std::string &name) {
+    for (const Scope &scope : frame.scopes)
+      if (scope.names.count(name))
+        return;
+    frame.scopes.back().names[name] = {};
+  };
+  for (const Stmt &s : block) {
+    if (s.kind == Stmt::let)
+      for (const syntax::Name &name : s.names)
+        fail(name.text);
+    for (const syntax::Target &target : s.targets)
+      if (s.kind == Stmt::assign)
+        fail(target.name.text);
+    fail_definitions(s.body, frame);
+    fail_definitions(s.otherwise, frame);
+  }
+}
+
+} // namespace heddle::checking
