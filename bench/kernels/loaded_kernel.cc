@@ -77,10 +77,11 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
     shape.assign(known.begin(), known.end());
   }
   if (auto panels = llvm::dyn_cast_if_present<ir::PanelsAttr>(layout)) {
-    int64_t count = (shape[panels.getAxis()] + panels.getWidth() - 1) / int64_t(panels.getWidth());
-    shape.erase(shape.begin() + panels.getAxis());
-    shape.insert(shape.begin(), count);
-    shape.push_back(panels.getWidth());
+    std::vector<int64_t> packed = {(shape[panels.getAxis()] + panels.getWidth() - 1) / int64_t(panels.getWidth())};
+    for (int64_t axis : panels.other_axes(int64_t(shape.size())))
+      packed.push_back(shape[axis]);
+    packed.push_back(panels.getWidth());
+    shape = packed;
   }
   auto memory = std::make_unique<Memory>();
   memory->dims.resize(shape.size());
@@ -119,7 +120,7 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
       continue;
     if (std::optional<Panels> panels = kind.panels(kernel, argument.getArgNumber(), target))
       kernel.setArgAttr(argument.getArgNumber(), ir::names::layout,
-                        ir::PanelsAttr::get(&context_, panels->axis, panels->width));
+                        ir::PanelsAttr::get(&context_, panels->axis, panels->width, panels->last));
   }
   assign_schedule(kernel, target);
   Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);

@@ -57,11 +57,23 @@ int dim_number(ModuleOp module, StringRef name) {
   return found == all.end() ? -1 : found - all.begin();
 }
 
-LogicalResult PanelsAttr::verify(function_ref<InFlightDiagnostic()> emit, int64_t axis, int64_t width) {
+SmallVector<int64_t> PanelsAttr::other_axes(int64_t rank) const {
+  SmallVector<int64_t> out;
+  for (int64_t axis = 0; axis < rank; ++axis)
+    if (axis != getAxis() && axis != getLast())
+      out.push_back(axis);
+  if (getLast() >= 0)
+    out.push_back(getLast());
+  return out;
+}
+
+LogicalResult PanelsAttr::verify(function_ref<InFlightDiagnostic()> emit, int64_t axis, int64_t width, int64_t last) {
   if (axis < 0)
     return emit() << "panels: axis " << axis << " is negative";
   if (width < 1)
     return emit() << "panels: width " << width << " is not positive";
+  if (last < -1 || last == axis)
+    return emit() << "panels: last " << last << " is no other axis";
   return success();
 }
 
@@ -71,6 +83,8 @@ static LogicalResult verify_layout(function_ref<InFlightDiagnostic()> emit, Type
     return emit() << "a layout needs a tensor of constant shape, not " << type;
   if (layout.getAxis() >= tensor.getRank())
     return emit() << "the layout's axis " << layout.getAxis() << " is not one of " << type;
+  if (layout.getLast() >= tensor.getRank())
+    return emit() << "the layout's axis " << layout.getLast() << " is not one of " << type;
   return success();
 }
 

@@ -26,11 +26,16 @@ def PanelsAttr : AttrDef<HeddleDialect, "Panels"> {
   let summary = "A tensor cut into panels along one axis";
   let description = [{
     Axis `axis` (extent N) is cut into ceil(N / width) panels. In memory the panel number is outermost, then
-    the other axes in their order, then the `width` elements of the panel, zero-filled past N.
+    the other axes in their order, then the `width` elements of the panel, zero-filled past N. Axis `last`, if given,
+    comes after the other ones, right outside of those elements: the channels of a convolution's window.
   }];
-  let parameters = (ins "int64_t":$axis, "int64_t":$width);
+  let parameters = (ins "int64_t":$axis, "int64_t":$width, DefaultValuedParameter<"int64_t", "-1">:$last);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The axes of a tensor of that rank other than `axis`, in the order in which they lie in memory.
+    llvm::SmallVector<int64_t> other_axes(int64_t rank) const;
+  }];
 }
 
 def WeightOp : HeddleOp<"weight", [Symbol]> {

@@ -42,6 +42,7 @@ struct Variant {
 struct Panels {
   int axis;
   int width;
+  int last = -1; // the axis that comes innermost of the others; -1: they keep their order
 };
 
 struct KernelKind {

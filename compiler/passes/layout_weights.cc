@@ -84,7 +84,7 @@ void Layouts::choose() {
       if (!panels)
         continue;
       weight.setType(cast<RankedTensorType>(call.getOperand(use.argument).getType()));
-      weight.setLayoutAttr(ir::PanelsAttr::get(module_.getContext(), panels->axis, panels->width));
+      weight.setLayoutAttr(ir::PanelsAttr::get(module_.getContext(), panels->axis, panels->width, panels->last));
       break; // the first kernel that wants panels decides
     }
   }

@@ -7,13 +7,6 @@ using namespace heddle::test;
 
 namespace {
 
-/// The text with every W (which no keyword holds) replaced.
-std::string with_width(std::string text, const std::string &width) {
-  for (size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += width.size())
-    text.replace(at, 1, width);
-  return text;
-}
-
 /// Runs a kernel under the fallback kind whatever kind would take it.
 void check_general(const std::string &text, const std::vector<std::vector<int64_t>> &sizes, double relative) {
   KernelText kernel(text);

@@ -126,24 +126,23 @@ double fetch(mlir::Type element, const uint8_t *at) {
 }
 
 /// The bytes of a tensor in panels: see docs/ir.md.
-Values in_panels(const Values &plain, int axis, int width) {
+Values in_panels(const Values &plain, ir::PanelsAttr layout) {
   Values packed{plain.element, {}, {}};
-  int64_t extent = plain.shape[axis], panels = (extent + width - 1) / width;
-  packed.shape.push_back(panels);
-  int64_t others = 1;
-  for (size_t i = 0; i < plain.shape.size(); ++i)
-    if (int(i) != axis) {
-      packed.shape.push_back(plain.shape[i]);
-      others *= plain.shape[i];
-    }
+  int64_t rank = int64_t(plain.shape.size()), width = layout.getWidth(), axis = layout.getAxis();
+  packed.shape.push_back((plain.shape[axis] + width - 1) / width);
+  for (int64_t other : layout.other_axes(rank))
+    packed.shape.push_back(plain.shape[other]);
   packed.shape.push_back(width);
-  packed.data.assign(size_t(panels * others * width), 0.0);
-  int64_t inner = 1;
-  for (size_t i = axis + 1; i < plain.shape.size(); ++i)
-    inner *= plain.shape[i];
+  packed.data.assign(size_t(packed.count()), 0.0);
+  std::vector<int64_t> at(rank);
   for (int64_t i = 0; i < plain.count(); ++i) {
-    int64_t before = i / (inner * extent), along = i / inner % extent, after = i % inner;
-    packed.data[size_t((along / width * others + before * inner + after) * width + along % width)] = plain.data[i];
+    int64_t rest = i;
+    for (int64_t a = rank; a-- > 0; rest /= plain.shape[a])
+      at[a] = rest % plain.shape[a];
+    int64_t place = at[axis] / width;
+    for (int64_t other : layout.other_axes(rank))
+      place = place * plain.shape[other] + at[other];
+    packed.data[size_t(place * width + at[axis] % width)] = plain.data[i];
   }
   return packed;
 }
@@ -293,7 +292,7 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
       continue;
     auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
     const Values &plain = inputs[next++];
-    buffers.push_back(std::make_unique<Buffer>(panels ? in_panels(plain, panels.getAxis(), panels.getWidth()) : plain));
+    buffers.push_back(std::make_unique<Buffer>(panels ? in_panels(plain, panels) : plain));
     arguments.push_back(&buffers.back()->raw);
   }
   for (unsigned i = 0; i < kernel_.getNumResults(); ++i) {
@@ -320,6 +319,12 @@ std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::s
   for (const auto &[from, to] : replaced)
     for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
       text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string with_width(std::string text, const std::string &width) {
+  for (size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += width.size())
+    text.replace(at, 1, width);
   return text;
 }
 

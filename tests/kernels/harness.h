@@ -82,6 +82,9 @@ private:
 /// The text of tests/lit/kernels/<name>.mlir, with each first string of a pair replaced by its second.
 std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::string, std::string>> &replaced = {});
 
+/// The text with every W (which no keyword holds) replaced.
+std::string with_width(std::string text, const std::string &width);
+
 /// Every variant of a kind with every combination of its parameters' values.
 std::vector<ScheduleRow> all_rows(const KernelKind &kind);
 

@@ -33,9 +33,12 @@ static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &fil
 namespace {
 
 /// A weight (of f32: only those are laid out) seen as [outer, extent, inner], where `extent` is the axis that is cut
-/// into panels.
+/// into panels. Of the other axes, one of `last` elements that lie `step` apart comes innermost.
 struct Panelled {
-  int64_t outer = 1, extent = 1, inner = 1, width = 1;
+  int64_t outer = 1, extent = 1, inner = 1, width = 1, last = 1, step = 1;
+
+  /// Where an element of [outer, inner] is among those of the panel.
+  int64_t place(int64_t at) const { return (at / (last * step) * step + at % step) * last + at / step % last; }
 };
 
 /// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or panels.
@@ -51,23 +54,27 @@ struct Piece {
 
 } // namespace
 
-/// Panels `begin` .. `end` of a weight: out[panel][outer][inner][width].
+/// Panels `begin` .. `end` of a weight: out[panel][outer][inner][width], or with the last axis right before the width.
 static void write_panels(const Piece &piece) {
   const Panelled &s = piece.shape;
   std::vector<float> rows(s.width * s.inner);
-  float *out = reinterpret_cast<float *>(piece.to) + piece.begin * s.outer * s.inner * s.width;
-  for (int64_t panel = piece.begin; panel < piece.end; ++panel)
+  for (int64_t panel = piece.begin; panel < piece.end; ++panel) {
+    float *out = reinterpret_cast<float *>(piece.to) + panel * s.outer * s.inner * s.width;
     for (int64_t o = 0; o < s.outer; ++o) {
       int64_t first = panel * s.width, count = std::min(s.width, s.extent - first);
       read_f32(*piece.tensor, (o * s.extent + first) * s.inner, {rows.data(), size_t(count * s.inner)});
       std::fill(rows.begin() + count * s.inner, rows.end(), 0.f);
       constexpr int64_t block = 16; // columns: one cache line of each row
-      for (int64_t i = 0; i < s.inner; i += block)
+      for (int64_t i = 0; i < s.inner; i += block) {
+        int64_t end = std::min(i + block, s.inner), places[block];
+        for (int64_t k = i; k < end; ++k)
+          places[k - i] = s.place(o * s.inner + k) * s.width;
         for (int64_t j = 0; j < s.width; ++j)
-          for (int64_t k = i; k < std::min(i + block, s.inner); ++k)
-            out[k * s.width + j] = rows[j * s.inner + k];
-      out += s.inner * s.width;
+          for (int64_t k = i; k < end; ++k)
+            out[places[k - i] + j] = rows[j * s.inner + k];
+      }
     }
+  }
 }
 
 /// Elements `begin` .. `end` of a row-major weight.
@@ -102,6 +109,11 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
         (int64_t(axis) < panels->getAxis()    ? s.outer
          : int64_t(axis) == panels->getAxis() ? s.extent
                                               : s.inner) *= extent;
+      if (panels->getLast() >= 0) {
+        s.last = type.getDimSize(panels->getLast());
+        for (int64_t axis = panels->getLast() + 1; axis < type.getRank(); ++axis)
+          s.step *= axis == panels->getAxis() ? 1 : type.getDimSize(axis);
+      }
       piece.panels = true;
       piece.end = llvm::divideCeil(s.extent, s.width);
       step = std::max<int64_t>(1, piece_elements / (s.outer * s.inner * s.width));

@@ -123,14 +123,18 @@ private:
       return;
     }
     arguments_.push_back(Expr());
-    Input input{argument, {}, -1, 0};
+    Input input{argument, {}, -1, 0, {}};
     std::vector<Expr> shape = extents(argument);
     auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
     if (panels) {
       input.panel_axis = int(panels.getAxis());
       input.panel_width = int(panels.getWidth());
-      shape.insert(shape.begin(), (shape[input.panel_axis] + input.panel_width - 1) / input.panel_width);
-      shape.erase(shape.begin() + 1 + input.panel_axis);
+      std::vector<Expr> logical = shape;
+      shape = {(logical[input.panel_axis] + input.panel_width - 1) / input.panel_width};
+      for (int64_t axis : panels.other_axes(int64_t(logical.size()))) {
+        input.other_axes.push_back(int(axis));
+        shape.push_back(logical[axis]);
+      }
       shape.push_back(input.panel_width);
     }
     input.param = Halide::ImageParam(*type, int(shape.size()), name);
@@ -190,9 +194,11 @@ private:
     if (Input *input = out_.input_of(tensor)) {
       if (input->panel_axis >= 0) {
         Expr along = indices[input->panel_axis];
-        indices.erase(indices.begin() + input->panel_axis);
-        indices.insert(indices.begin(), along / input->panel_width);
-        indices.push_back(along % input->panel_width);
+        std::vector<Expr> in_memory = {along / input->panel_width};
+        for (int axis : input->other_axes)
+          in_memory.push_back(indices[axis]);
+        in_memory.push_back(along % input->panel_width);
+        indices = std::move(in_memory);
       }
       std::reverse(indices.begin(), indices.end());
       return input->param(indices);

@@ -65,6 +65,7 @@ struct Input {
   Halide::ImageParam param;
   int panel_axis = -1; // of the logical tensor; -1: row-major
   int panel_width = 0;
+  std::vector<int> other_axes; // with panels: the axes but panel_axis as they lie in memory, outermost first
 };
 
 } // namespace lowered

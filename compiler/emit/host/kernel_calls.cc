@@ -128,10 +128,11 @@ private:
   /// Extents in memory of a packed weight: panels, the other axes, elements of a panel.
   void cut_into_panels(SmallVector<Value> &extents, ir::PanelsAttr layout) {
     Value extent = extents[layout.getAxis()];
-    extents.erase(extents.begin() + layout.getAxis());
-    Value panels = arith::CeilDivUIOp::create(b, loc, extent, number(layout.getWidth()));
-    extents.insert(extents.begin(), panels);
-    extents.push_back(number(layout.getWidth()));
+    SmallVector<Value> packed = {arith::CeilDivUIOp::create(b, loc, extent, number(layout.getWidth()))};
+    for (int64_t axis : layout.other_axes(extents.size()))
+      packed.push_back(extents[axis]);
+    packed.push_back(number(layout.getWidth()));
+    extents = packed;
   }
 
   void set(Value base, Type type, ArrayRef<LLVM::GEPArg> at, Value value) {
