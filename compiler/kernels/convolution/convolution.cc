@@ -1,0 +1,164 @@
+// The kind `convolution`: a product with a factor that is read at computed places, with what follows it element by
+// element (a norm with fixed statistics, a residual, an activation), such as
+//   y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + u - P, S * j + v - P, c | 0] * w[o, c, u, v]) + shift[o])
+// What it takes, how it wants its weights, and which register tiles it uses.
+#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/convolution/schedule.h"
+#include "compiler/kernels/kinds.h"
+
+#include "compiler/ir/dialect.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
+
+namespace heddle::convolution {
+
+using contraction::Factor;
+using contraction::Reached;
+using mlir::linalg::LinalgOp;
+
+/// The operand that a factor is, apart from casts; null where it is anything else.
+static mlir::OpOperand *operand_of(LinalgOp op, mlir::Value value) {
+  while (mlir::Operation *cast = value.getDefiningOp()) {
+    if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
+      return nullptr;
+    value = cast->getOperand(0);
+  }
+  auto element = llvm::dyn_cast<mlir::BlockArgument>(value);
+  return element && element.getOwner() == op.getBlock() ? &op->getOpOperand(element.getArgNumber()) : nullptr;
+}
+
+/// The first read at computed places that a value of the body is made from.
+static mlir::tensor::ExtractOp read_behind(LinalgOp op, mlir::Value value) {
+  mlir::Operation *made = value.getDefiningOp();
+  if (!made || made->getBlock() != op.getBlock())
+    return {};
+  if (auto read = llvm::dyn_cast<mlir::tensor::ExtractOp>(made))
+    return read;
+  for (mlir::Value operand : made->getOperands())
+    if (mlir::tensor::ExtractOp read = read_behind(op, operand))
+      return read;
+  return {};
+}
+
+static std::optional<Reached> match(mlir::func::FuncOp kernel) {
+  std::optional<std::vector<std::vector<Reached>>> results = contraction::match(kernel);
+  if (!results || results->size() != 1 || results->front().size() != 1)
+    return std::nullopt;
+  Reached reached = results->front().front();
+  const Factor *wide = contraction::wide_factor(reached);
+  const Factor *narrow = wide == &reached.product.left ? &reached.product.right : &reached.product.left;
+  mlir::OpOperand *weight = operand_of(reached.product.op, wide->value);
+  if (contraction::row_axis(reached) < 0 || !weight || !llvm::isa<mlir::BlockArgument>(weight->get()) ||
+      !read_behind(reached.product.op, narrow->value))
+    return std::nullopt;
+  return reached;
+}
+
+static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
+
+/// The weight's operand and the axis that lanes run along.
+static std::pair<mlir::OpOperand *, int> weight_of(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  mlir::OpOperand *weight = operand_of(op, contraction::wide_factor(reached)->value);
+  mlir::AffineExpr lanes = mlir::getAffineDimExpr(unsigned(contraction::lane_loop(reached)), op.getContext());
+  for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
+    if (expr == lanes)
+      return {weight, int(axis)};
+  return {weight, -1};
+}
+
+/// Terms of the sum, as far as known.
+static int64_t depth_of(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  int64_t depth = 1;
+  auto kinds = op.getIteratorTypesArray();
+  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
+    if (kinds[loop] == mlir::utils::IteratorType::reduction)
+      depth *= mlir::ShapedType::isDynamic(extent) ? 256 : extent;
+  return depth;
+}
+
+/// Columns that a panel should have: wide ones read the picture seldom, but a panel should leave half of the second
+/// cache to it, and padding the last panel is waste. Shares of the peak as measured on Cascade Lake, K = 576.
+static int64_t panel_width(int64_t columns, int64_t depth, const Target &target) {
+  static constexpr std::pair<int, double> widths[] = {{4, 1.0}, {3, 0.95}, {2, 0.92}, {1, 0.7}};
+  int64_t best = target.lanes;
+  double best_cost = 0;
+  for (auto [vectors, share] : widths) {
+    if (target.registers < 32 && vectors > 2)
+      continue;
+    int64_t width = vectors * target.lanes, panels = (columns + width - 1) / width;
+    bool fits = vectors == 1 || depth * width * 4 <= target.l2 / 2;
+    double cost = double(panels * width) / (fits ? share : share * 0.8);
+    if (best_cost == 0 || cost < best_cost * 0.999) {
+      best = width;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
+  std::optional<Reached> reached = match(kernel);
+  if (!reached)
+    return std::nullopt;
+  auto [weight, axis] = weight_of(*reached);
+  auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
+  auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+  if (tensor.getArgNumber() != argument || axis < 0 || !type.hasStaticShape())
+    return std::nullopt;
+  Panels panels{axis, int(panel_width(type.getDimSize(unsigned(axis)), depth_of(*reached), target)), -1};
+  // The axis along which the picture is contiguous comes last, so that both are read along it.
+  const Factor *wide = contraction::wide_factor(*reached);
+  const Factor *narrow = wide == &reached->product.left ? &reached->product.right : &reached->product.left;
+  LinalgOp op = reached->product.op;
+  auto along = read_behind(op, narrow->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
+  if (along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction)
+    for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
+      if (expr == mlir::getAffineDimExpr(unsigned(along.getDim()), op.getContext()))
+        panels.last = int(other);
+  if (panels.last >= 0 && mlir::cast<ir::PanelsAttr>(ir::PanelsAttr::get(kernel.getContext(), axis, panels.width, -1))
+                                  .other_axes(type.getRank())
+                                  .back() == panels.last)
+    panels.last = -1; // it is there already
+  return panels;
+}
+
+static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
+  Reached reached = *match(kernel);
+  int64_t width = 0;
+  auto [weight, axis] = weight_of(reached);
+  auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
+  if (auto layout = kernel.getArgAttrOfType<ir::PanelsAttr>(tensor.getArgNumber(), ir::names::layout))
+    width = layout.getAxis() == axis ? layout.getWidth() : 0;
+  int64_t columns = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]).getShape().back();
+  if (width == 0 || width % target.lanes != 0)
+    width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes : panel_width(columns, depth_of(reached), target);
+  int64_t vectors = width / target.lanes;
+  // Accumulators, a row of the weight and one broadcast share the registers.
+  int64_t rows = std::clamp<int64_t>((target.registers - 2 - vectors) / vectors, 1, 12);
+  return {{"tiles", {{"rows", rows}, {"width", width}}, {}}};
+}
+
+static constexpr int64_t row_values[] = {1, 6, 12};
+static constexpr int64_t width_values[] = {16, 32, 64};
+static const Variant variants[] = {
+    {"tiles",
+     "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
+     {{"rows", {std::begin(row_values), std::end(row_values)}},
+      {"width", {std::begin(width_values), std::end(width_values)}}}},
+};
+
+} // namespace heddle::convolution
+
+namespace heddle {
+
+extern const KernelKind convolution_kind;
+const KernelKind convolution_kind = {
+    "convolution", convolution::variants, convolution::matches, convolution::panels, convolution::choose,
+    nullptr,       convolution::schedule,
+};
+
+} // namespace heddle

@@ -1,0 +1,220 @@
+// Products with a factor read at computed places: windows with strides, dilation and padding, groups, channels inside
+// or outside, transposed windows, patches, one to three axes. Every register tile, with weights in panels and without.
+#include "harness.h"
+
+#include "compiler/kernels/convolution/windows.h"
+
+using namespace heddle::test;
+
+namespace {
+
+struct Shape {
+  int stride = 1, dilation = 1, window = 3, channels = 5, outputs = 20;
+  std::string layout; // of the weight
+  std::string read = "%py, %px, %c";
+  std::string image = "?x?x?x$C";
+  std::string extents = "b, y, x, $C";
+};
+
+std::string replace_all(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + T * u - P, S * j + T * v - P, c | 0] * w[o, c, u, v]) + r[b, i, j,
+/// o])
+std::string convolution(const Shape &shape) {
+  std::string text = R"(
+    #weight = affine_map<(b, i, j, o, c, u, v) -> (o, c, u, v)>
+    #result = affine_map<(b, i, j, o, c, u, v) -> (b, i, j, o)>
+    #same = affine_map<(b, i, j, o) -> (b, i, j, o)>
+    func.func private @k(%b: index, %y: index, %x: index,
+        %image: tensor<$IMAGExf32> {heddle.extents = affine_map<(b, y, x) -> ($EXTENTS)>},
+        %w: tensor<$Ox$Cx$Rx$Rxf32> {heddle.extents = affine_map<(b, y, x) -> ($O, $C, $R, $R)>$LAYOUT},
+        %r: tensor<?x?x?x$Oxf32> {heddle.extents = affine_map<(b, y, x) -> (b, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1, $O)>})
+        -> (tensor<?x?x?x$Oxf32> {heddle.extents = affine_map<(b, y, x) -> (b, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1, $O)>}) {
+      %zero = arith.constant 0.0 : f32
+      %c0 = arith.constant 0 : index
+      %rows = affine.apply affine_map<()[s] -> ((s - 1) floordiv $S + 1)>()[%y]
+      %columns = affine.apply affine_map<()[s] -> ((s - 1) floordiv $S + 1)>()[%x]
+      %last_y = affine.apply affine_map<()[s] -> (s - 1)>()[%y]
+      %last_x = affine.apply affine_map<()[s] -> (s - 1)>()[%x]
+      %e = tensor.empty(%b, %rows, %columns) : tensor<?x?x?x$Oxf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x?x?x$Oxf32>) -> tensor<?x?x?x$Oxf32>
+      %p = linalg.generic {indexing_maps = [#weight, #result],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+          ins(%w : tensor<$Ox$Cx$Rx$Rxf32>) outs(%f : tensor<?x?x?x$Oxf32>) {
+      ^bb0(%weight: f32, %sum: f32):
+        %n = linalg.index 0 : index
+        %i = linalg.index 1 : index
+        %j = linalg.index 2 : index
+        %c = linalg.index 4 : index
+        %u = linalg.index 5 : index
+        %v = linalg.index 6 : index
+        %y0 = affine.apply affine_map<(i, u) -> (i * $S + u * $T - $P)>(%i, %u)
+        %x0 = affine.apply affine_map<(i, u) -> (i * $S + u * $T - $P)>(%j, %v)
+        %a0 = arith.cmpi sge, %y0, %c0 : index
+        %a1 = arith.cmpi slt, %y0, %y : index
+        %a2 = arith.cmpi sge, %x0, %c0 : index
+        %a3 = arith.cmpi slt, %x0, %x : index
+        %b0 = arith.andi %a0, %a1 : i1
+        %b1 = arith.andi %a2, %a3 : i1
+        %inside = arith.andi %b0, %b1 : i1
+        %y1 = arith.minsi %y0, %last_y : index
+        %py = arith.maxsi %y1, %c0 : index
+        %x1 = arith.minsi %x0, %last_x : index
+        %px = arith.maxsi %x1, %c0 : index
+        %value = tensor.extract %image[%n, $READ] : tensor<$IMAGExf32>
+        %padded = arith.select %inside, %value, %zero : f32
+        %product = arith.mulf %padded, %weight : f32
+        %next = arith.addf %sum, %product : f32
+        linalg.yield %next : f32
+      } -> tensor<?x?x?x$Oxf32>
+      %q = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+          ins(%p, %r : tensor<?x?x?x$Oxf32>, tensor<?x?x?x$Oxf32>) outs(%e : tensor<?x?x?x$Oxf32>) {
+      ^bb0(%a: f32, %d: f32, %out: f32):
+        %0 = arith.addf %a, %d : f32
+        %1 = arith.maximumf %0, %zero : f32
+        linalg.yield %1 : f32
+      } -> tensor<?x?x?x$Oxf32>
+      return %q : tensor<?x?x?x$Oxf32>
+    })";
+  text = replace_all(text, "$IMAGE", shape.image);
+  text = replace_all(text, "$EXTENTS", shape.extents);
+  text = replace_all(text, "$READ", shape.read);
+  text = replace_all(text, "$LAYOUT",
+                     shape.layout.empty() ? "" : ", heddle.layout = #heddle.panels<" + shape.layout + ">");
+  text = replace_all(text, "$S", std::to_string(shape.stride));
+  text = replace_all(text, "$T", std::to_string(shape.dilation));
+  text = replace_all(text, "$P", std::to_string(shape.dilation * (shape.window / 2)));
+  text = replace_all(text, "$R", std::to_string(shape.window));
+  text = replace_all(text, "$C", std::to_string(shape.channels));
+  return replace_all(text, "$O", std::to_string(shape.outputs));
+}
+
+const std::vector<std::vector<int64_t>> pictures = {{1, 1, 1}, {2, 5, 7}, {1, 9, 14}, {0, 3, 3}};
+
+/// One row, with Halide's asserts and without.
+void check_row(const std::string &text, int64_t rows, int64_t width, const std::vector<std::vector<int64_t>> &sizes) {
+  KernelText kernel(text);
+  kernel.set_row({"tiles", {{"rows", rows}, {"width", width}}, {}});
+  EXPECT_EQ(heddle::kind_of(kernel.function()).name, "convolution");
+  heddle::Target target = *heddle::find_target("native");
+  CompiledKernel checked(kernel.function(), 0, target, true), fast(kernel.function(), 0, target, false);
+  for (const std::vector<int64_t> &size : sizes) {
+    std::vector<Values> inputs = random_inputs(kernel.function(), size, 5);
+    std::vector<Values> expected = evaluate(kernel.function(), size, inputs);
+    EXPECT_TRUE(close(checked.run(size, inputs), expected, 1e-5)) << "with asserts";
+    EXPECT_TRUE(close(fast.run(size, inputs), expected, 1e-5));
+  }
+}
+
+TEST(ConvolutionKernels, slide_windows_over_padded_pictures_with_every_tile) {
+  check_all_rows(convolution({.layout = ""}), "convolution", pictures);
+}
+
+TEST(ConvolutionKernels, read_weights_in_panels) {
+  check_row(convolution({.layout = "axis = 0, width = 32, last = 1"}), 12, 32, pictures);
+  check_row(convolution({.layout = "axis = 0, width = 16"}), 6, 16, pictures);
+  check_row(convolution({.layout = "axis = 0, width = 16, last = 2"}), 6, 32, pictures); // another kernel's
+}
+
+TEST(ConvolutionKernels, cut_large_pictures_into_blocks_of_rows) {
+  check_row(convolution({.channels = 2, .outputs = 16, .layout = "axis = 0, width = 16"}), 6, 16,
+            {{1, 70, 9}, {1, 3, 530}});
+}
+
+TEST(ConvolutionKernels, slide_in_strides_and_with_gaps) {
+  check_row(convolution({.stride = 2, .layout = "axis = 0, width = 64, last = 1"}), 6, 64, pictures);
+  check_row(convolution({.dilation = 2, .channels = 17, .outputs = 33, .layout = ""}), 12, 32, pictures);
+  check_row(convolution({.stride = 2, .dilation = 3, .window = 5, .channels = 3, .layout = ""}), 6, 16, {{1, 11, 13}});
+}
+
+TEST(ConvolutionKernels, read_pictures_with_channels_outside) {
+  check_row(convolution({.stride = 2,
+                         .window = 7,
+                         .channels = 3,
+                         .layout = "axis = 0, width = 16",
+                         .read = "%c, %py, %px",
+                         .image = "?x$Cx?x?",
+                         .extents = "b, $C, y, x"}),
+            12, 16, pictures);
+}
+
+TEST(ConvolutionKernels, step_over_pixels_without_a_window) {
+  check_row(convolution({.stride = 2, .window = 1, .channels = 17, .outputs = 32, .layout = ""}), 12, 32, pictures);
+}
+
+/// y[b, g, t, o] = sum[c, u](x[b, g, (t + u - 1) / 2, c, where t + u - 1 is even and inside] * w[g, o, c, u]): in
+/// groups, along one axis, transposed.
+TEST(ConvolutionKernels, spread_what_they_read_in_groups_along_one_axis) {
+  check_row(R"(
+    func.func private @k(%b: index, %t: index,
+        %x: tensor<?x3x?x6xf32> {heddle.extents = affine_map<(b, t) -> (b, 3, t, 6)>},
+        %w: tensor<3x18x6x4xf32> {heddle.extents = affine_map<(b, t) -> (3, 18, 6, 4)>})
+        -> (tensor<?x3x?x18xf32> {heddle.extents = affine_map<(b, t) -> (b, 3, t * 2, 18)>}) {
+      %zero = arith.constant 0.0 : f32
+      %c0 = arith.constant 0 : index
+      %twice = affine.apply affine_map<()[s] -> (s * 2)>()[%t]
+      %last = affine.apply affine_map<()[s] -> (s - 1)>()[%t]
+      %e = tensor.empty(%b, %twice) : tensor<?x3x?x18xf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x3x?x18xf32>) -> tensor<?x3x?x18xf32>
+      %p = linalg.generic {indexing_maps = [affine_map<(b, g, t, o, c, u) -> (g, o, c, u)>, affine_map<(b, g, t, o, c, u) -> (b, g, t, o)>],
+          iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+          ins(%w : tensor<3x18x6x4xf32>) outs(%f : tensor<?x3x?x18xf32>) {
+      ^bb0(%weight: f32, %sum: f32):
+        %n = linalg.index 0 : index
+        %g = linalg.index 1 : index
+        %i = linalg.index 2 : index
+        %c = linalg.index 4 : index
+        %u = linalg.index 5 : index
+        %at = affine.apply affine_map<(i, u) -> (i + u - 1)>(%i, %u)
+        %half = affine.apply affine_map<(i, u) -> ((i + u - 1) floordiv 2)>(%i, %u)
+        %odd = affine.apply affine_map<(i, u) -> ((i + u - 1) mod 2)>(%i, %u)
+        %a0 = arith.cmpi sge, %at, %c0 : index
+        %a1 = arith.cmpi slt, %at, %twice : index
+        %a2 = arith.cmpi eq, %odd, %c0 : index
+        %b0 = arith.andi %a0, %a1 : i1
+        %inside = arith.andi %b0, %a2 : i1
+        %i1 = arith.minsi %half, %last : index
+        %pi = arith.maxsi %i1, %c0 : index
+        %value = tensor.extract %x[%n, %g, %pi, %c] : tensor<?x3x?x6xf32>
+        %padded = arith.select %inside, %value, %zero : f32
+        %product = arith.mulf %padded, %weight : f32
+        %next = arith.addf %sum, %product : f32
+        linalg.yield %next : f32
+      } -> tensor<?x3x?x18xf32>
+      return %p : tensor<?x3x?x18xf32>
+    })",
+            6, 16, {{1, 1}, {2, 9}, {0, 4}, {1, 300}});
+}
+
+TEST(ConvolutionKernels, cut_pictures_into_patches) {
+  check_row(lit_kernel("patch_embedding", {{"768", "50"},
+                                           {"196", "9"},
+                                           {"224", "12"},
+                                           {"x16x16", "x4x4"},
+                                           {"16, 16", "4, 4"},
+                                           {"floordiv 14 * 16", "floordiv 3 * 4"},
+                                           {"mod 14 * 16", "mod 3 * 4"}}),
+            6, 32, {{1}, {2}});
+}
+
+TEST(Windows, hold_one_variable_for_each_sliding_sum) {
+  using namespace heddle::convolution;
+  Halide::Var x("x"), u("u"), c("c"), w("w");
+  Halide::Func f("f");
+  f(c, w) = Halide::cast<float>(c + w);
+  Halide::Expr at = 2 * x + 3 * u - 4;
+  Windows sliding(select(at >= 0, f(c, max(at, 0)), 0.f), {x}, {c, u}, {});
+  EXPECT_EQ(sliding.variables().size(), 2u); // the channel and one place
+  EXPECT_TRUE(sliding.slides(u));
+  EXPECT_FALSE(sliding.slides(c));
+  // Where the loops meet in two different sums, both stay.
+  Windows not_sliding(f(x + u, x - u), {x}, {u}, {});
+  EXPECT_EQ(not_sliding.variables().size(), 2u);
+  EXPECT_FALSE(not_sliding.slides(u));
+}
+
+} // namespace
