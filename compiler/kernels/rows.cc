@@ -38,7 +38,18 @@ static bool reduces_across(LinalgOp op) {
     if (reduced && (!largest || map.getNumResults() > largest.getNumResults()))
       largest = map;
   }
-  return largest && result.getNumResults() > 0 && largest.getResults().back() == result.getResults().back();
+  if (result.getNumResults() == 0)
+    return false;
+  if (largest && largest.getResults().back() == result.getResults().back())
+    return true;
+  // A window over a picture: what is read at computed places is contiguous along the result's innermost axis.
+  bool across = false;
+  op.getBlock()->walk([&](mlir::tensor::ExtractOp read) {
+    auto index = read.getIndices().empty() ? mlir::linalg::IndexOp()
+                                           : read.getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
+    across |= index && mlir::getAffineDimExpr(unsigned(index.getDim()), op.getContext()) == result.getResults().back();
+  });
+  return across;
 }
 
 /// Whether a value is computed without any reduction: then it can be computed where it is read, wherever that is.
@@ -108,8 +119,8 @@ int64_t default_grain(mlir::func::FuncOp kernel) {
   kernel.walk([&](mlir::Operation *op) {
     if (llvm::isa<mlir::math::ExpOp, mlir::math::ErfOp, mlir::math::TanhOp, mlir::math::LogOp, mlir::math::PowFOp>(op))
       cost += 2;
-    else if (llvm::isa<mlir::math::SinOp, mlir::math::CosOp>(op)) // scalar calls
-      cost += 20;
+    else if (llvm::isa<mlir::math::SinOp, mlir::math::CosOp>(op))
+      cost += 4;
   });
   return std::max<int64_t>(65536 / cost, 2048);
 }
@@ -333,6 +344,7 @@ private:
           update.vectorize(lane);
         }
       }
+      unroll_window(stage, update);
       return;
     }
     // Lanes along the innermost reduction loop, each with a partial result of its own.
@@ -377,6 +389,21 @@ private:
     if (along->size < 0) // a row that fills the lanes joins them without asking which are in use
       join.specialize(along->extent >= width * unroll);
   }
+
+  /// A few terms are written out, so that the partial result stays in registers.
+  static void unroll_window(const Stage &stage, Halide::Stage &update) {
+    int64_t terms = 1;
+    for (const Loop &loop : stage.loops)
+      if (loop.reduction)
+        terms = loop.size < 0 || terms > most_unrolled ? most_unrolled + 1 : terms * loop.size;
+    if (terms > most_unrolled)
+      return;
+    for (const Loop &loop : stage.loops)
+      if (loop.reduction && loop.size > 1)
+        update.unroll(loop.rvar);
+  }
+
+  static constexpr int64_t most_unrolled = 16;
 
   LoweredKernel &kernel_;
   int rows_;

@@ -129,10 +129,20 @@ TEST(Numbers, functions_are_as_accurate_as_their_declarations_say) {
   EXPECT_LT(worst("%y0 = math.exp %x0 : f32", [](double v) { return std::exp(v); }, relative), 3.6e-7);
   EXPECT_LT(worst("%y0 = math.erf %x0 : f32", [](double v) { return std::erf(v); }, absolute), 2.5e-7);
   EXPECT_LT(worst("%y0 = math.tanh %x0 : f32", [](double v) { return std::tanh(v); }, absolute), 5e-7);
+  EXPECT_LT(worst("%y0 = math.sin %x0 : f32", [](double v) { return std::sin(v); }, absolute), 2e-7);
+  EXPECT_LT(worst("%y0 = math.cos %x0 : f32", [](double v) { return std::cos(v); }, absolute), 2e-7);
   EXPECT_LT(worst(
                 "%a = math.absf %x0 : f32\n%y0 = math.sqrt %a : f32", [](double v) { return std::sqrt(std::abs(v)); },
                 absolute),
             1e-6);
+}
+
+TEST(Numbers, sines_of_large_numbers_are_right_and_of_infinite_ones_nan) {
+  for (double v : {1e5, -123456.0, 8388607.0, 1e8}) {
+    EXPECT_NEAR(values_of("%y0 = math.sin %x0 : f32", {v})[0], std::sin(v), 2e-7) << v;
+    EXPECT_NEAR(values_of("%y0 = math.cos %x0 : f32", {v})[0], std::cos(v), 2e-7) << v;
+  }
+  EXPECT_SAME(values_of("%y0 = math.sin %x0 : f32", {inf, -inf, nan}), {nan, nan, nan});
 }
 
 TEST(Numbers, a_power_with_a_small_integer_is_a_product) {

@@ -234,4 +234,54 @@ TEST(RowReductionKernels, softmax_over_run_time_lengths_is_zero_where_nothing_is
                   {3, 5003}});
 }
 
+/// y[b, i, j, c] = max[u, v](x[b, 2 * i + u - 1, 2 * j + v - 1, c | -inf])
+TEST(RowReductionKernels, take_the_largest_of_a_window_with_lanes_along_the_channels) {
+  for (const char *channels : {"3", "16", "40"})
+    check_all_rows(with_width(R"(
+      func.func private @k(%b: index, %y: index, %x: index,
+          %image: tensor<?x?x?xWxf32> {heddle.extents = affine_map<(b, y, x) -> (b, y, x, W)>})
+          -> (tensor<?x?x?xWxf32> {heddle.extents = affine_map<(b, y, x) -> (b, (y - 1) floordiv 2 + 1, (x - 1) floordiv 2 + 1, W)>}) {
+        %least = arith.constant 0xFF800000 : f32
+        %c0 = arith.constant 0 : index
+        %rows = affine.apply affine_map<()[s] -> ((s - 1) floordiv 2 + 1)>()[%y]
+        %columns = affine.apply affine_map<()[s] -> ((s - 1) floordiv 2 + 1)>()[%x]
+        %last_y = affine.apply affine_map<()[s] -> (s - 1)>()[%y]
+        %last_x = affine.apply affine_map<()[s] -> (s - 1)>()[%x]
+        %e = tensor.empty(%b, %rows, %columns) : tensor<?x?x?xWxf32>
+        %f = linalg.fill ins(%least : f32) outs(%e : tensor<?x?x?xWxf32>) -> tensor<?x?x?xWxf32>
+        %window = tensor.empty() : tensor<3x3xf32>
+        %p = linalg.generic {indexing_maps = [affine_map<(b, i, j, c, u, v) -> (u, v)>, affine_map<(b, i, j, c, u, v) -> (b, i, j, c)>],
+            iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+            ins(%window : tensor<3x3xf32>) outs(%f : tensor<?x?x?xWxf32>) {
+        ^bb0(%none: f32, %most: f32):
+          %n = linalg.index 0 : index
+          %i = linalg.index 1 : index
+          %j = linalg.index 2 : index
+          %c = linalg.index 3 : index
+          %u = linalg.index 4 : index
+          %v = linalg.index 5 : index
+          %y0 = affine.apply affine_map<(i, u) -> (i * 2 + u - 1)>(%i, %u)
+          %x0 = affine.apply affine_map<(i, u) -> (i * 2 + u - 1)>(%j, %v)
+          %a0 = arith.cmpi sge, %y0, %c0 : index
+          %a1 = arith.cmpi slt, %y0, %y : index
+          %a2 = arith.cmpi sge, %x0, %c0 : index
+          %a3 = arith.cmpi slt, %x0, %x : index
+          %b0 = arith.andi %a0, %a1 : i1
+          %b1 = arith.andi %a2, %a3 : i1
+          %inside = arith.andi %b0, %b1 : i1
+          %y1 = arith.minsi %y0, %last_y : index
+          %py = arith.maxsi %y1, %c0 : index
+          %x1 = arith.minsi %x0, %last_x : index
+          %px = arith.maxsi %x1, %c0 : index
+          %value = tensor.extract %image[%n, %py, %px, %c] : tensor<?x?x?xWxf32>
+          %padded = arith.select %inside, %value, %least : f32
+          %next = arith.maximumf %most, %padded : f32
+          linalg.yield %next : f32
+        } -> tensor<?x?x?xWxf32>
+        return %p : tensor<?x?x?xWxf32>
+      })",
+                              channels),
+                   "row_reduction", {{1, 1, 1}, {2, 5, 8}, {0, 2, 2}});
+}
+
 } // namespace

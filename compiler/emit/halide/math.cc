@@ -106,6 +106,31 @@ Expr tanh(Expr x) {
   return cast(type, p * x / q);
 }
 
+/// The sine of x + quarters * pi / 2.
+static Expr sine(Expr x, int quarters) {
+  Halide::Type type = x.type();
+  // x = k pi / 2 + r with |r| <= pi / 4, in double: no argument reduction in parts. k's last bits are those of the sum
+  // whose rounding finds it.
+  Expr wide = cast<double>(cast<float>(x));
+  auto number = [&](double value) { return Halide::Internal::make_const(wide.type(), value); };
+  Expr whole = number(6755399441055744.0); // 1.5 * 2^52
+  Expr sum = strict_add(wide * number(0.63661977236758134), whole);
+  Expr k = strict_sub(sum, whole);
+  Expr r = clamp_keeping_nan(cast<float>(strict_sub(wide, strict_mul(k, number(1.5707963267948966)))), -0.8f, 0.8f),
+       square = r * r;
+  Expr quarter = cast<int32_t>(reinterpret<int64_t>(sum) & 3) + quarters;
+  // Cephes, sinf.c
+  Expr odd = polynomial(square, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f}) * square * r + r;
+  Expr even =
+      polynomial(square, {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f}) * square * square +
+      (1.0f - 0.5f * square);
+  Expr value = select((quarter & 1) != 0, even, odd);
+  return cast(type, select((quarter & 2) != 0, -value, value));
+}
+
+Expr sin(Expr x) { return x.type() == Halide::Float(64) ? Halide::sin(x) : sine(std::move(x), 0); }
+Expr cos(Expr x) { return x.type() == Halide::Float(64) ? Halide::cos(x) : sine(std::move(x), 1); }
+
 static std::optional<double> constant(const Expr &e) {
   if (auto *f = e.as<Halide::Internal::FloatImm>())
     return f->value;

@@ -13,6 +13,9 @@ Halide::Expr exp(Halide::Expr x);
 Halide::Expr erf(Halide::Expr x);
 /// Within 4 ulp.
 Halide::Expr tanh(Halide::Expr x);
+/// Absolute error 2e-7 for |x| up to 1e9; beyond it some number between -1 and 1.
+Halide::Expr sin(Halide::Expr x);
+Halide::Expr cos(Halide::Expr x);
 /// x^y; a constant y that is a small integer or a half becomes products and roots.
 Halide::Expr power(Halide::Expr x, Halide::Expr y);
 
