@@ -87,7 +87,7 @@ class Page(Scratch):
             status, out, err = self.heddle("show", "net.heddle", "--html", "p.html", "--dim", word)
             self.assertEqual((status, out), (2, ""))
             self.assertIn("write NAME=NUMBER", err)
-        self.refused("error: nowhere/p.html: cannot be written: No such file or directory\n", "show", "net.heddle", "--html", "nowhere/p.html")
+        self.refused("error: nowhere/p.html: cannot write: No such file or directory\n", "show", "net.heddle", "--html", "nowhere/p.html")
 
 
 class Compare(Scratch):
