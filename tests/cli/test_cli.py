@@ -113,7 +113,6 @@ class Usage(unittest.TestCase):
 
     def test_what_is_not_built_yet_says_so(self):
         for words, message in [
-            (["generate", "x"], "generate is not built yet; `heddle run` gives the logits of one step"),
             (["tune", "x"], "tune is not built yet; `heddle compile` uses the schedules of its cost model"),
             (["compile", "x", "--precision", "bf16"], "--precision bf16 is not built yet; leave it out for f32"),
             (["compile", "x", "--target", "cuda:sm_80"],
