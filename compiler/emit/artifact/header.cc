@@ -64,6 +64,14 @@ static void write_entry(std::ostream &out, const ModelInterface &model, const In
   for (const InterfaceValue &value : entry.results)
     out << "//   " << describe(value, false) << "\n";
 
+  for (const InterfaceUse &use : entry.uses)
+    out << "// state " << use.state << ": "
+        << (!use.updates ? "read"
+            : !use.reads ? "set"
+                         : "read and updated")
+        << (use.in_place ? " in place" : "") << "\n";
+  for (const std::string &message : entry.requirements)
+    out << "// requires: " << message << "\n";
   out << "static inline heddle_status " << model.name << "_" << entry.name << "(heddle_session *session";
   for (int dim : entry.dims)
     out << ", int64_t " << parameter(model.dims[dim]);
@@ -89,6 +97,27 @@ static void write_entry(std::ostream &out, const ModelInterface &model, const In
       << "  const void *const heddle_inputs[] = {" << join(inputs, ", ") << "};\n"
       << "  void *const heddle_results[] = {" << join(results, ", ") << "};\n"
       << "  return heddle_run_dense(session, " << number << ", heddle_dims, heddle_inputs, heddle_results);\n}\n\n";
+}
+
+/// What sessions keep, with the numbers by which heddle_session_state asks for it.
+static void write_states(std::ostream &out, const ModelInterface &model) {
+  if (model.states.empty())
+    return;
+  out << "// What a session keeps between calls:\n";
+  for (const InterfaceState &state : model.states) {
+    out << "//   " << state.name << " [" << join(state.extents, ", ") << "], " << abi_type_name(state.abi_type);
+    if (state.initial)
+      out << ", at first " << number_text(*state.initial);
+    out << "\n";
+  }
+  out << "enum {";
+  for (size_t i = 0; i < model.states.size(); ++i) {
+    std::string name = model.states[i].name;
+    for (char &c : name)
+      c = std::isalnum((unsigned char)c) ? c : '_';
+    out << (i ? ", " : " ") << model.name << "_state_" << name << " = " << i;
+  }
+  out << " };\n\n";
 }
 
 std::string c_header(const ModelInterface &model) {
@@ -117,6 +146,7 @@ std::string c_header(const ModelInterface &model) {
       << "  heddle_model_options options = {sizeof(heddle_model_options), weights, 0, 0};\n"
       << "  const heddle_api *api = " << model.name << "_heddle_api();\n"
       << "  return heddle_pass_on(api, api->model_load(&options, model));\n}\n\n";
+  write_states(out, model);
   for (size_t i = 0; i < model.entries.size(); ++i)
     write_entry(out, model, model.entries[i], i);
   out << "#endif\n";

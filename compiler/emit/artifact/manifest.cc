@@ -73,7 +73,18 @@ std::string manifest(const ModelInterface &model, const Target &target, ModuleOp
       item["inputs"].push_back(value_json(value));
     for (const InterfaceValue &value : entry.results)
       item["results"].push_back(value_json(value));
+    for (const InterfaceUse &use : entry.uses)
+      item["states"].push_back(
+          {{"name", use.state}, {"reads", use.reads}, {"updates", use.updates}, {"in_place", use.in_place}});
+    if (!entry.requirements.empty())
+      item["requires"] = entry.requirements;
     out["entries"].push_back(item);
+  }
+  for (const InterfaceState &state : model.states) {
+    Json item = value_json({.name = state.name, .abi_type = state.abi_type, .extents = state.extents});
+    if (state.initial)
+      item["initial"] = *state.initial;
+    out["states"].push_back(item);
   }
   if (!model.tokens.empty())
     out["tokens"] = Json::object();

@@ -4,6 +4,7 @@
 #include "compiler/emit/host/descriptor.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
+#include "compiler/passes/plan_memory.h"
 #include "runtime/abi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -83,17 +84,27 @@ static InterfaceValue describe(Value value, DictionaryAttr attributes, ArrayRef<
   return out;
 }
 
-/// The dims that the shapes and kernels of an entry depend on.
-static std::vector<int> used_dims(func::FuncOp entry, ArrayRef<std::string> dims) {
+/// The dims that the caller tells: those of the inputs. Others come from the session's states.
+static std::vector<int> dims_of_inputs(func::FuncOp entry, size_t n_dims) {
   std::vector<int> out;
-  for (auto [number, name] : llvm::enumerate(dims)) {
-    bool used = llvm::any_of(entry.front().getOps<ir::DimOp>(), [&](ir::DimOp dim) { return dim.getName() == name; });
+  for (size_t number = 0; number < n_dims; ++number) {
+    bool used = false;
     for (unsigned i = 0; i < entry.getNumArguments(); ++i)
       if (auto map = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents))
         used |= map.getValue().isFunctionOfDim(number);
     if (used)
       out.push_back(number);
   }
+  return out;
+}
+
+static InterfaceState describe(ir::StateOp state, ArrayRef<std::string> dims) {
+  auto type = cast<RankedTensorType>(state.getType());
+  InterfaceState out{.name = state.getLabel().str(), .abi_type = abi_type(type.getElementType())};
+  for (AffineExpr extent : state.getExtents().getResults())
+    out.extents.push_back(expression_text(extent, dims));
+  if (auto initial = state.getInitialAttr())
+    out.initial = initial.getValueAsDouble();
   return out;
 }
 
@@ -111,12 +122,17 @@ ModelInterface model_interface(ModuleOp module, const std::string &name) {
     out.dims.push_back(dim.name);
     out.most.push_back(dim.most);
   }
+  for (auto state : module.getOps<ir::StateOp>())
+    out.states.push_back(describe(state, out.dims));
   for (func::FuncOp entry : passes::entries(module)) {
-    InterfaceEntry item{.name = entry.getName().str(), .dims = used_dims(entry, out.dims)};
+    InterfaceEntry item{.name = entry.getName().str(), .dims = dims_of_inputs(entry, out.dims.size())};
     for (BlockArgument argument : entry.getArguments())
       item.inputs.push_back(describe(argument, entry.getArgAttrDict(argument.getArgNumber()), out.dims));
     for (auto [i, value] : llvm::enumerate(entry.front().getTerminator()->getOperands()))
       item.results.push_back(describe(value, entry.getResultAttrDict(i), out.dims));
+    for (const passes::StateUse &use : passes::state_uses(entry))
+      item.uses.push_back({out.states[use.state].name, use.reads, use.updates, use.in_place});
+    entry.walk([&](ir::RequireOp require) { item.requirements.push_back(require.getMessage().str()); });
     out.entries.push_back(std::move(item));
   }
   return out;

@@ -19,10 +19,24 @@ struct InterfaceValue {
   std::optional<std::string> below = {}; // index inputs
 };
 
+struct InterfaceUse {
+  std::string state;
+  bool reads = false, updates = false, in_place = false;
+};
+
 struct InterfaceEntry {
   std::string name;
-  std::vector<int> dims = {}; // that it uses, by number: the size parameters of its C function
+  std::vector<int> dims = {}; // of its inputs, by number: the size parameters of its C function
   std::vector<InterfaceValue> inputs = {}, results = {};
+  std::vector<InterfaceUse> uses = {};
+  std::vector<std::string> requirements = {}; // what is said where one doesn't hold
+};
+
+struct InterfaceState {
+  std::string name = {};
+  int abi_type = 0;
+  std::vector<std::string> extents = {};
+  std::optional<double> initial = {};
 };
 
 struct ModelInterface {
@@ -30,6 +44,7 @@ struct ModelInterface {
   std::vector<std::string> dims = {}; // in the order of heddle_run_dense
   std::vector<int64_t> most = {};     // their bounds, or -1
   std::vector<InterfaceEntry> entries = {};
+  std::vector<InterfaceState> states = {};
   std::vector<std::pair<std::string, int64_t>> tokens = {}; // ids that the configuration tells
 };
 
