@@ -140,4 +140,14 @@ TEST(Attention, AnyScoreIsFused) {
 
 TEST(Attention, ARowThatAttendsToNothingIsZero) { check_all_rows(text(nothing, 16), "attention", {{1, 18, 9}}); }
 
+TEST(Attention, ManyRowsShareACopyOfTheKeys) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  KernelText kernel(text(by_mask, 16));
+  std::vector<ScheduleRow> rows = kind_of(kernel.function()).choose(kernel.function(), *target);
+  ASSERT_TRUE(rows.front().when);
+  EXPECT_EQ(rows.front().variant, "copied_keys");
+  EXPECT_EQ(rows.back().variant, "row_blocks");
+}
+
 } // namespace heddle::test

@@ -1,9 +1,10 @@
 // Row blocks: for each block of query rows (a task), everything that belongs to these rows:
 //   queries, transposed (lanes along rows) → scores, tile by tile of keys → statistics of the rows → weights
 //   → the weighted values, tiles of rows x head features with lanes along the features.
-// Keys and values are read as they lie, one element for all lanes of a row block. Scratch is linear in the number of
-// keys. A factor of the weights that is the same for all keys (1 / sum) is applied once, after the sum over keys.
-// Rows past the last one repeat it and are never stored.
+// Keys and values are read one element for all lanes of a row block: as they lie, or, in tasks of several row blocks,
+// from a copy in which the keys of one head follow each other; as they lie they share few sets of the caches. Scratch
+// is linear in the number of keys. A factor of the weights that is the same for all keys (1 / sum) is applied once,
+// after the sum over keys. Rows past the last one repeat it and are never stored.
 #include "compiler/kernels/attention/schedule.h"
 
 #include "compiler/kernels/attention/match.h"
@@ -24,9 +25,10 @@ namespace {
 
 class RowBlocks {
 public:
-  RowBlocks(LoweredKernel &kernel, const Match &match, int rows, const Target &target)
-      : kernel_(kernel), match_(match), output_(kernel.outputs.front()), rows_(rows), lanes_(target.lanes),
-        vectors_(rows / target.lanes), accumulators_(target.registers - target.registers / 4),
+  /// `blocks`: of a task that copies keys and values; 0: a task is one block and copies nothing.
+  RowBlocks(LoweredKernel &kernel, const Match &match, int rows, int blocks, const Target &target)
+      : kernel_(kernel), match_(match), output_(kernel.outputs.front()), rows_(rows), blocks_(blocks),
+        lanes_(target.lanes), vectors_(rows / target.lanes), accumulators_(target.registers - target.registers / 4),
         feature_(output_.axes[match.lane_axis]), query_(output_.axes[match.row_axis]) {
     for (int axis = int(output_.axes.size()) - 1; axis >= 0; --axis)
       if (axis != match.row_axis && axis != match.lane_axis) {
@@ -43,7 +45,9 @@ public:
       if (loop.reduction)
         keys_ = loop.extent;
     Inliner inline_all(kernel_);
-    inline_all.replace(*weighted, [&](const std::vector<Expr> &) { return weighted_values(*weighted); });
+    Expr sum;
+    inline_all.replace(
+        *weighted, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted_values(*weighted); });
     Expr value = inline_all(output_.func.value());
     if (error_)
       return *error_;
@@ -139,9 +143,7 @@ private:
   Expr product(Stage &stage, std::vector<Func> &tile) {
     auto known = sums_.find(stage.func.name());
     if (known == sums_.end()) {
-      const hi::Add *add = stage.func.update_value(0).as<hi::Add>();
-      const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
-      const hi::Mul *times = add ? (self && self->name == stage.func.name() ? add->b : add->a).as<hi::Mul>() : nullptr;
+      auto times = factors_of(stage);
       if (!times)
         return fail("a product does not have the form of one");
       Substitution here = places(stage);
@@ -157,9 +159,12 @@ private:
         Expr value = inline_all(hi::substitute(here, expr));
         if (!sum.queries.defined() && hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()))
           return queries(sum, value);
-        return placed(value, min(key_in_tile_, keys_ - 1));
+        std::vector<Var> features;
+        for (size_t i = 0; i < sum.loops.size(); ++i)
+          features.push_back(Var("k" + std::to_string(i)));
+        return placed(copied(value, features), min(key_in_tile_, keys_ - 1));
       };
-      Expr left = factor(times->a), right = factor(times->b);
+      Expr left = factor(times->first), right = factor(times->second);
       std::vector<Var> args = row_args({lane_, key_in_tile_});
       sum.func(args) = placed(inline_all(hi::substitute(here, stage.func.value())), min(key_in_tile_, keys_ - 1));
       sum.func(args) += hi::substitute(loops, left) * hi::substitute(loops, right);
@@ -170,6 +175,22 @@ private:
     std::vector<Expr> args = exprs(row_args({lane_}));
     args.insert(args.begin() + 1, key_in_tile_);
     return known->second.func(args);
+  }
+
+  /// A factor that belongs to the keys alone, copied for the row blocks of a task: per key, its `features`.
+  Expr copied(const Expr &value, const std::vector<Var> &features) {
+    if (blocks_ == 0 || hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, key_.name()))
+      return value;
+    std::vector<Var> args;
+    for (const Var &feature : features)
+      if (hi::expr_uses_var(value, feature.name()))
+        args.push_back(feature);
+    args.push_back(key_);
+    args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
+    Func func("copied");
+    func(args) = value;
+    copies_.push_back(func);
+    return func(exprs(args));
   }
 
   /// A factor that belongs to the rows alone, with lanes along the rows.
@@ -255,16 +276,14 @@ private:
 
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(Stage &stage) {
-    const hi::Add *add = stage.func.update_value(0).as<hi::Add>();
-    const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
-    const hi::Mul *times = add ? (self && self->name == stage.func.name() ? add->b : add->a).as<hi::Mul>() : nullptr;
+    auto times = factors_of(stage);
     if (!times)
       return fail("a product does not have the form of one");
     Substitution here = places(stage);
-    Expr left = hi::substitute(here, times->a), right = hi::substitute(here, times->b);
+    Expr left = hi::substitute(here, times->first), right = hi::substitute(here, times->second);
     bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
     Inliner inline_all(kernel_);
-    Expr values = inline_all(left_is_wide ? left : right);
+    Expr values = copied(inline_all(left_is_wide ? left : right), {feature_place_});
     Expr weights = formula(left_is_wide ? right : left, nullptr);
     if (error_)
       return 0.f;
@@ -363,16 +382,22 @@ private:
         .split(rest, tile, row, tile_rows, TailStrategy::GuardWithIf)
         .split(feature_.var, features, feature, width, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {feature, row, features, tile, block};
+    Var task = block;
+    if (blocks_ > 0) {
+      task = Var("blocks");
+      result.split(block, task, block, blocks_, TailStrategy::GuardWithIf);
+      order.push_back(task);
+    }
     for (const Axis &axis : outer_)
       order.push_back(axis.var);
     result.reorder(order).vectorize(feature, lanes_).unroll(feature);
-    Var task = block;
     for (size_t i = 0; i < outer_.size(); ++i) {
       Var fused("task" + std::to_string(i));
       result.fuse(task, outer_[i].var, fused);
       task = fused;
     }
     result.parallel(task);
+    Var within = blocks_ > 0 ? block : task; // where a row block begins
 
     std::vector<Var> args = weighted_.args();
     weighted_.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
@@ -381,24 +406,28 @@ private:
     weighted_.vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
     weighted_.update().reorder(args[0], args[1], key_loop_).vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
 
+    for (Func &func : copies_) {
+      fix_extents(func);
+      func.compute_at(result, task).vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
+    }
     for (Func &func : by_row_) {
       fix_extents(func);
-      func.compute_at(result, task);
+      func.compute_at(result, within);
       if (!func.args()[0].same_as(lane_))
         func.vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     for (Func &func : row_funcs_) {
       fix_extents(func);
-      in_block(func.compute_at(result, task));
+      in_block(func.compute_at(result, within));
     }
     for (auto &[func, key] : statistics_) {
       fix_extents(func);
-      in_block(func.compute_at(result, task));
+      in_block(func.compute_at(result, within));
       in_block(func.update().reorder(lane_, key));
     }
     for (Stored &store : kept_) {
       fix_extents(store.func);
-      store.func.compute_at(result, task);
+      store.func.compute_at(result, within);
       if (store.sums.empty()) {
         in_block(store.func);
         continue;
@@ -432,7 +461,7 @@ private:
   LoweredKernel &kernel_;
   const Match &match_;
   Output &output_;
-  int rows_, lanes_, vectors_, accumulators_;
+  int rows_, blocks_, lanes_, vectors_, accumulators_;
   Axis feature_, query_;
   std::vector<Axis> outer_; // the other axes, innermost first
   std::vector<Var> outer_vars_;
@@ -443,6 +472,7 @@ private:
   std::map<std::string, Stored> stored_;
   std::map<std::string, Func> reduced_;
   std::vector<Stored> kept_;    // everything over keys, in order of need
+  std::vector<Func> copies_;    // of what belongs to keys, over (features, key, outer..)
   std::vector<Func> by_row_;    // over the features of queries, then rows
   std::vector<Func> row_funcs_; // over rows, without update
   std::vector<std::pair<Func, Halide::RVar>> statistics_;
@@ -454,12 +484,17 @@ private:
 } // namespace
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto found = row.params.find("rows");
+  auto parameter = [&](const char *name) {
+    auto found = row.params.find(name);
+    return found == row.params.end() ? 0 : found->second;
+  };
+  int64_t rows = parameter("rows"), blocks = parameter("blocks");
   std::optional<Match> matched = match(kernel.function);
-  if (row.variant != "row_blocks" || !matched || found == row.params.end() || found->second < target.lanes ||
-      found->second % target.lanes != 0 || found->second > 8 * target.lanes)
+  if (!matched || (row.variant != "row_blocks" && row.variant != "copied_keys") || rows < target.lanes ||
+      rows % target.lanes != 0 || rows > 8 * target.lanes || blocks < 0 || blocks > 1 << 20 ||
+      (row.variant == "copied_keys") != (blocks > 0))
     return Error{"attention has no schedule of that form"};
-  return RowBlocks(kernel, *matched, int(found->second), target).build();
+  return RowBlocks(kernel, *matched, int(rows), int(blocks), target).build();
 }
 
 } // namespace heddle::attention
