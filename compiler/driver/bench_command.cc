@@ -1,7 +1,9 @@
-// `bench`: one entry on made-up inputs, timed until the numbers stand still, beside the machine's limits measured in
-// the same minute.
+// `bench`: one entry on made-up inputs, timed until the numbers stand still, then kernel by kernel, beside the
+// machine's limits measured in the same minute. What a kernel has to do says the manifest
+// (compiler/emit/artifact/work.h).
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
+#include "compiler/driver/manifest_formula.h"
 #include "compiler/driver/roof.h"
 #include "compiler/io/output.h"
 
@@ -9,13 +11,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <random>
 
 namespace heddle {
 
 static constexpr double least_seconds = 2;
+static constexpr double least_kernel_seconds = 1;
 static constexpr size_t least_calls = 5;
 static constexpr int64_t default_dim = 1;
 
@@ -82,6 +87,156 @@ static Result<TensorMap> made_up_inputs(const Library &library, int entry, const
   return out;
 }
 
+namespace {
+
+/// All calls of a kernel in one run.
+struct KernelTime {
+  std::string name, kind, definition; // the definition that its first call computes
+  int calls = 0;
+  double ms = 0; // of all calls, in the run where they took least
+  double operations = 0, weights = 0, values = 0;
+  bool known = false;  // the three above
+  double bound_ms = 0; // what the limits allow
+};
+
+} // namespace
+
+/// Runs the entry with an observer for a while; kernels in the order of their first calls.
+static Result<std::vector<KernelTime>> time_kernels(Library &library, int entry, const TensorMap &inputs,
+                                                    TensorMap &results) {
+  struct Sample {
+    std::string name, definition;
+    int calls = 0;
+    double ms = 0, least = 1e300;
+  };
+  std::vector<Sample> samples;
+  Clock::time_point begun;
+  library.observe([&](const char *kernel, bool begins) {
+    Clock::time_point now = Clock::now();
+    if (begins) {
+      begun = Clock::now();
+      return;
+    }
+    std::string_view text = kernel, name = text.substr(0, text.find(' '));
+    auto found =
+        std::find_if(samples.begin(), samples.end(), [&](const Sample &sample) { return sample.name == name; });
+    if (found == samples.end())
+      found = samples.insert(samples.end(),
+                             {std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1)))});
+    ++found->calls;
+    found->ms += std::chrono::duration<double, std::milli>(now - begun).count();
+  });
+  Status ran = Done();
+  auto begin = Clock::now();
+  for (size_t run = 0;
+       ran && (run < least_calls || std::chrono::duration<double>(Clock::now() - begin).count() < least_kernel_seconds);
+       ++run) {
+    for (Sample &sample : samples)
+      sample.calls = 0, sample.ms = 0;
+    ran = library.run_into(entry, inputs, results);
+    for (Sample &sample : samples)
+      if (sample.calls > 0)
+        sample.least = std::min(sample.least, sample.ms);
+  }
+  library.observe(nullptr);
+  if (!ran)
+    return ran.error();
+  std::vector<KernelTime> out;
+  for (const Sample &sample : samples) {
+    KernelTime kernel;
+    kernel.name = sample.name;
+    kernel.definition = sample.definition;
+    kernel.calls = sample.calls;
+    kernel.ms = sample.least;
+    out.push_back(kernel);
+  }
+  return out;
+}
+
+/// Fills in what the manifest knows of the kernels.
+static void read_work(const nlohmann::json &manifest, const std::string &entry,
+                      const std::map<std::string, double> &dims, std::vector<KernelTime> &kernels) {
+  const auto none = nlohmann::json::array();
+  for (KernelTime &kernel : kernels) {
+    for (const auto &described : manifest.value("kernels", none))
+      if (described.value("name", "") == kernel.name)
+        kernel.kind = described.value("kind", "");
+    for (const auto &described : manifest.value("entries", none))
+      if (described.value("name", "") == entry)
+        for (const auto &work : described.value("work", none)) {
+          if (work.value("kernel", "") != kernel.name || work.value("calls", 0) != kernel.calls)
+            continue; // a loop repeats calls
+          auto operations = evaluate_formula(work.value("operations", ""), dims);
+          auto weights = evaluate_formula(work.value("weights_bytes", ""), dims);
+          auto values = evaluate_formula(work.value("values_bytes", ""), dims);
+          kernel.known = operations && weights && values;
+          if (kernel.known)
+            kernel.operations = *operations, kernel.weights = *weights, kernel.values = *values;
+        }
+  }
+}
+
+/// The least time of each kernel that the limits allow: its products at the arithmetic limit, or its bytes at the
+/// bandwidth that the same amount of data has, whichever takes longer.
+static void set_bounds(std::vector<KernelTime> &kernels, const Roof &roof, int threads) {
+  double all_weights = 0;
+  for (const KernelTime &kernel : kernels)
+    all_weights += kernel.weights;
+  double weights_gigabytes = all_weights > 0 ? read_gigabytes(threads, size_t(std::min(all_weights, 128e6))) : 1;
+  for (KernelTime &kernel : kernels) {
+    if (!kernel.known)
+      continue;
+    double values_gigabytes =
+        kernel.values > 0 ? copy_gigabytes(threads, size_t(std::min(kernel.values / kernel.calls, 128e6))) : 1;
+    double moving = kernel.weights / weights_gigabytes + kernel.values / values_gigabytes;
+    kernel.bound_ms = std::max(kernel.operations / roof.gflops, moving) / 1e6;
+  }
+}
+
+static std::string one_decimal(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+static void print_kernels(const std::vector<KernelTime> &kernels) {
+  double all = 0;
+  for (const KernelTime &kernel : kernels)
+    all += kernel.ms;
+  std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "ms", "of all", "GFLOP/s",
+              "GB/s", "of roof", "first computes");
+  for (const KernelTime &kernel : kernels) {
+    std::printf("%-8s %-14s %6d %10.3f %6.1f%%", kernel.name.c_str(), kernel.kind.c_str(), kernel.calls, kernel.ms,
+                100 * kernel.ms / all);
+    std::string share = kernel.known ? std::to_string(std::lround(100 * kernel.bound_ms / kernel.ms)) + "%" : "-";
+    std::string flops = kernel.operations > 0 ? one_decimal(kernel.operations / kernel.ms / 1e6) : "-";
+    std::string bytes = kernel.known ? one_decimal((kernel.weights + kernel.values) / kernel.ms / 1e6) : "-";
+    std::printf(" %9s %8s %8s  %s\n", flops.c_str(), bytes.c_str(), share.c_str(), kernel.definition.c_str());
+  }
+}
+
+static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels) {
+  auto out = nlohmann::ordered_json::array();
+  for (const KernelTime &kernel : kernels) {
+    out.push_back({{"kernel", kernel.name},
+                   {"kind", kernel.kind},
+                   {"definition", kernel.definition},
+                   {"calls", kernel.calls},
+                   {"ms", kernel.ms}});
+    if (kernel.known) {
+      out.back()["gflops"] = kernel.operations / kernel.ms / 1e6;
+      out.back()["gigabytes"] = (kernel.weights + kernel.values) / kernel.ms / 1e6;
+      out.back()["of_roof"] = kernel.bound_ms / kernel.ms;
+    }
+  }
+  return out;
+}
+
+static nlohmann::json read_manifest(const std::string &folder, const std::string &name) {
+  std::ifstream file(folder + "/" + name + ".json");
+  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
     return Error{options.path + ": is no folder that `heddle compile` wrote; compile the model first"};
@@ -113,6 +268,23 @@ Status bench_command(const BenchCommand &options) {
   std::sort(times.begin(), times.end());
   double median = times[times.size() / 2];
 
+  auto kernels = time_kernels(*library, *entry, *inputs, *results);
+  if (!kernels)
+    return kernels.error();
+  std::map<std::string, double> sizes;
+  for (size_t i = 0; i < dims->size(); ++i)
+    sizes[library->dims()[i].name] = double((*dims)[i]);
+  double operations = 0;
+  if (nlohmann::json manifest = read_manifest(options.path, library->name()); manifest.is_object()) {
+    std::string name = options.entry;
+    if (auto &entries = manifest["entries"]; name.empty() && *entry < int(entries.size()))
+      name = entries[*entry].value("name", "");
+    read_work(manifest, name, sizes, *kernels);
+    set_bounds(*kernels, roof, library->threads());
+  }
+  for (const KernelTime &kernel : *kernels)
+    operations += kernel.operations;
+
   std::string shape;
   nlohmann::ordered_json json = {{"library", library->name()},
                                  {"target", library->target()},
@@ -130,6 +302,12 @@ Status bench_command(const BenchCommand &options) {
   std::printf("%s%s, %d thread%s: min %.3f ms, median %.3f ms (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
               library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s", times[0],
               median, times.size(), roof.gflops, roof.gigabytes);
+  if (operations > 0)
+    std::printf("products: %.2f GFLOP, %.1f GFLOP/s, %.0f%% of the limit\n", operations / 1e9,
+                operations / times[0] / 1e6, operations / times[0] / 1e6 / roof.gflops * 100);
+  print_kernels(*kernels);
+  json["operations"] = operations;
+  json["kernels"] = kernels_json(*kernels);
   if (!options.json.empty())
     return write_file(options.json, json.dump(2) + "\n");
   return Done{};

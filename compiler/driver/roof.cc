@@ -1,9 +1,10 @@
-// Arithmetic: independent chains of FMAs on all vector registers. Bandwidth: summing a buffer far larger than the
-// caches. Best of a few turns, since anything else on the machine only takes away.
+// Arithmetic: independent chains of FMAs on all vector registers. Bandwidth: summing or copying a buffer, far larger
+// than the caches or of a given size. Best of a few turns, since anything else on the machine only takes away.
 #include "compiler/driver/roof.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <immintrin.h>
 #include <thread>
@@ -75,6 +76,35 @@ Roof measure_roof(int threads) {
   std::vector<std::vector<long>> data(threads, std::vector<long>(words, 1));
   double read = seconds(threads, [&](int i) { sink_bytes = read_all(data[i]); });
   return {2.0 * rounds * chains * (wide ? 16 : 8) * threads / fma / 1e9, 8.0 * words * threads / read / 1e9};
+}
+
+/// Rounds over so many bytes that starting threads doesn't count.
+static long rounds_over(size_t bytes) { return std::max<long>(1, long((48 << 20) / std::max<size_t>(bytes, 1))); }
+static constexpr size_t smallest = 4096; // per thread
+
+double read_gigabytes(int threads, size_t bytes) {
+  size_t each = std::max(bytes / size_t(threads), smallest);
+  std::vector<std::vector<long>> data(threads, std::vector<long>(each / sizeof(long), 1));
+  long rounds = rounds_over(each);
+  volatile long sink = 0;
+  double taken = seconds(threads, [&](int i) {
+    for (long round = 0; round < rounds; ++round)
+      sink = read_all(data[i]);
+  });
+  return double(each) * threads * rounds / taken / 1e9;
+}
+
+double copy_gigabytes(int threads, size_t bytes) {
+  size_t each = std::max(bytes / 2 / size_t(threads), smallest);
+  std::vector<std::vector<char>> from(threads, std::vector<char>(each, 1)), to = from;
+  long rounds = rounds_over(2 * each);
+  double taken = seconds(threads, [&](int i) {
+    for (long round = 0; round < rounds; ++round) {
+      std::memcpy(to[i].data(), from[i].data(), each);
+      asm volatile("" : : "r"(to[i].data()) : "memory"); // every round counts
+    }
+  });
+  return 2.0 * each * threads * rounds / taken / 1e9;
 }
 
 } // namespace heddle

@@ -1,6 +1,8 @@
-// The two limits that every measurement is read against: how many floating-point operations and how many bytes from
-// memory the machine does per second, right now, on a number of threads.
+// The limits that every measurement is read against: how many floating-point operations and how many bytes the machine
+// does per second, right now, on a number of threads.
 #pragma once
+
+#include <cstddef>
 
 namespace heddle {
 
@@ -11,5 +13,10 @@ struct Roof {
 
 /// About 0.2 seconds of measuring.
 Roof measure_roof(int threads);
+
+/// GB/s of reading `bytes` again and again: from a cache where they fit one, shared out among the threads.
+double read_gigabytes(int threads, size_t bytes);
+/// GB/s, reads and writes together, of copying one half of `bytes` to the other again and again.
+double copy_gigabytes(int threads, size_t bytes);
 
 } // namespace heddle

@@ -212,10 +212,17 @@ class Road(Scratch):
     def test_bench_gives_times_beside_the_machines_limits(self):
         self.compile()
         out = self.done("bench", "out", "--dim", "B=3", "--dim", "S=2", "--threads", "1", "--json", "bench.json")
-        self.assertRegex(out, r"^net B=3 S=2, 1 thread: min \S+ ms, median \S+ ms \(\d+ calls\)\nthis machine: \d+ GFLOP/s f32, \S+ GB/s\n$")
+        self.assertRegex(out, r"^net B=3 S=2, 1 thread: min \S+ ms, median \S+ ms \(\d+ calls\)\nthis machine: \d+ GFLOP/s f32, \S+ GB/s\n")
         numbers = json.loads((self.folder / "bench.json").read_text())
         self.assertEqual(numbers["dims"], {"B": 3, "S": 2})
         self.assertLessEqual(numbers["min_ms"], numbers["median_ms"])
+        self.assertEqual(numbers["operations"], 2 * 3 * 2 * 5 * 3)  # of the one product, B x S rows of 5 terms and 3 columns
+        kernels = numbers["kernels"]
+        self.assertEqual(sum(kernel["calls"] for kernel in kernels), len(out[out.index("kernel "):].splitlines()) - 1)
+        for kernel in kernels:
+            self.assertRegex(out, rf"\n{kernel['kernel']} +{kernel['kind']} +{kernel['calls']} ")
+            self.assertGreater(kernel["ms"], 0)
+            self.assertGreater(kernel["of_roof"], 0)
 
     def test_timings_name_the_stages(self):
         out = self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out", "--timings")

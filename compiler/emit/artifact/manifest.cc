@@ -1,8 +1,10 @@
 // JSON with stable key order, so that two compilations of one model differ only where they must.
 #include "compiler/emit/artifact/header.h"
+#include "compiler/emit/artifact/work.h"
 
 #include "compiler/emit/halide/emit.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/version.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -55,6 +57,21 @@ static Json kernel_json(func::FuncOp kernel, int64_t calls) {
           {"schedule", rows}};
 }
 
+static Json work_json(func::FuncOp entry) {
+  Json out = Json::array();
+  for (const KernelWork &work : work_of(entry)) {
+    Json item = {{"kernel", work.kernel}, {"calls", work.calls}};
+    if (work.operations)
+      item["operations"] = *work.operations;
+    if (work.weights)
+      item["weights_bytes"] = *work.weights;
+    if (work.values)
+      item["values_bytes"] = *work.values;
+    out.push_back(item);
+  }
+  return out;
+}
+
 std::string manifest(const ModelInterface &model, const Target &target, ModuleOp module, int64_t weights_bytes) {
   Json out = {{"name", model.name},
               {"compiler", std::string("heddle ") + version},
@@ -67,7 +84,8 @@ std::string manifest(const ModelInterface &model, const Target &target, ModuleOp
       out["dims"].back()["most"] = model.most[i];
   }
   out["entries"] = Json::array();
-  for (const InterfaceEntry &entry : model.entries) {
+  std::vector<func::FuncOp> functions = passes::entries(module);
+  for (auto [number, entry] : llvm::enumerate(model.entries)) {
     Json item = {{"name", entry.name}, {"inputs", Json::array()}, {"results", Json::array()}};
     for (const InterfaceValue &value : entry.inputs)
       item["inputs"].push_back(value_json(value));
@@ -78,6 +96,7 @@ std::string manifest(const ModelInterface &model, const Target &target, ModuleOp
           {{"name", use.state}, {"reads", use.reads}, {"updates", use.updates}, {"in_place", use.in_place}});
     if (!entry.requirements.empty())
       item["requires"] = entry.requirements;
+    item["work"] = work_json(functions[number]);
     out["entries"].push_back(item);
   }
   for (const InterfaceState &state : model.states) {
