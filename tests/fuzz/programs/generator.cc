@@ -1,0 +1,217 @@
+// Declarations around the statements, and what a program is called with.
+#include "tests/fuzz/programs/generator.h"
+
+#include <algorithm>
+
+namespace heddle::fuzz {
+
+std::string generate(uint64_t seed) { return Generator(seed).program(); }
+
+Generator::Generator(uint64_t seed) : random_(seed * 0x9E3779B97F4A7C15 + 1) { variables_.reserve(256); }
+
+void Generator::line(const std::string &text) { body_.push_back(std::string(2 * indent_, ' ') + text); }
+
+std::string Generator::list(const std::vector<Extent> &shape) {
+  std::string out;
+  for (const Extent &e : shape)
+    out += (out.empty() ? "" : ", ") + e.text;
+  return out;
+}
+
+std::string Generator::type_name(Kind kind, const Extent &below) {
+  return kind == real ? "real" : kind == whole ? "i32" : kind == boolean ? "bool" : "index(" + below.text + ")";
+}
+
+Generator::Variable &Generator::add(const std::string &name, Kind kind, const std::vector<Extent> &shape) {
+  variables_.push_back({name, kind, shape, {}});
+  return variables_.back();
+}
+
+Generator::Extent Generator::dim() {
+  std::string name = dim_names_.empty() ? "B" : one_of(dim_names_);
+  return {name};
+}
+
+Generator::Extent Generator::fixed(int most) {
+  if (!configs_.empty() && chance(0.3)) {
+    std::string text = one_of(configs_); // "D = 4"
+    return {text.substr(0, 1), std::stoi(text.substr(4))};
+  }
+  static const int usual[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 24, 33};
+  int value = chance(0.03) ? 0 : usual[below(12)];
+  return number_extent(value > most ? 1 + value % most : value);
+}
+
+Generator::Extent Generator::any_extent() {
+  if (chance(0.5))
+    return dim();
+  if (chance(0.12))
+    return {dim().text + " + " + std::to_string(1 + below(3))};
+  return fixed();
+}
+
+std::string Generator::input(Kind kind, const std::vector<Extent> &shape, const Extent &below) {
+  std::string name = fresh(kind == position ? "ids" : kind == boolean ? "mask" : kind == whole ? "num" : "x");
+  // An input's extent is a dim or a constant, so that calls can bind dims by it; sums of them are bound otherwise.
+  inputs_.push_back(name + ": " + type_name(kind, below) + bracketed(shape) +
+                    (chance(0.08) && kind != position ? kind == boolean ? " = true" : " = 1" : ""));
+  add(name, kind, shape).below = below;
+  return name;
+}
+
+std::string Generator::weight(const std::vector<Extent> &shape) {
+  std::string name = fresh("w");
+  int64_t count = 1;
+  for (const Extent &e : shape)
+    count *= e.value;
+  std::string text = "param " + name;
+  if (chance(0.2))
+    text += " as \"" + name + ".weight\"";
+  text += ": real" + bracketed(shape);
+  if (shape.size() > 1 && chance(0.3)) { // a view of what is stored flat
+    std::string first = shape[0].text;
+    for (size_t d = 1; d + 1 < shape.size(); ++d)
+      first += " * " + shape[d].text;
+    text +=
+        chance(0.5) ? " stored [" + std::to_string(count) + "]" : " stored [" + first + ", " + shape.back().text + "]";
+  }
+  members_.push_back(text);
+  add(name, real, shape);
+  return name;
+}
+
+std::string Generator::need(Kind kind, const std::vector<Extent> &shape, bool fresh_one, bool may_be_weight) {
+  std::vector<Variable *> known;
+  for (Variable &v : variables_)
+    if (v.kind == kind && v.shape == shape)
+      known.push_back(&v);
+  if (!known.empty() && !fresh_one && chance(0.85)) {
+    Variable *v = one_of(known);
+    ++v->reads;
+    return v->name;
+  }
+  bool constant = std::all_of(shape.begin(), shape.end(), [](const Extent &e) { return e.constant() && e.value > 0; });
+  std::string name;
+  if (kind == real && constant && may_be_weight && chance(0.7))
+    name = weight(shape);
+  else if (in_loop_ && known.empty())
+    name = input(kind, shape);
+  else if (kind == real && chance(0.15)) { // made of indices
+    name = fresh("y");
+    define_over(name, real, shape, 2);
+    add(name, real, shape);
+  } else
+    name = input(kind, shape);
+  ++variables_.back().reads;
+  return name;
+}
+
+std::string Generator::functions() {
+  std::string x = one_of({"x[..s, n]", "tanh(x[..s, n])", "(x[..s, n] + 1)"}), slope = constant();
+  return "fn both(x: real[..S, _]) -> (real[..S], real[..S]) {\n  a[..s] = sum[n](" + x +
+         ")\n  b[..s] = max[n](x[..s, n])\n"
+         "  return a, b\n}\n"
+         "fn bend(a: real, b: real) -> real = if a < b then a * 0.5 else b + " +
+         slope +
+         "\n"
+         "fn mixed(x: real[..S], y: real[..S]) -> real[..S] { return bend(x, y) }\n"
+         "fn centred(x: real[..S, N]) -> real[..S, N] {\n"
+         "  m[..s] = sum[n](x[..s, n]) / (N + 1)\n  y[..s, n] = x[..s, n] - m[..s]\n  return y\n}\n"
+         "module Block(N) {\n  sub up = Linear(N, 2 * N)\n  param down: real[N, 2 * N]\n"
+         "  fn call(x: real[..S, N]) -> real[..S, N] {\n    let h = gelu(up(x))\n"
+         "    y[..s, n] = x[..s, n] + sum[k](h[..s, k] * down[n, k])\n    return y\n  }\n}\n";
+}
+
+std::string Generator::calls() {
+  std::string out;
+  std::map<std::string, int64_t> first;
+  const int sizes[] = {0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 23};
+  for (int call = 0; call < 3; ++call) {
+    out += "# call";
+    for (const std::string &name : dim_names_) {
+      // The first call is an ordinary one.
+      int size = call == 0 ? 2 + below(7) : sizes[below(15)];
+      if (keeps_dims_ && call > 0)
+        size = int(first[name]);
+      first.try_emplace(name, size);
+      out += " " + name + "=" + std::to_string(std::min<int64_t>(size, dims_[name]));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string Generator::program() {
+  for (const char *name : {"B", "T", "M"})
+    if (dim_names_.empty() || chance(0.5)) {
+      dim_names_.push_back(name);
+      dims_[name] = 24;
+    }
+  for (const char *name : {"D", "H"})
+    if (chance(0.4))
+      configs_.push_back(std::string(name) + " = " + std::to_string(2 + below(6)));
+
+  // Every dim is the extent of some input.
+  for (const std::string &name : dim_names_) {
+    std::vector<Extent> shape{{name}};
+    while (shape.size() < 4 && chance(0.6))
+      shape.insert(chance(0.5) ? shape.begin() : shape.end(), chance(0.3) ? dim() : fixed());
+    input(real, shape);
+    inputs_.back() = inputs_.back().substr(0, inputs_.back().find(" ="));
+  }
+  if (chance(0.3))
+    input(whole, {any_extent()});
+  if (chance(0.3))
+    input(boolean, {any_extent()});
+  if (chance(0.2))
+    input(position, {any_extent()}, number_extent(1 + below(8)));
+
+  if (chance(0.12))
+    declare_states();
+
+  size_t given = variables_.size();
+  int statements = 1 + below(chance(0.3) ? 6 : 3);
+  for (int i = 0; i < statements; ++i)
+    statement();
+
+  update_states();
+  // What nothing reads is a result; and the last value, so that there is one.
+  std::string header, returned;
+  int results = 0;
+  for (size_t i = variables_.size(); i-- > given && results < 4;) {
+    const Variable &v = variables_[i];
+    bool own = v.name[0] != 'w' && v.name.compare(0, 1, "x") && v.kind != position && v.name.compare(0, 3, "num") &&
+               v.name.compare(0, 4, "mask") && v.name.compare(0, 3, "ids");
+    if (!own || (results > 0 && v.reads > 0 && chance(0.8)))
+      continue;
+    header += (results ? ",\n" : "\n") + std::string("    out") + std::to_string(results) + ": " +
+              type_name(v.kind, {}) + bracketed(v.shape);
+    returned += (results ? ", " : "") + v.name;
+    ++results;
+  }
+  if (results == 0) {
+    define();
+    const Variable &v = variables_.back();
+    header = "\n    out0: " + type_name(v.kind, {}) + bracketed(v.shape);
+    returned = v.name;
+  }
+
+  std::string out = calls() + "# data " + one_of({"whole", "normal"}) + "\n# target " +
+                    one_of({"native", "native", "native", "x86-64-v3"}) + "\n";
+  for (const std::string &config : configs_)
+    out += "config " + config + "\n";
+  for (const std::string &name : dim_names_)
+    out += "dim " + name + " <= " + std::to_string(dims_[name]) + "\n";
+  out += functions() + "model Fuzz {\n";
+  for (const std::string &member : members_)
+    out += "  " + member + "\n";
+  out += "  entry run(";
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    out += (i ? ",\n    " : "\n    ") + inputs_[i];
+  out += ")\n  ->" + header + " {\n";
+  for (const std::string &text : body_)
+    out += text + "\n";
+  return out + "    return " + returned + "\n  }\n}\n";
+}
+
+} // namespace heddle::fuzz

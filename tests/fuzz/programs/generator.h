@@ -1,0 +1,137 @@
+// Random programs of the Heddle language, as text: valid by construction, so a refusal by the checker is a find like
+// any other. A seed is a program. Every statement is drawn from a list of patterns (statements.cc: definitions,
+// reductions, concatenations, slices, loops …; patterns.cc: products, attention, norms, lookups, windows …) whose
+// formulas come from one typed expression generator (expressions.cc). What a program computes over is small, since
+// mistakes of a compiler show at sizes around the width of a vector and of a tile.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace heddle::fuzz {
+
+/// A program on one session's calls. The first lines of the text say how to call it:
+///   # call B=0 T=1      one call with these dims, one line each
+///   # data whole        numbers of inputs and weights: whole ones (compared exactly), or `normal`
+///   # target NAME       what to compile for
+std::string generate(uint64_t seed);
+
+class Generator {
+public:
+  explicit Generator(uint64_t seed);
+  std::string program();
+
+private:
+  enum Kind { real, whole, boolean, position }; // position: index(N)
+
+  struct Extent {
+    std::string text;
+    int64_t value; // where it is constant, else -1
+    Extent(std::string words = "", int64_t number = -1) : text(std::move(words)), value(number) {}
+    bool constant() const { return value >= 0; }
+    bool operator==(const Extent &other) const {
+      return constant() ? value == other.value : !other.constant() && text == other.text;
+    }
+    int64_t guess() const { return constant() ? value : 6; }
+  };
+  struct Variable {
+    std::string name;
+    Kind kind = real;
+    std::vector<Extent> shape;
+    Extent below; // position
+    int reads = 0;
+    bool carried = false;
+  };
+  struct Index {
+    std::string name;
+    Extent range;
+    int bare = 0, other = 0; // uses as a bare subscript that decide its range; that would contradict it
+  };
+
+  // --- chance
+  int below(int n) { return int(random_() % uint64_t(n)); }
+  bool chance(double p) { return (random_() >> 11) * 0x1p-53 < p; }
+  template <class T> T &one_of(std::vector<T> &list) { return list[below(int(list.size()))]; }
+  std::string one_of(std::initializer_list<const char *> list) { return list.begin()[below(int(list.size()))]; }
+
+  // --- expressions.cc: formulas over the indices in scope
+  std::string number(int depth);
+  std::string whole_number(int depth);
+  std::string condition(int depth);
+  std::string reduction(Kind kind, int depth);
+  /// An element of the variable; where an axis can't be proven inside, with an outside value or a test around it.
+  std::string read(Variable &from, int depth);
+  std::string constant();
+  std::string scalar_of(Kind kind, int depth);
+  std::string guarded(const std::string &test, const std::string &yes, const std::string &no);
+  Variable *variable(Kind kind);
+  int64_t points() const;
+  Index &bind(const Extent &range);
+  /// "i" or "i in N", where nothing else says what the index ranges over.
+  std::string binder(const Index &index, bool may_infer = true);
+
+  // --- statements.cc
+  void statement();
+  void define();
+  void reduce_statement();
+  void whole_tensor();
+  void slice();
+  void concatenate();
+  void unrolled_loop();
+  void time_loop();
+  void requirement();
+  void declare_states();
+  void update_states();
+  /// `name[i, j] = formula` over these ranges.
+  void define_over(const std::string &name, Kind kind, const std::vector<Extent> &ranges, int depth);
+
+  // --- patterns.cc
+  void product();
+  void attention();
+  void norm();
+  void lookup();
+  void window();
+  void layers();
+  void position_of_best();
+  void call_function();
+
+  // --- generator.cc: declarations and the frame
+  Variable &add(const std::string &name, Kind kind, const std::vector<Extent> &shape);
+  /// A value of that kind and shape: one that there is, an input, or a weight where the shape is constant.
+  std::string need(Kind kind, const std::vector<Extent> &shape, bool fresh = false, bool may_be_weight = true);
+  std::string input(Kind kind, const std::vector<Extent> &shape) { return input(kind, shape, Extent()); }
+  std::string input(Kind kind, const std::vector<Extent> &shape, const Extent &below);
+  std::string weight(const std::vector<Extent> &shape);
+  Extent dim();
+  Extent fixed(int most = 9);
+  Extent any_extent();
+  Extent number_extent(int64_t n) { return {std::to_string(n), n}; }
+  std::string fresh(const std::string &stem) { return stem + std::to_string(names_++); }
+  void line(const std::string &text);
+  static std::string list(const std::vector<Extent> &shape);
+  static std::string bracketed(const std::vector<Extent> &shape) {
+    return shape.empty() ? "" : "[" + list(shape) + "]";
+  }
+  static std::string type_name(Kind kind, const Extent &below);
+  std::string functions();
+  std::string calls();
+
+  std::mt19937_64 random_;
+  std::vector<Variable> variables_;
+  std::vector<Index> indices_;
+  std::map<std::string, int64_t> dims_; // with their bounds
+  std::vector<std::string> dim_names_, configs_, members_, inputs_, body_;
+  std::map<std::string, std::string> outputs_; // name of the result, type
+  std::vector<std::string> states_;            // names of those that are updated whole
+  std::string cache_;                          // the tensor appended to a state, and its extents
+  bool keeps_dims_ = false;                    // all calls have the same dims
+  int names_ = 0, indent_ = 2;
+  int guards_ = 0; // tests around the formula being made: uses of an index under one decide no range
+  int reductions_ = 0;
+  bool in_loop_ = false;
+};
+
+} // namespace heddle::fuzz

@@ -1,0 +1,231 @@
+// fuzz_programs: random programs through evaluator and compiled library.
+//   fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR]   a campaign; what DIR has finished is not repeated
+//   fuzz_programs --list FILE                                   the seeds of that file, one per line
+//   fuzz_programs --show SEED                                   the program of a seed
+//   fuzz_programs FILE.heddle...                                examine programs; --minimise: and make them smaller
+#include "tests/fuzz/programs/attempt.h"
+#include "tests/fuzz/programs/generator.h"
+#include "tests/fuzz/programs/minimise.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <unistd.h>
+
+using namespace heddle::fuzz;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct Options {
+  uint64_t first = 1, last = UINT64_MAX - 1;
+  double minutes = 1e9;
+  std::string folder = "fuzz", list;
+  bool compile = true, minimise = false;
+  int minimise_seconds = 90;
+  std::vector<std::string> files;
+};
+
+std::string read_file(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// How far a campaign has come, kept in DIR/state.
+struct State {
+  uint64_t next = 0;
+  int64_t programs = 0, failures = 0, compared = 0, free = 0, unsupported = 0;
+  std::map<std::string, int64_t> kernels; // by kind
+
+  void load(const std::string &path) {
+    std::ifstream in(path);
+    std::string word;
+    while (in >> word) {
+      int64_t value = 0;
+      in >> value;
+      for (auto &[name, field] : fields())
+        if (word == name)
+          *field = value;
+      if (word == "next")
+        next = uint64_t(value);
+      if (word.starts_with("kernels."))
+        kernels[word.substr(8)] = value;
+    }
+  }
+  void save(const std::string &path) {
+    std::string unfinished = path + ".new";
+    std::ofstream out(unfinished);
+    out << "next " << next << "\n";
+    for (auto &[name, field] : fields())
+      out << name << " " << *field << "\n";
+    for (auto &[kind, number] : kernels)
+      out << "kernels." << kind << " " << number << "\n";
+    out.close();
+    std::error_code ignored;
+    fs::rename(unfinished, path, ignored);
+  }
+  std::vector<std::pair<std::string, int64_t *>> fields() {
+    return {{"programs", &programs},
+            {"failures", &failures},
+            {"compared", &compared},
+            {"free", &free},
+            {"unsupported", &unsupported}};
+  }
+};
+
+void report_failure(const Options &options, uint64_t seed, const Verdict &verdict) {
+  std::string text = generate(seed), base = options.folder + "/" + std::to_string(seed);
+  std::printf("\nseed %llu: %s: %s\n", (unsigned long long)seed, kind_name(verdict.kind), verdict.what.c_str());
+  std::ofstream(base + ".heddle") << text;
+  std::ofstream(base + ".txt") << kind_name(verdict.kind) << ": " << verdict.what << "\n";
+  if (options.minimise_seconds <= 0)
+    return;
+  std::string small = minimise(text, verdict.kind, options.minimise_seconds);
+  std::ofstream(base + ".small.heddle") << small;
+  std::printf("%s.small.heddle:\n%s", base.c_str(), small.c_str());
+  std::fflush(stdout);
+}
+
+int campaign(const Options &options) {
+  fs::create_directories(options.folder);
+  State state;
+  state.next = options.first;
+  std::string path = options.folder + "/state";
+  std::vector<uint64_t> listed;
+  if (!options.list.empty()) {
+    std::ifstream in(options.list);
+    for (uint64_t seed; in >> seed;)
+      listed.push_back(seed);
+  } else {
+    state.load(path);
+    state.next = std::max(state.next, options.first);
+  }
+  auto begun = Clock::now(), shown = begun;
+  int64_t before = state.programs;
+  size_t at = 0; // of the list
+  auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
+  auto show = [&](bool last) {
+    std::printf(
+        "%s%lld programs (%.1f/s), %lld failures, %lld not compiled yet; %.1f %% of %lld elements held to bounds%s",
+        isatty(1) ? "\r" : "", (long long)state.programs, double(state.programs - before) / seconds(),
+        (long long)state.failures, (long long)state.unsupported,
+        100.0 * double(state.compared) / double(std::max<int64_t>(1, state.compared + state.free)),
+        (long long)(state.compared + state.free), last || !isatty(1) ? "\n" : "   ");
+    std::fflush(stdout);
+    shown = Clock::now();
+  };
+  while (!interrupted && seconds() < options.minutes * 60) {
+    std::vector<uint64_t> seeds;
+    if (options.list.empty())
+      for (uint64_t seed = state.next; seed <= options.last && seeds.size() < 32; ++seed)
+        seeds.push_back(seed);
+    else
+      for (; at < listed.size() && seeds.size() < 32; ++at)
+        seeds.push_back(listed[at]);
+    if (seeds.empty())
+      break;
+    Worker worker(seeds, generate, options.compile);
+    while (auto finished = interrupted ? std::nullopt : worker.next()) {
+      const Verdict &verdict = finished->verdict;
+      ++state.programs;
+      state.compared += verdict.compared;
+      state.free += verdict.free;
+      state.unsupported += verdict.kind == Verdict::unsupported;
+      std::istringstream kinds(verdict.kernels);
+      for (std::string kind; kinds >> kind;)
+        ++state.kernels[kind];
+      state.next = finished->seed + 1;
+      if (verdict.kind != Verdict::agrees && verdict.kind != Verdict::unsupported) {
+        ++state.failures;
+        report_failure(options, finished->seed, verdict);
+      }
+      if (options.list.empty())
+        state.save(path);
+      if (Clock::now() - shown > std::chrono::seconds(isatty(1) ? 1 : 20))
+        show(false);
+      if (seconds() >= options.minutes * 60)
+        break;
+    }
+  }
+  show(true);
+  for (auto &[kind, number] : state.kernels)
+    std::printf("%lld %s kernels\n", (long long)number, kind.c_str());
+  return state.failures ? 1 : 0;
+}
+
+int examine_files(const Options &options) {
+  int failed = 0;
+  for (const std::string &file : options.files) {
+    std::string text = read_file(file);
+    Verdict verdict = attempt(text, options.compile);
+    std::printf("%s: %s %s\n", file.c_str(), kind_name(verdict.kind), verdict.what.c_str());
+    if (verdict.kind == Verdict::agrees || verdict.kind == Verdict::unsupported)
+      continue;
+    ++failed;
+    if (options.minimise)
+      std::printf("%s", minimise(text, verdict.kind, options.minimise_seconds).c_str());
+  }
+  return failed ? 1 : 0;
+}
+
+[[noreturn]] void usage(const char *why) {
+  std::fprintf(stderr,
+               "fuzz_programs: %s\nusage: fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR] [--list FILE] "
+               "[--front] [--minimise-seconds N] | --show SEED | [--minimise] FILE.heddle...\n",
+               why);
+  std::exit(2);
+}
+
+} // namespace
+
+int main(int count, char **words) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    std::string word = words[i];
+    auto value = [&] {
+      if (i + 1 >= count)
+        usage((word + " takes a value").c_str());
+      return std::string(words[++i]);
+    };
+    if (word == "--seeds") {
+      std::string range = value();
+      size_t dots = range.find("..");
+      options.first = std::strtoull(range.c_str(), nullptr, 10);
+      options.last = dots == std::string::npos  ? options.first
+                     : dots + 2 == range.size() ? UINT64_MAX - 1
+                                                : std::strtoull(range.c_str() + dots + 2, nullptr, 10);
+    } else if (word == "--minutes") {
+      options.minutes = std::atof(value().c_str());
+    } else if (word == "--folder") {
+      options.folder = value();
+    } else if (word == "--list") {
+      options.list = value();
+    } else if (word == "--minimise-seconds") {
+      options.minimise_seconds = std::atoi(value().c_str());
+    } else if (word == "--front") {
+      options.compile = false;
+    } else if (word == "--minimise") {
+      options.minimise = true;
+    } else if (word == "--show") {
+      std::printf("%s", generate(std::strtoull(value().c_str(), nullptr, 10)).c_str());
+      return 0;
+    } else if (word.starts_with("--")) {
+      usage(("there is no option " + word).c_str());
+    } else {
+      options.files.push_back(word);
+    }
+  }
+  signal(SIGINT, [](int) { interrupted = 1; });
+  signal(SIGTERM, [](int) { interrupted = 1; });
+  return options.files.empty() ? campaign(options) : examine_files(options);
+}

@@ -1,0 +1,360 @@
+// The library is the one that `heddle compile` writes, opened twice: with one thread and with two.
+#include "tests/fuzz/programs/verdict.h"
+
+#include "compiler/driver/compile_model.h"
+#include "compiler/driver/library.h"
+#include "compiler/emit/artifact/temporary_folder.h"
+#include "compiler/io/safetensors.h"
+#include "compiler/ir/dialect.h"
+#include "dsl/syntax/parser.h"
+#include "tests/fuzz/programs/bounds.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace heddle::fuzz {
+
+namespace {
+
+/// What the first lines of a program say.
+struct Plan {
+  std::vector<std::map<std::string, int64_t>> calls;
+  bool whole = false;
+  std::string target = "native";
+};
+
+Plan plan_of(const std::string &text) {
+  Plan plan;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string hash, what, word;
+    words >> hash >> what;
+    if (hash != "#")
+      continue;
+    if (what == "call") {
+      plan.calls.emplace_back();
+      while (words >> word)
+        plan.calls.back()[word.substr(0, word.find('='))] = std::atoll(word.c_str() + word.find('=') + 1);
+    } else if (what == "data") {
+      words >> word;
+      plan.whole = word == "whole";
+    } else if (what == "target") {
+      words >> plan.target;
+    }
+  }
+  return plan;
+}
+
+/// The same numbers for the same name and salt, in any program: a smaller program keeps its data.
+Array numbers(Type type, const std::vector<int64_t> &shape, const std::string &name, int salt, const Plan &plan,
+              int64_t below = -1) {
+  std::seed_seq seed{size_t(std::hash<std::string>()(name)), size_t(salt)};
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Array out{type, shape, {}};
+  int64_t n = 1;
+  for (int64_t extent : shape)
+    n *= extent;
+  for (int64_t i = 0; i < n; ++i) {
+    double value = 0;
+    if (type == Type::boolean)
+      value = random() % 3 != 0;
+    else if (below >= 0)
+      value = below ? double(random() % uint64_t(below)) : 0;
+    else if (type == Type::i32 || type == Type::i8 || plan.whole)
+      value = double(int(random() % 8)) - 3;
+    else
+      value = float(normal(random) * (salt < 0 ? 0.5 : 1)); // weights are smaller
+    out.data.push_back(value);
+  }
+  return out;
+}
+
+std::vector<int64_t> shape_at(const std::vector<Size> &shape, const std::vector<int64_t> &dims) {
+  std::vector<int64_t> out;
+  for (const Size &size : shape)
+    out.push_back(size.evaluate(dims));
+  return out;
+}
+
+std::string at_text(const std::vector<int64_t> &shape, int64_t flat) {
+  std::string out;
+  for (size_t d = shape.size(); d-- > 0; flat /= shape[d])
+    out = std::to_string(flat % shape[d]) + (out.empty() ? "" : ", ") + out;
+  return "[" + out + "]";
+}
+
+std::string dims_text(const std::map<std::string, int64_t> &dims) {
+  std::string out;
+  for (const auto &[name, value] : dims)
+    out += (out.empty() ? "" : " ") + name + "=" + std::to_string(value);
+  return out;
+}
+
+/// The first element of a result outside of its bounds.
+std::string outside(const std::string &name, const std::vector<double> &got, const Box &box) {
+  char text[300];
+  for (size_t i = 0; i < got.size() && i < box.data.size(); ++i)
+    if (const Interval &want = box.data[i]; !want.contains(got[i])) {
+      std::snprintf(text, sizeof text, "%s%s is %.9g, not in [%.9g, %.9g]", name.c_str(),
+                    at_text(box.shape, int64_t(i)).c_str(), got[i], want.lo, want.hi);
+      return text;
+    }
+  return "";
+}
+
+struct Front {
+  Model model;
+  Verdict verdict; // of what was seen so far
+};
+
+Front read(const std::string &text) {
+  Front out;
+  Model &model = out.model;
+  model.sources = std::make_unique<Sources>();
+  model.diagnostics = std::make_unique<Diagnostics>(*model.sources);
+  model.library_name = "fuzz";
+  syntax::File tree = syntax::parse(*model.sources, model.sources->add("fuzz.heddle", text), *model.diagnostics);
+  CheckOptions options;
+  options.find_file = [](const std::string &) { return -1; };
+  if (!model.diagnostics->has_errors())
+    model.program = check(*model.sources, tree, options, *model.diagnostics);
+  if (!model.program) {
+    out.verdict = {Verdict::refused, model.diagnostics->render()};
+    return out;
+  }
+  // What the printer writes is the same program, printed as itself.
+  std::string once = syntax::print(*model.sources, tree);
+  Sources sources;
+  Diagnostics diagnostics(sources);
+  syntax::File again = syntax::parse(sources, sources.add("printed.heddle", once), diagnostics);
+  auto program = diagnostics.has_errors() ? nullptr : check(sources, again, options, diagnostics);
+  if (!program)
+    out.verdict = {Verdict::unstable, "what was printed is refused: " + diagnostics.render()};
+  else if (syntax::print(sources, again) != once)
+    out.verdict = {Verdict::unstable, "printed twice, it differs"};
+  else if (to_text(*program) != to_text(*model.program))
+    out.verdict = {Verdict::unstable, "printed, it means something else"};
+  return out;
+}
+
+/// What a call is made with.
+struct Call {
+  std::map<std::string, int64_t> named;
+  std::vector<int64_t> dims;
+  std::map<std::string, Array> inputs;
+};
+
+std::vector<Call> calls_of(const Program &program, const Plan &plan) {
+  std::vector<Call> out;
+  const Entry &entry = program.entries[0];
+  for (size_t i = 0; i < plan.calls.size(); ++i) {
+    Call call{plan.calls[i], {}, {}};
+    for (const Dim &dim : program.dims) {
+      auto given = call.named.find(dim.name);
+      call.dims.push_back(given == call.named.end() ? 1 : given->second);
+    }
+    for (const Input &input : entry.inputs) {
+      int64_t below = input.below ? input.below->evaluate(call.dims) : -1;
+      if (input.initial && i % 2 == 1)
+        continue; // left out
+      call.inputs.emplace(input.name, numbers(input.tensor->type, shape_at(input.tensor->shape, call.dims), input.name,
+                                              int(i), plan, below));
+    }
+    out.push_back(std::move(call));
+  }
+  return out;
+}
+
+/// Of each call: results, or the message that refused it.
+/// `again`: every call is made twice (there are no states that would see it).
+std::vector<Result<TensorMap>> run_library(const std::string &folder, int threads, const std::vector<Call> &calls,
+                                           bool again) {
+  std::vector<Result<TensorMap>> out;
+  auto library = Library::open(folder, threads);
+  for (const Call &call : calls) {
+    if (!library) {
+      out.push_back(library.error());
+      continue;
+    }
+    TensorMap inputs;
+    for (const auto &[name, array] : call.inputs)
+      inputs.emplace(name, host_tensor(array));
+    auto results = library->run(0, inputs);
+    if (results && again) { // over rubbish, so that what is not written shows
+      for (auto &[name, tensor] : *results)
+        std::fill(tensor.bytes.begin(), tensor.bytes.end(), std::byte(0xFF));
+      if (Status ran = library->run_into(0, inputs, *results); !ran)
+        results = ran.error();
+    }
+    out.push_back(std::move(results));
+  }
+  return out;
+}
+
+/// The kinds of the kernels in a manifest.
+std::string kinds_in(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string json = text.str(), out;
+  const std::string key = "\"kind\": \"";
+  for (size_t at = json.find(key); at != std::string::npos; at = json.find(key, at + 1)) {
+    size_t begin = at + key.size();
+    out += json.substr(begin, json.find('"', begin) - begin) + " ";
+  }
+  return out;
+}
+
+std::vector<double> values(const HostTensor &tensor) {
+  std::vector<double> out(tensor.view().count());
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = read_element(tensor.view(), int64_t(i));
+  return out;
+}
+
+class Examination {
+public:
+  Examination(const std::string &text, bool compiled) : plan_(plan_of(text)), front_(read(text)), compiled_(compiled) {}
+
+  Verdict run() {
+    if (front_.verdict.kind != Verdict::agrees)
+      return front_.verdict;
+    calls_ = calls_of(program(), plan_);
+    reference();
+    if (verdict_.kind == Verdict::agrees && compiled_)
+      library();
+    return verdict_;
+  }
+
+private:
+  const Program &program() const { return *front_.model.program; }
+  bool fail(Verdict::Kind kind, const std::string &what) {
+    verdict_.kind = kind;
+    verdict_.what = what;
+    return false;
+  }
+  Array weight(const Weight &weight) const {
+    return numbers(weight.tensor->type, weight.stored, weight.names[0], -1, plan_);
+  }
+
+  void reference() {
+    Interpreter interpreter(program(), [&](const std::string &name) -> Result<Array> {
+      for (const Weight &w : program().weights)
+        if (w.names[0] == name)
+          return weight(w);
+      return Error{"no weight"};
+    });
+    Bounds bounds(program(), [&](const Weight &w) { return weight(w); });
+    const Entry &entry = program().entries[0];
+    for (const Call &call : calls_) {
+      auto results = interpreter.run(entry.name, call.inputs);
+      messages_.push_back(results ? "" : results.error().message);
+      if (!results) {
+        boxes_.emplace_back();
+        continue;
+      }
+      boxes_.push_back(bounds.run(entry, call.dims, call.inputs));
+      for (const auto &[name, array] : *results) {
+        const Box &box = boxes_.back().at(name);
+        for (const Interval &x : box.data)
+          ++(x.known() ? verdict_.compared : verdict_.free);
+        if (array.shape != box.shape) {
+          fail(Verdict::wrong_bounds, name + " has another shape than its bounds");
+          return;
+        }
+        if (std::string where = outside(name, array.data, box); !where.empty()) {
+          fail(Verdict::wrong_bounds, "evaluator, " + dims_text(call.named) + ": " + where);
+          return;
+        }
+      }
+    }
+  }
+
+  void library() {
+    auto folder = temporary_folder();
+    auto target = find_target(plan_.target);
+    if (!folder || !target) {
+      fail(Verdict::not_compiled, "no folder or target");
+      return;
+    }
+    std::map<std::string, Array> arrays;
+    std::vector<HostTensor> tensors;
+    std::map<std::string, TensorView> views;
+    tensors.reserve(program().weights.size());
+    for (const Weight &w : program().weights) {
+      tensors.push_back(host_tensor(weight(w)));
+      views[w.names[0]] = tensors.back().view();
+    }
+    std::string path = folder->path() + "/w.safetensors", output = folder->path() + "/out";
+    if (!views.empty()) {
+      if (Status written = write_safetensors(path, views); !written) {
+        fail(Verdict::not_compiled, written.error().message);
+        return;
+      }
+      auto files = WeightFiles::open(path);
+      if (!files) {
+        fail(Verdict::not_compiled, files.error().message);
+        return;
+      }
+      front_.model.weights = std::move(*files);
+    }
+    Progress progress(Progress::Show::nothing);
+    auto report = compile_model(front_.model, *target, output, progress);
+    if (!report) {
+      const std::string &message = report.error().message;
+      fail(message.find("E090") == std::string::npos ? Verdict::not_compiled : Verdict::unsupported, message);
+      return;
+    }
+    verdict_.kernels = kinds_in(output + "/fuzz.json");
+    bool again = program().states.empty();
+    auto one = run_library(output, 1, calls_, again), two = run_library(output, 2, calls_, again);
+    for (size_t i = 0; i < calls_.size(); ++i)
+      if (!compare(i, one[i], two[i]))
+        return;
+  }
+
+  bool compare(size_t i, const Result<TensorMap> &one, const Result<TensorMap> &two) {
+    std::string when = dims_text(calls_[i].named) + ": ";
+    if (!messages_[i].empty())
+      return !one ? true : fail(Verdict::call_failed, when + "only the evaluator refuses: " + messages_[i]);
+    if (!one)
+      return fail(Verdict::call_failed, when + "only the library refuses: " + one.error().message);
+    if (!two)
+      return fail(Verdict::call_failed, when + "refused with two threads: " + two.error().message);
+    for (const auto &[name, box] : boxes_[i]) {
+      const HostTensor &result = one->at(name);
+      if (result.shape != box.shape)
+        return fail(Verdict::mismatch, when + name + " has shape " + shape_text(result.shape));
+      if (std::string where = outside(name, values(result), box); !where.empty())
+        return fail(Verdict::mismatch, when + where);
+      if (result.bytes != two->at(name).bytes)
+        return fail(Verdict::threads, when + name + " has other bits with two threads");
+    }
+    return true;
+  }
+
+  Plan plan_;
+  Front front_;
+  bool compiled_;
+  std::vector<Call> calls_;
+  std::vector<std::string> messages_; // of the evaluator's refusals, per call
+  std::vector<std::map<std::string, Box>> boxes_;
+  Verdict verdict_;
+};
+
+} // namespace
+
+const char *kind_name(Verdict::Kind kind) {
+  constexpr const char *names[] = {"agrees",       "unsupported", "refused", "unstable", "not-compiled", "call-failed",
+                                   "wrong-bounds", "mismatch",    "threads", "crash",    "hang"};
+  return names[kind];
+}
+
+Verdict examine(const std::string &text, bool compile) { return Examination(text, compile).run(); }
+
+} // namespace heddle::fuzz
