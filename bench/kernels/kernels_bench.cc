@@ -1,6 +1,7 @@
 // Each kind of kernel at the sizes of BERT-base and ViT-B/16, on one thread, with its share of the machine's limits:
 //   GFLOP/s and `of_peak`, the share of the best rate of fused multiply-adds seen around the run
-//   GB/s, counting every tensor once
+//   GB/s, counting every tensor once, and, where a kernel only moves data, `of_copy`: the share of a copy of as many
+//   bytes
 // Kernels are the texts of tests/lit/kernels, with other widths put in. Noise only ever slows a run: repeat
 // (--benchmark_repetitions=N) and read the best.
 #include "loaded_kernel.h"
@@ -10,6 +11,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -76,6 +78,11 @@ static const std::vector<std::pair<std::string, std::string>> deep = {
     {"(768, 768)", "(768, 3072)"},
     {"ins(%a, %w : tensor<?x768xf32>", "ins(%a, %w : tensor<?x3072xf32>"}};
 
+/// A row of words and one of positions read, one written; the table of types stays in the cache.
+static double lookup_bytes(double tokens) { return 3 * 4 * tokens * 768; }
+static const std::vector<std::pair<std::string, std::string>> plain_tables = {
+    {", heddle.layout = #heddle.panels<axis = 0, width = 48>", ""}};
+
 static const Case cases[] = {
     {"dense 768 to 768, residual, 1 row",
      "contraction_residual",
@@ -131,9 +138,25 @@ static const Case cases[] = {
     {"attention, 384 keys", "attention_mask", {}, {1, 384}, heads(1, 384), heads_bytes(1, 384)},
     {"attention, 1024 keys", "attention_mask", {}, {1, 1024}, heads(1, 1024), heads_bytes(1, 1024)},
     {"attention, 4096 keys", "attention_mask", {}, {1, 4096}, heads(1, 4096), heads_bytes(1, 4096)},
+    {"lookup of 3 tables, 128 tokens, rows", "lookup_sum", plain_tables, {1, 128}, 0, lookup_bytes(128)},
+    {"lookup of 3 tables, 128 tokens, panels", "lookup_sum", {}, {1, 128}, 0, lookup_bytes(128)},
+    {"lookup of 3 tables, 8 x 512 tokens, rows", "lookup_sum", plain_tables, {8, 512}, 0, lookup_bytes(8 * 512)},
+    {"bias, gelu, gate, 128 rows", "pointwise_gelu", {}, {128}, 0, 3 * 4 * 128 * 768},
+    {"bias, gelu, gate, 1576 rows", "pointwise_gelu", {}, {1576}, 0, 3 * 4 * 1576 * 768},
     {"layer norm, 197 rows", "layer_norm", {}, {197}, 0, 2 * 4 * 197 * 768},
     {"layer norm, 1576 rows", "layer_norm", {}, {1576}, 0, 2 * 4 * 1576 * 768},
 };
+
+/// GB/s, reads and writes together, of a copy that moves as many bytes.
+static double copy_rate(double bytes) {
+  size_t half = size_t(bytes / 2);
+  std::vector<char> from(half, 1), to(half);
+  std::memcpy(to.data(), from.data(), half);
+  double start = thread_seconds();
+  std::memcpy(to.data(), from.data(), half);
+  asm volatile("" : : "r"(to.data()) : "memory");
+  return bytes / (thread_seconds() - start) / 1e9;
+}
 
 static void run(benchmark::State &state, const Case &c) {
   Result<Target> target = find_target("native");
@@ -144,7 +167,7 @@ static void run(benchmark::State &state, const Case &c) {
   kernel.run();
   double best = 1e9, peak = 0;
   for (auto _ : state) {
-    peak = std::max(peak, fma_rate());
+    peak = std::max(peak, c.operations > 0 ? fma_rate() : copy_rate(c.bytes));
     double start = thread_seconds();
     kernel.run();
     double taken = (thread_seconds() - start);
@@ -158,6 +181,8 @@ static void run(benchmark::State &state, const Case &c) {
     state.counters["of_peak"] = c.operations / best / 1e9 / peak;
   }
   state.counters["GB/s"] = c.bytes / best / 1e9;
+  if (c.operations == 0)
+    state.counters["of_copy"] = c.bytes / best / 1e9 / peak;
   state.counters["compile_ms"] = kernel.compile_seconds() * 1e3;
 }
 

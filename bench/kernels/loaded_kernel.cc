@@ -105,7 +105,8 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
   arguments_.push_back(&memory_.back()->raw);
 }
 
-std::string LoadedKernel::load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target) {
+std::string LoadedKernel::load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target,
+                               const ScheduleRow *row) {
   mlir::DialectRegistry registry;
   ir::register_dialects(registry);
   context_.appendDialectRegistry(registry);
@@ -123,6 +124,8 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
                         ir::PanelsAttr::get(&context_, panels->axis, panels->width, panels->last));
   }
   assign_schedule(kernel, target);
+  if (row)
+    kernel->setAttr(ir::names::schedule, schedule_attribute(&context_, {row, 1}));
   Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
   if (!rows)
     return rows.error().message;

@@ -17,8 +17,10 @@ namespace heddle::bench {
 class LoadedKernel {
 public:
   LoadedKernel();
-  /// Compiles the row of the kernel's own schedule that these sizes select; an empty string, or what went wrong.
-  std::string load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target);
+  /// Compiles the row of the kernel's own schedule that these sizes select, or `row`; an empty string, or what went
+  /// wrong.
+  std::string load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target,
+                   const ScheduleRow *row = nullptr);
   ~LoadedKernel();
 
   void run();
