@@ -4,6 +4,7 @@
 namespace heddle {
 
 using Halide::Expr;
+namespace hi = Halide::Internal;
 
 Inliner::Inliner(LoweredKernel &kernel) {
   for (Stage &stage : kernel.stages)
@@ -43,6 +44,24 @@ std::vector<std::string> reduction_names(const Stage &stage) {
     if (stage.loops[i].reduction)
       names.push_back(stage.loops[i].rvar.name());
   return names;
+}
+
+std::optional<std::pair<Expr, Expr>> factors_of(const Stage &product) {
+  Expr update = hi::substitute_in_all_lets(product.func.update_value(0));
+  auto is_self = [&](const Expr &expr) {
+    const hi::Call *call = expr.as<hi::Call>();
+    return call && call->name == product.func.name();
+  };
+  if (const hi::Select *turns = update.as<hi::Select>(); turns && hi::equal(turns->true_value, turns->false_value))
+    update = turns->true_value; // a term that is the same in every turn
+  if (is_self(update))
+    return std::pair(hi::make_zero(update.type()), hi::make_zero(update.type()));
+  const hi::Add *add = update.as<hi::Add>();
+  if (!add || is_self(add->a) == is_self(add->b))
+    return std::nullopt;
+  const Expr &term = is_self(add->a) ? add->b : add->a;
+  const hi::Mul *times = term.as<hi::Mul>();
+  return times ? std::pair(times->a, times->b) : std::pair(term, hi::make_one(term.type()));
 }
 
 Halide::Func redefine(Output &output, Expr value) {

@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heddle {
@@ -39,6 +41,10 @@ using Substitution = std::map<std::string, Halide::Expr>;
 Halide::RDom fresh_domain(const Stage &stage);
 /// The names under which the update of a stage refers to its reduction loops, innermost first.
 std::vector<std::string> reduction_names(const Stage &stage);
+
+/// The two factors of what a product's update adds to its accumulator. Halide folds a factor that is 1 or 0, and shares
+/// equal parts by lets; here both are undone. Nothing where the update is no sum.
+std::optional<std::pair<Halide::Expr, Halide::Expr>> factors_of(const Stage &product);
 
 /// A Func in the place of `output.func`: the same bounds and strides, another definition.
 Halide::Func redefine(Output &output, Halide::Expr value);

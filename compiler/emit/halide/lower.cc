@@ -370,8 +370,8 @@ private:
   }
 
   /// The results of a reduction in an order in which they may be stored one after the other: what reads another
-  /// result's old value comes before it (argmax: the position, then the best value). Halide 21 keeps the old values of a
-  /// Tuple only where it sees the reads, and inside intrinsics, such as an exact comparison, it does not look.
+  /// result's old value comes before it (argmax: the position, then the best value). Halide 21 keeps the old values of
+  /// a Tuple only where it sees the reads, and inside intrinsics, such as an exact comparison, it does not look.
   std::vector<unsigned> order_of_stores(LinalgOp op) {
     unsigned results = op.getNumDpsInits();
     std::vector<std::vector<bool>> reads(results, std::vector<bool>(results));
@@ -412,6 +412,22 @@ private:
     return order;
   }
 
+  /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide would
+  /// not know of them. A choice between two equal values names one, and costs nothing: it goes when it is simplified.
+  static void repeat(const std::vector<Loop> &loops, std::vector<Expr> &values) {
+    const Loop *first = nullptr;
+    for (const Loop &loop : loops) {
+      if (!loop.reduction)
+        continue;
+      for (const Expr &value : values)
+        if (Halide::Internal::expr_uses_var(value, loop.rvar.name()))
+          return;
+      first = first ? first : &loop;
+    }
+    if (first)
+      values[0] = Halide::Internal::Select::make(Expr(first->rvar) >= 0, values[0], values[0]);
+  }
+
   void add_reduction(LinalgOp op, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
     unsigned results = op.getNumDpsInits();
     for (unsigned result = 1; result < results; ++result)
@@ -438,6 +454,7 @@ private:
       after.push_back(scalars_.value(yielded(op, result)));
     if (scalars_.error())
       return;
+    repeat(loops, after);
     results == 1 ? stage.func(args) = after[0] : stage.func(args) = Halide::Tuple(after);
     for (auto [element, result] : llvm::enumerate(order))
       bind(op->getResult(result), stage, results == 1 ? -1 : int(element));

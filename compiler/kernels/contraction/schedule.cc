@@ -153,14 +153,12 @@ private:
       if (sum.stage == stage.func.name())
         return sum.func(call);
 
-    const hi::Add *add = stage.func.update_value(0).as<hi::Add>();
-    const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
-    bool left_is_self = self && self->name == stage.func.name();
-    const hi::Mul *times = add ? (left_is_self ? add->b : add->a).as<hi::Mul>() : nullptr;
+    auto times = factors_of(stage);
     if (!times)
       return fail("a product does not have the form of one");
-    bool left_is_wide = hi::expr_uses_var(times->a, lane_name);
-    Factors factors{left_is_wide ? times->b : times->a, left_is_wide ? times->a : times->b, reduction_names(stage)};
+    bool left_is_wide = hi::expr_uses_var(times->first, lane_name);
+    Factors factors{left_is_wide ? times->second : times->first, left_is_wide ? times->first : times->second,
+                    reduction_names(stage)};
     Inliner inline_all(kernel_);
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
 
