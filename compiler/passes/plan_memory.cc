@@ -288,6 +288,8 @@ Place place_of(Value tensor) {
     return {Place::loop, result.getResultNumber()};
   if (root.getDefiningOp<tensor::ExtractSliceOp>())
     return {Place::slice};
+  if (root.getDefiningOp<arith::ConstantOp>())
+    return {Place::constant};
   auto words = result.getOwner()->getAttrOfType<ArrayAttr>(places_name);
   return words ? parse(cast<StringAttr>(words[result.getResultNumber()]).getValue()) : Place{Place::nothing};
 }

@@ -33,6 +33,7 @@ struct Place {
     turn,       // where the next value of what the loop around carries is written
     loop,       // what a loop carries: in the one or the other of its two places, as the turns go
     slice,      // a part of another value, one turn of it
+    constant,   // of the library's own data
     nothing,    // a tensor.empty that nothing is written to
   } kind;
   int64_t number = 0;                      // of the input, result, slot, state, or of what the loop carries

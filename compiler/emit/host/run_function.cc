@@ -383,10 +383,32 @@ private:
       return carried.at(passes::bytes_of(tensor)).first;
     case passes::Place::slice:
       return slice_address(cast<tensor::ExtractSliceOp>(passes::bytes_of(tensor).getDefiningOp()));
+    case passes::Place::constant:
+      return constant_address(passes::bytes_of(tensor).getDefiningOp<arith::ConstantOp>());
     case passes::Place::nothing:
       return LLVM::ZeroOp::create(b, loc, pointer);
     }
     llvm_unreachable("every kind of place is handled");
+  }
+
+  /// A global of the library with the elements of a constant tensor, one per constant.
+  Value constant_address(arith::ConstantOp constant) {
+    std::string &symbol = constants[constant];
+    if (symbol.empty()) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(host);
+      symbol = entry_symbol(number, "constant") + std::to_string(constants.size());
+      auto elements = cast<DenseElementsAttr>(constant.getValue());
+      Type element = elements.getElementType();
+      if (element.isInteger(1)) { // a byte each in memory
+        element = b.getI8Type();
+        elements = elements.mapValues(element, [](const APInt &bit) { return bit.zext(8); });
+      }
+      Type type = LLVM::LLVMArrayType::get(element, elements.getNumElements());
+      auto flat = elements.reshape(RankedTensorType::get({elements.getNumElements()}, element));
+      LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Private, symbol, flat, 64);
+    }
+    return LLVM::AddressOfOp::create(b, loc, pointer, symbol);
   }
 
   /// Of a slice that lies in one piece: whole behind its first axis.
@@ -430,6 +452,7 @@ private:
   std::vector<passes::StateUse> uses;
   SmallVector<ir::UpdateOp> waiting;                           // for the end
   std::map<Value, std::pair<Value, Value>, ByAddress> carried; // the place with the value, and the other one
+  std::map<Operation *, std::string> constants;                // symbols of what is in the library's own data
   Block *failed_block = nullptr;                               // returns its argument
   Value inputs, results, states, next_states, weights, arena, session, offsets, slice;
 };
