@@ -23,7 +23,7 @@ class Generation:
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.library = Path(cls.scratch.name) / "library"
-        must("compile", GOLDENS / cls.name, "--set", "generation=true", "-o", cls.library)
+        must("compile", GOLDENS / cls.name, "-o", cls.library)
 
     @classmethod
     def tearDownClass(cls):
@@ -59,7 +59,7 @@ class Command(unittest.TestCase):
         case = CASES["marian"][5]
         with tempfile.TemporaryDirectory() as scratch:
             library, given, out = (Path(scratch) / name for name in ("library", "in.safetensors", "out.safetensors"))
-            must("compile", GOLDENS / "marian", "--set", "generation=true", "-o", library)
+            must("compile", GOLDENS / "marian", "-o", library)
             save(given, {name: np.array(case[name]) for name in ("input_ids", "attention_mask")})
             tokens = [word for name, value in case["tokens"].items() for word in ("--token", f"{name}={value}")]
             must("generate", library, "--in", given, "--out", out, "--steps", case["steps"], "--beam", case["beams"],

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import torch
 import transformers
+from safetensors.torch import load_file
+from transformer import interleaved
 from transformers import MarianMTModel
 
 GOLDENS = Path(__file__).resolve().parent.parent / "goldens"
@@ -25,6 +27,14 @@ def sources(generator, batch, length, padded):
 def make(name, seed):
     generator = torch.Generator().manual_seed(seed)
     model = MarianMTModel.from_pretrained(GOLDENS / name).eval()
+    saved = load_file(GOLDENS / name / "model.safetensors")
+    positions = json.loads((GOLDENS / name / "config.json").read_text()).get("position_embedding_type")
+    for side in ("encoder", "decoder"):  # positions of other kinds than transformers' own
+        codes = getattr(model.model, side).embed_positions
+        if positions == "interleaved":
+            codes.weight.data = interleaved(codes.weight.shape)
+        elif positions == "learned":
+            codes.weight.data = saved[f"model.{side}.embed_positions.weight"]
     cases = []
     for number, (beams, penalty, stop) in enumerate(
         [(1, 1.0, False), (1, 1.0, False), (4, 1.0, False), (4, 0.5, False), (4, 2.0, False), (3, 0.0, True), (5, -0.5, "never"), (4, 1.0, False)]
