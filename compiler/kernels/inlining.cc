@@ -59,7 +59,7 @@ std::optional<std::pair<Expr, Expr>> factors_of(const Stage &product) {
   const hi::Add *add = update.as<hi::Add>();
   if (!add || is_self(add->a) == is_self(add->b))
     return std::nullopt;
-  const Expr &term = is_self(add->a) ? add->b : add->a;
+  Expr term = hi::remove_promises(is_self(add->a) ? add->b : add->a);
   const hi::Mul *times = term.as<hi::Mul>();
   return times ? std::pair(times->a, times->b) : std::pair(term, hi::make_one(term.type()));
 }

@@ -80,6 +80,44 @@ struct ExtractThroughCopy : OpRewritePattern<tensor::ExtractOp> {
   }
 };
 
+/// A stage with a loop of no turns is the value that it starts with, wherever it has elements: Halide has no code for
+/// buffers without room.
+struct NoTurns : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    bool constant =
+        op.getNumDpsInputs() == 0 && op.getNumReductionLoops() == 0 && op.getBlock()->getOperations().size() == 1;
+    if (constant || !llvm::is_contained(op.getStaticLoopRanges(), 0))
+      return failure();
+    SmallVector<Value> starts, empties;
+    for (Value init : op.getDpsInits()) {
+      auto fill = init.getDefiningOp<linalg::FillOp>();
+      Value empty = fill ? fill.getDpsInits()[0] : init;
+      if (!empty.getDefiningOp<tensor::EmptyOp>())
+        return failure();
+      Type element = getElementTypeOrSelf(init.getType());
+      starts.push_back(fill ? fill.getInputs()[0]
+                            : arith::ConstantOp::create(rewriter, op.getLoc(), rewriter.getZeroAttr(element)));
+      empties.push_back(empty);
+    }
+    SmallVector<Value> results;
+    for (auto [start, empty] : llvm::zip_equal(starts, empties)) {
+      int64_t rank = cast<RankedTensorType>(empty.getType()).getRank();
+      AffineMap identity = rewriter.getMultiDimIdentityMap(rank);
+      SmallVector<utils::IteratorType> loops(rank, utils::IteratorType::parallel);
+      results.push_back(linalg::GenericOp::create(rewriter, op.getLoc(), TypeRange{empty.getType()}, ValueRange{},
+                                                  ValueRange{empty}, ArrayRef<AffineMap>{identity}, loops,
+                                                  [value = start](OpBuilder &body, Location loc, ValueRange) {
+                                                    linalg::YieldOp::create(body, loc, value);
+                                                  })
+                            .getResult(0));
+    }
+    rewriter.replaceOp(op, results);
+    return success();
+  }
+};
+
 struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
   StringRef getArgument() const override { return "simplify"; }
@@ -87,7 +125,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy>(&getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

@@ -412,8 +412,36 @@ private:
     return order;
   }
 
-  /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide would
-  /// not know of them. A choice between two equal values names one, and costs nothing: it goes when it is simplified.
+  /// A value that Halide's simplifier and solver do not look into.
+  static Expr opaque(const Expr &value, const Expr &least, const Expr &most) {
+    return Halide::Internal::Call::make(value.type(), Halide::Internal::Call::unsafe_promise_clamped,
+                                        {value, least, most}, Halide::Internal::Call::PureIntrinsic);
+  }
+
+  /// The loops as the body of a reduction of whole numbers reads them. Halide 21 trims the loop of `f = min(f, r)` to
+  /// the turns in which r is less than the first f, and then takes that for granted in all of them.
+  static std::vector<Expr> hidden(const std::vector<Loop> &loops, std::vector<Expr> at) {
+    for (auto [i, loop] : llvm::enumerate(loops))
+      if (loop.reduction)
+        at[i] = opaque(at[i], 0, loop.extent - 1);
+    return at;
+  }
+
+  /// A sum whose term is a negative number in disguise simplifies to a difference, of which Halide does not see that it
+  /// may be cut into partial sums.
+  static Expr plain_sum(const Expr &update, const std::string &self) {
+    const auto *add = update.as<Halide::Internal::Add>();
+    if (!add || !Halide::Internal::simplify(update).as<Halide::Internal::Sub>())
+      return update;
+    const auto *first = add->a.as<Halide::Internal::Call>();
+    bool self_first = first && first->name == self;
+    const Expr &term = self_first ? add->b : add->a, &sum = self_first ? add->a : add->b;
+    return Halide::Internal::Add::make(sum, opaque(term, term.type().min(), term.type().max()));
+  }
+
+  /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide
+  /// would not know of them. A choice between two equal values names one, and costs nothing: it goes when it is
+  /// simplified.
   static void repeat(const std::vector<Loop> &loops, std::vector<Expr> &values) {
     const Loop *first = nullptr;
     for (const Loop &loop : loops) {
@@ -450,10 +478,14 @@ private:
       mlir::BlockArgument argument = op.getBlock()->getArgument(op.getDpsInitOperand(result)->getOperandNumber());
       scalars_.define(argument, results == 1 ? Expr(stage.func(args)) : Expr(stage.func(args)[int(element)]));
     }
+    if (!llvm::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(op->getResult(0).getType())))
+      scalars_.set_loops(hidden(loops, at));
     for (unsigned result : order)
       after.push_back(scalars_.value(yielded(op, result)));
     if (scalars_.error())
       return;
+    if (results == 1)
+      after[0] = plain_sum(after[0], stage.func.name());
     repeat(loops, after);
     results == 1 ? stage.func(args) = after[0] : stage.func(args) = Halide::Tuple(after);
     for (auto [element, result] : llvm::enumerate(order))

@@ -327,7 +327,8 @@ private:
       outer = rows_outside_ ? std::vector<Var>{block} : std::vector<Var>{chunk_ > 0 ? group : panel, block};
     } else {
       order.push_back(panel);
-      outer = {panel};
+      if (!rows_outside_ || others_.empty())
+        outer = {panel};
     }
     for (const Axis &axis : others_) {
       order.push_back(axis.var);
@@ -349,7 +350,7 @@ private:
                        has_rows_       ? tile
                        : rows_outside_ ? panel
                                        : all,
-                       rows_outside_ && has_rows_ ? panel : all, all);
+                       rows_outside_ ? panel : all, all);
   }
 
   /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.

@@ -89,10 +89,7 @@ private:
     if (block_.defined())
       return block_(call);
 
-    Expr update = hi::substitute_in_all_lets(stage.func.update_value(0)); // Halide shares equal parts by lets
-    const hi::Add *add = update.as<hi::Add>();
-    const hi::Call *self = add ? add->a.as<hi::Call>() : nullptr;
-    const hi::Mul *times = add ? (self && self->name == stage.func.name() ? add->b : add->a).as<hi::Mul>() : nullptr;
+    auto times = factors_of(stage);
     if (!times)
       return fail("a product does not have the form of one");
     std::vector<Var> args = {Var("n"), Var("p")}, here = {Var("x"), Var("y")}, sums;
@@ -103,14 +100,15 @@ private:
       args.push_back(Var("o" + std::to_string(args.size())));
       names[name_at(axis)] = args.back();
     }
-    bool left_is_wide = hi::expr_uses_var(times->a, name_at(lane_));
+    bool left_is_wide = hi::expr_uses_var(times->first, name_at(lane_));
     for (const std::string &name : reduction_names(stage)) {
       sums.push_back(Var("k" + std::to_string(sums.size())));
       names[name] = sums.back();
     }
     Inliner inline_all(kernel_);
     auto factor = [&](const Expr &expr) { return inline_all(hi::substitute(names, expr)); };
-    Expr narrow = factor(left_is_wide ? times->b : times->a), wide = factor(left_is_wide ? times->a : times->b);
+    Expr narrow = factor(left_is_wide ? times->second : times->first),
+         wide = factor(left_is_wide ? times->first : times->second);
     Windows windows(narrow, here, sums, {args.begin() + 2, args.end()});
     if (!input_read_by(narrow)) {
       window_ = Func("window");
