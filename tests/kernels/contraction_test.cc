@@ -154,49 +154,6 @@ func.func private @k(%B: index, %T: index, %S: index,
   return %p : tensor<?x3x?x?xf32>
 })";
 
-/// e[b, n, d] = sum[c, i, j](img[b, c, n // 5 * 6 + i, n % 5 * 6 + j] * w[d, c, i, j]) + bias[d]
-static const char *const patches = R"(
-func.func private @k(%B: index, %img: tensor<?x3x30x30xf32> {heddle.extents = affine_map<(B) -> (B, 3, 30, 30)>},
-    %w: tensor<60x3x6x6xf32> {heddle.layout = #heddle.panels<axis = 0, width = 64>}, %bias: tensor<60xf32>)
-    -> (tensor<?x25x60xf32> {heddle.extents = affine_map<(B) -> (B, 25, 60)>}) {
-  %zero = arith.constant 0.0 : f32
-  %e = tensor.empty(%B) : tensor<?x25x60xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x25x60xf32>) -> tensor<?x25x60xf32>
-  %p = linalg.generic {indexing_maps = [affine_map<(b, n, d, c, i, j) -> (d, c, i, j)>, affine_map<(b, n, d, c, i, j) -> (b, n, d)>],
-                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
-      ins(%w : tensor<60x3x6x6xf32>) outs(%f : tensor<?x25x60xf32>) {
-  ^bb0(%wv: f32, %acc: f32):
-    %b = linalg.index 0 : index
-    %n = linalg.index 1 : index
-    %c = linalg.index 3 : index
-    %i = linalg.index 4 : index
-    %j = linalg.index 5 : index
-    %y = affine.apply affine_map<(n, i) -> (n floordiv 5 * 6 + i)>(%n, %i)
-    %x = affine.apply affine_map<(n, j) -> (n mod 5 * 6 + j)>(%n, %j)
-    %0 = tensor.extract %img[%b, %c, %y, %x] : tensor<?x3x30x30xf32>
-    %1 = arith.mulf %0, %wv : f32
-    %2 = arith.addf %acc, %1 : f32
-    linalg.yield %2 : f32
-  } -> tensor<?x25x60xf32>
-  %y = linalg.generic {indexing_maps = [affine_map<(b, n, d) -> (b, n, d)>, affine_map<(b, n, d) -> (d)>, affine_map<(b, n, d) -> (b, n, d)>],
-                       iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%p, %bias : tensor<?x25x60xf32>, tensor<60xf32>) outs(%e : tensor<?x25x60xf32>) {
-  ^bb0(%pv: f32, %bv: f32, %out: f32):
-    %0 = arith.addf %pv, %bv : f32
-    linalg.yield %0 : f32
-  } -> tensor<?x25x60xf32>
-  return %y : tensor<?x25x60xf32>
-})";
-
-TEST(Contraction, ABatchOfProductsOfTwoTensorsThatNobodyPacked) {
-  check_chosen(batch, {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
-  check_row(batch, chunks(4, 16, 4, 2), {{1, 1, 1}, {2, 7, 5}, {1, 9, 49}, {2, 17, 96}}, 1e-5);
-}
-
-TEST(Contraction, PatchesOfAnImageAreGatheredPerBlockOfRows) {
-  check_chosen(patches, {{1}, {2}, {3}}, 1e-5);
-}
-
 TEST(Contraction, TwoProductsMeetInOneEpilogue) {
   // y[m, o] = sum[i](x[m, i] * u[o, i]) * tanh(sum[i](x[m, i] * v[o, i])): a gated layer
   check_chosen(R"(
