@@ -303,7 +303,7 @@ private:
       stride += step * read.strides[d];
     }
     first = std::min(first, n); // a run may lie wholly before the tensor
-    last = std::max(first, last);
+    last = std::clamp(last, first, n);
     if (read.gathered)
       gather(read, at, stride, first, last, n, out);
     else {
