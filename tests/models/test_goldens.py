@@ -72,6 +72,8 @@ class Folder:
                 self.assert_close(tensors(result), want, call, TOLERANCE)
 
     def test_consecutive_calls_of_one_session_do_not_disturb_each_other(self):
+        if any(json.loads(path.read_text()).get("states") for path in self.library.glob("*.json")):
+            self.skipTest("its calls are meant to: it remembers")
         arguments, wanted = [], []
         for round in range(2):
             for call, given, want in calls(self.folder):
@@ -194,7 +196,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(before, session.memory["allocations"])
 
 
-for folder in sorted(GOLDENS.iterdir()):
+for folder in sorted(path for path in GOLDENS.iterdir() if path.is_dir()):
     globals()[folder.name] = type(folder.name, (Folder, unittest.TestCase), {"folder": folder})
 
 if __name__ == "__main__":
