@@ -63,7 +63,7 @@ class Command(unittest.TestCase):
             save(given, {name: np.array(case[name]) for name in ("input_ids", "attention_mask")})
             tokens = [word for name, value in case["tokens"].items() for word in ("--token", f"{name}={value}")]
             must("generate", library, "--in", given, "--out", out, "--steps", case["steps"], "--beam", case["beams"],
-                 "--length-penalty", case["length_penalty"], "--early-stopping", str(case["early_stopping"]).lower(), *tokens)
+                 "--min-steps", case["min_steps"], "--length-penalty", case["length_penalty"], "--early-stopping", str(case["early_stopping"]).lower(), *tokens)
             got = tensors(out)
             self.assertEqual(got["sequences"].dtype, np.int64)
             self.assertEqual(got["sequences"].tolist(), case["sequences"])
