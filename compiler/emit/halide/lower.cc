@@ -412,10 +412,10 @@ private:
     return order;
   }
 
-  /// A value that Halide's simplifier and solver do not look into.
-  static Expr opaque(const Expr &value, const Expr &least, const Expr &most) {
-    return Halide::Internal::Call::make(value.type(), Halide::Internal::Call::unsafe_promise_clamped,
-                                        {value, least, most}, Halide::Internal::Call::PureIntrinsic);
+  /// A value that Halide's simplifier and solver do not look into: it promises no more than to be itself.
+  static Expr opaque(const Expr &value) {
+    using Halide::Internal::Call;
+    return Call::make(value.type(), Call::unsafe_promise_clamped, {value, value, value}, Call::PureIntrinsic);
   }
 
   /// The loops as the body of a reduction of whole numbers reads them. Halide 21 trims the loop of `f = min(f, r)` to
@@ -423,7 +423,7 @@ private:
   static std::vector<Expr> hidden(const std::vector<Loop> &loops, std::vector<Expr> at) {
     for (auto [i, loop] : llvm::enumerate(loops))
       if (loop.reduction)
-        at[i] = opaque(at[i], 0, loop.extent - 1);
+        at[i] = opaque(at[i]);
     return at;
   }
 
@@ -436,7 +436,7 @@ private:
     const auto *first = add->a.as<Halide::Internal::Call>();
     bool self_first = first && first->name == self;
     const Expr &term = self_first ? add->b : add->a, &sum = self_first ? add->a : add->b;
-    return Halide::Internal::Add::make(sum, opaque(term, term.type().min(), term.type().max()));
+    return Halide::Internal::Add::make(sum, opaque(term));
   }
 
   /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide
