@@ -272,7 +272,8 @@ class Inputs(Case):
         save(self.scratch / "good.safetensors", {"input_ids": self.ids})
         save(self.scratch / "bad.safetensors", {"input_ids": self.ids + 500})
         self.assert_fails("error: entry 'encode', input 'input_ids': element [0, 0] is 501, but must be in 0 .. 210", "run",
-                          self.library, "--in", "good.safetensors", "bad.safetensors", "--out", "1.safetensors", "2.safetensors")
+                          self.library, "--in", "good.safetensors", "--in", "bad.safetensors", "--out", "1.safetensors", "--out",
+                          "2.safetensors")
 
 
 class Libraries(Case):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What transformers generates with the marian models under goldens/: sequences and scores for several widths, penalties
-and lengths, in tests/models/goldens/generation.json, which test_generation.py reads."""
+"""What transformers generates with the marian and gpt2 models under goldens/, in the generation.json of their folders: texts
+and scores for several widths, penalties and lengths, phrases that must not come up, and sampling. Run it after the makers
+of these folders."""
 
 import json
 from pathlib import Path
@@ -54,10 +55,12 @@ def make(name, seed):
                 settings.update(forced_eos_token_id=settings["eos_token_id"])
             out = model.generate(ids, attention_mask=mask, return_dict_in_generate=True, output_scores=True, **settings)
         cases.append({
-            "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "steps": settings["max_new_tokens"], "beams": beams,
-            "length_penalty": penalty, "early_stopping": stop, "min_steps": settings.get("min_new_tokens", 0),
-            "tokens": {key: settings[key] for key in ("eos_token_id", "forced_eos_token_id") if key in settings}
-                      | ({"bad_words_ids": 45} if number % 2 else {}),
+            "input_ids": ids.tolist(), "attention_mask": mask.tolist(), "steps": settings["max_new_tokens"],
+            "options": {
+                "beams": beams, "length_penalty": penalty, "early_stopping": stop, "min_steps": settings.get("min_new_tokens", 0),
+                "tokens": {key: settings[key] for key in ("eos_token_id", "forced_eos_token_id") if key in settings}
+                          | ({"bad_words_ids": 45} if number % 2 else {}),
+            },
             "sequences": out.sequences.tolist(),
             "scores": [round(float(x), 5) for x in out.sequences_scores] if beams > 1 else None,
         })  # fmt: skip

@@ -32,14 +32,16 @@ def folder_of(name, model, architecture, **settings):
     return folder
 
 
-def transformer(name, seed, masks="causal", **settings):
+def transformer(name, seed, masks="causal", batch_first=True, **settings):
     generator = torch.Generator().manual_seed(seed)
     sizes = dict(num_encoder_layers=2, num_decoder_layers=3)
-    model = nn.Transformer(**SIZES, **sizes, **settings, dropout=0, batch_first=True).eval()
+    model = nn.Transformer(**SIZES, **sizes, **settings, dropout=0, batch_first=batch_first).eval()
     randomise(model, generator)
-    folder = folder_of(name, model, "Transformer", masks=masks, **sizes, **settings)
+    folder = folder_of(name, model, "Transformer", masks=masks, batch_first=batch_first, **sizes, **settings)
     for batch, s, t in ((1, 1, 1), (2, 7, 9), (3, 31, 5)):
         inputs = {"src": torch.randn(batch, s, 20, generator=generator), "tgt": torch.randn(batch, t, 20, generator=generator)}
+        if not batch_first:
+            inputs = {key: value.transpose(0, 1).contiguous() for key, value in inputs.items()}
         if masks == "causal":
             padding = torch.arange(s)[None, :] >= torch.tensor([s - b * s // (2 * batch) for b in range(batch)])[:, None]
             keywords = {"src_key_padding_mask": padding} if batch > 1 else {}
@@ -51,7 +53,9 @@ def transformer(name, seed, masks="causal", **settings):
                       "tgt_key_padding_mask": (batch, t), "memory_key_padding_mask": (batch, s)}
             if batch == 2:
                 del shapes["src_mask"], shapes["tgt_key_padding_mask"]
-            keywords, asked = given({key: barred(generator, *shape) for key, shape in shapes.items()}, masks), {}
+            if masks.endswith("per head"):
+                shapes = {key: shape if "padding" in key else (batch * SIZES["nhead"], *shape) for key, shape in shapes.items()}
+            keywords, asked = given({key: barred(generator, *shape) for key, shape in shapes.items()}, masks.split()[0]), {}
         with torch.no_grad():
             output = model(inputs["src"], inputs["tgt"], **keywords, **asked)
         folder.call(f"{batch}x{s}x{t}", inputs | {key: as_input(mask) for key, mask in keywords.items()}, {"output": output})
@@ -93,8 +97,8 @@ def decoder(name, seed):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)  # it zeroes the rows of padding
-    transformer("torch_transformer", 200)
+    transformer("torch_transformer", 200, bias=False, batch_first=False)
     transformer("torch_transformer_pre_norm", 201, norm_first=True, activation="gelu", masks="bool")
-    transformer("torch_transformer_float_masks", 202, masks="float", layer_norm_eps=1e-3)
+    transformer("torch_transformer_float_masks", 202, masks="float per head", layer_norm_eps=1e-3)
     encoder("torch_encoder", 203)
     decoder("torch_decoder", 204)
