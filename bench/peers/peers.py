@@ -5,15 +5,12 @@ Also the worker process of run.py: `python peers.py NAME FOLDER THREADS` answers
     output FILE   computes once and saves the results
     time N        computes N times and answers the seconds of each, and its CPU seconds"""
 
-import contextlib
-import json
-import os
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
+from worker import serve, timed
 
 
 class Heddle:
@@ -91,27 +88,18 @@ PEERS = {
 }
 
 
-def main():
-    name, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a runtime prints must not end up among the answers
+def start(threads):
+    name, folder = sys.argv[1], Path(sys.argv[2])
     peer = PEERS[name][0](folder, threads)
-    print(json.dumps("ready"), file=answers, flush=True)
-    for line in sys.stdin:
-        what, argument = line.split(maxsplit=1)
-        if what == "output":
-            save_file({key: np.ascontiguousarray(value) for key, value in peer.run().items()}, argument.strip())
-            answer = "saved"
-        else:
-            answer = []
-            for _ in range(int(argument)):
-                start, busy = time.perf_counter(), time.process_time()
-                peer.run()
-                answer.append([time.perf_counter() - start, time.process_time() - busy])
-        print(json.dumps(answer), file=answers, flush=True)
+
+    def answer(what, argument):
+        if what == "time":
+            return timed(peer.run, argument)
+        save_file({key: np.ascontiguousarray(value) for key, value in peer.run().items()}, argument)
+        return "saved"
+
+    return answer
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        main()
+    serve(start)

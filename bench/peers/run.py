@@ -12,10 +12,8 @@ Writes bench/results/DATE-CPU.md and .csv."""
 import argparse
 import csv
 import datetime
-import json
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -24,36 +22,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from measure import (TOLERANCE, Worker, cpu_in_file_names, cpu_name, difference, environment_python,  # noqa: E402
+                     make_roofs, measure_roofs, need_cpus, say, versions)
 from models import MODELS  # noqa: E402
 
 PEERS = ["heddle", "pytorch", "onnxruntime", "openvino"]
 PACKAGES = {"pytorch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
-TOLERANCE = 2e-4  # of the largest value
-
-
-def say(text):
-    print(f"==> {text}", flush=True)
-
-
-def environment_python(venv):
-    """The Python of the peers' environment, which is made and filled when it isn't there."""
-    python = venv / "bin" / "python"
-    requirements = (HERE / "requirements.txt").read_text()
-    stamp = venv / "installed-requirements.txt"
-    if not python.exists():
-        say(f"making the peers' Python environment {venv}")
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    elif not stamp.exists() and subprocess.run([python, "-c", "import torch, transformers, onnxruntime, openvino"],
-                                               stderr=subprocess.DEVNULL).returncode == 0:
-        return python  # somebody else's environment that has all of it
-    if not stamp.exists() or stamp.read_text() != requirements:
-        names = [line for line in requirements.splitlines() if line and not line.startswith("#")]
-        say(f"installing {', '.join(names)} (some gigabytes)")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
-                        HERE / "requirements.txt"], check=True)
-        stamp.write_text(requirements)
-    return python
 
 
 def make_models(python, names, cache):
@@ -83,66 +58,13 @@ def compile_with_heddle(heddle, names, cache):
     return facts
 
 
-def make_roofs(cache):
-    compiler = next((name for name in ("clang-22", "clang", "gcc", "cc") if shutil.which(name)), None)
-    if not compiler:
-        sys.exit("no C compiler: install clang-22 or gcc to measure the machine's roofs")
-    program = cache / "roofs"
-    subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-pthread", HERE / "roofs.c", "-o", program],
-                   check=True)
-    return program
-
-
-class Worker:
-    """A runtime in a process of its own, stopped except while it answers."""
-
-    def __init__(self, python, peer, folder, threads):
-        self.peer, self.times = peer, []
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
-               "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
-        self.log = open(folder / f"{peer}.log", "w+")
-        self.process = subprocess.Popen([python, HERE / "peers.py", peer, folder, str(threads)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            self.log.seek(0)
-            raise RuntimeError(self.log.read().strip().splitlines()[-1:] or "it ended without a word")
-        self.process.send_signal(signal.SIGSTOP)
-        return json.loads(line)
-
-    def ask(self, what, argument):
-        self.process.send_signal(signal.SIGCONT)
-        print(what, argument, file=self.process.stdin, flush=True)
-        return self.answer()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
-
-
-def difference(python, got, want):
-    """Largest difference of two safetensors files, as a share of the largest value."""
-    code = ("import sys, numpy as np; from safetensors.numpy import load_file\n"
-            "got, want = load_file(sys.argv[1]), load_file(sys.argv[2])\n"
-            "assert set(want) <= set(got), f'results {sorted(got)}'\n"
-            "assert all(got[k].shape == want[k].shape and np.isfinite(got[k]).all() for k in want), 'shape or NaN'\n"
-            "print(max(float(np.abs(got[k] - want[k]).max() / np.abs(want[k]).max()) for k in want))")
-    done = subprocess.run([python, "-c", code, got, want], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return float(done.stdout)
-
-
 def measure(python, name, threads, options, cache, roofs):
     folder, workers, refused = cache / name, [], {}
     for peer in options.peers:
         worker = None
         try:
-            worker = Worker(python, peer, folder, threads)
+            worker = Worker(python, HERE / "peers.py", [peer, folder], folder / f"{peer}.log", threads)
+            worker.peer, worker.times = peer, []
             worker.ask("output", folder / f"{peer}.safetensors")
             error = difference(python, folder / f"{peer}.safetensors", folder / "outputs.safetensors")
             if not error <= TOLERANCE:
@@ -160,9 +82,9 @@ def measure(python, name, threads, options, cache, roofs):
         first = turn % max(1, len(workers))
         for worker in workers[first:] + workers[:first]:
             worker.times += worker.ask("time", options.calls)
-        flops, width = subprocess.run([roofs, str(threads)], capture_output=True, text=True, check=True).stdout.split()
-        peaks.append(float(flops))
-        widths.append(float(width))
+        flops, width = measure_roofs(roofs, threads)
+        peaks.append(flops)
+        widths.append(width)
     rows = []
     for worker in workers:
         walls = [wall for wall, _ in worker.times]
@@ -175,24 +97,10 @@ def measure(python, name, threads, options, cache, roofs):
     return rows, refused
 
 
-def cpu_name():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown CPU"
-
-
-def versions(python):
-    code = ("import importlib.metadata as m, sys, json\n"
-            "print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))")
-    done = subprocess.run([python, "-c", code, *PACKAGES.values()], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
 def table(rows, facts, options, python):
     lines = [f"# Heddle and its peers, float32, {datetime.date.today().isoformat()}", "",
              f"{cpu_name()}, {os.cpu_count()} CPUs; " +
-             ", ".join(f"{name} {version}" for name, version in versions(python).items()) +
+             ", ".join(f"{name} {version}" for name, version in versions(python, PACKAGES.values()).items()) +
              f"; {options.rounds} interleaved rounds of {options.calls} calls. Peak: float32 multiply-adds on the same CPUs in the "
              "same rounds, best. CPU ms: least CPU time of a call, over its threads; where it is far below the time, something else ran "
              "meanwhile. Written by `./dev bench peers`.", ""]
@@ -228,9 +136,7 @@ def main():
     parser.add_argument("--calls", type=int, default=4, help="calls of a runtime in one round")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the table")
     options = parser.parse_args()
-    usable = len(os.sched_getaffinity(0))
-    if max(options.threads) > usable:
-        sys.exit(f"--threads {max(options.threads)}: only {usable} CPUs may be used")
+    need_cpus(options.threads)
     if "heddle" in options.peers and not options.heddle.exists():
         sys.exit(f"there is no {options.heddle}: build it with ./dev build, or name another with --heddle")
     options.cache.mkdir(parents=True, exist_ok=True)
@@ -250,8 +156,7 @@ def main():
     text += "".join(f"\n{peer} was left out of {name} at {threads} threads: {reason}\n"
                     for (name, threads, peer), reason in refused.items())
     options.results.mkdir(parents=True, exist_ok=True)
-    word = cpu_name().replace("(R)", "").replace("@", "").split()
-    stem = f"{datetime.date.today().isoformat()}-{'-'.join(word[:4]).lower()}"
+    stem = f"{datetime.date.today().isoformat()}-{cpu_in_file_names()}"
     (options.results / f"{stem}.md").write_text(text)
     if rows:
         with open(options.results / f"{stem}.csv", "w", newline="") as file:

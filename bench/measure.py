@@ -1,0 +1,122 @@
+"""What every comparison in this folder needs: the peers' Python environment, worker processes that are stopped except
+while they answer, the machine's roofs, and the difference of two files of results. A worker is a program that calls
+`serve` of worker.py."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+TOLERANCE = 2e-4  # of the largest value
+
+
+def say(text):
+    print(f"==> {text}", flush=True)
+
+
+def environment_python(venv):
+    """The Python of the peers' environment, which is made and filled when it isn't there."""
+    python = venv / "bin" / "python"
+    requirements = (HERE / "peers" / "requirements.txt").read_text()
+    stamp = venv / "installed-requirements.txt"
+    if not python.exists():
+        say(f"making the peers' Python environment {venv}")
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    elif not stamp.exists() and subprocess.run([python, "-c", "import torch, transformers, onnxruntime, openvino"],
+                                               stderr=subprocess.DEVNULL).returncode == 0:
+        return python  # somebody else's environment that has all of it
+    if not stamp.exists() or stamp.read_text() != requirements:
+        names = [line for line in requirements.splitlines() if line and not line.startswith("#")]
+        say(f"installing {', '.join(names)} (some gigabytes)")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
+                        HERE / "peers" / "requirements.txt"], check=True)
+        stamp.write_text(requirements)
+    return python
+
+
+def make_roofs(cache):
+    compiler = next((name for name in ("clang-22", "clang", "gcc", "cc") if shutil.which(name)), None)
+    if not compiler:
+        sys.exit("no C compiler: install clang-22 or gcc to measure the machine's roofs")
+    program = cache / "roofs"
+    subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-pthread", HERE / "roofs.c", "-o", program],
+                   check=True)
+    return program
+
+
+def measure_roofs(program, threads):
+    """GFLOP/s of multiply-adds and GB/s read."""
+    flops, width = subprocess.run([program, str(threads)], capture_output=True, text=True, check=True).stdout.split()
+    return float(flops), float(width)
+
+
+class Worker:
+    """A program in a process of its own, stopped except while it answers a line with a line of JSON."""
+
+    def __init__(self, python, program, arguments, log, threads):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(HERE)]),
+               "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": str(threads), "PYTHONWARNINGS": "ignore"}
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen([python, program, *map(str, arguments), str(threads)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.log.seek(0)
+            raise RuntimeError((self.log.read().strip().splitlines() or ["it ended without a word"])[-1])
+        self.process.send_signal(signal.SIGSTOP)
+        return json.loads(line)
+
+    def ask(self, *words):
+        self.process.send_signal(signal.SIGCONT)
+        print(*words, file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+def difference(python, got, want):
+    """Largest difference of two safetensors files, as a share of the largest value."""
+    code = ("import sys, numpy as np; from safetensors.numpy import load_file\n"
+            "got, want = load_file(sys.argv[1]), load_file(sys.argv[2])\n"
+            "assert set(want) <= set(got), f'results {sorted(got)}'\n"
+            "assert all(got[k].shape == want[k].shape and np.isfinite(got[k]).all() for k in want), 'shape or NaN'\n"
+            "print(max(float(np.abs(got[k] - want[k]).max() / np.abs(want[k]).max()) for k in want))")
+    done = subprocess.run([python, "-c", code, got, want], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return float(done.stdout)
+
+
+def cpu_name():
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown CPU"
+
+
+def cpu_in_file_names():
+    return "-".join(cpu_name().replace("(R)", "").replace("@", "").split()[:4]).lower()
+
+
+def versions(python, packages):
+    code = ("import importlib.metadata as m, sys, json\n"
+            "print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))")
+    done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def need_cpus(threads):
+    usable = len(os.sched_getaffinity(0))
+    if max(threads) > usable:
+        sys.exit(f"--threads {max(threads)}: only {usable} CPUs may be used")
