@@ -37,7 +37,7 @@ PAPER = {800: 363, 1800: 773, 2800: 1409, 3800: 1874}
 SIDES = {  # what it is, its runtime, tokens of a call, calls of a round
     "heddle-xl": ("Transformer-XL, Heddle", "heddle", model.SEGMENT, 3),
     "pytorch-xl": ("Transformer-XL, PyTorch, as the authors' code", "pytorch", model.SEGMENT, 2),
-    "pytorch-xl-keys": ("Transformer-XL, PyTorch, memory of keys and values", "pytorch", model.SEGMENT, 2),
+    "pytorch-xl-keys": ("Transformer-XL, PyTorch, keys and values kept", "pytorch", model.SEGMENT, 2),
     "heddle-vanilla": ("vanilla, Heddle", "heddle", 1, 1),
     "pytorch-vanilla": ("vanilla, PyTorch, fused attention", "pytorch", 1, 1),
 }

@@ -39,16 +39,17 @@ class HeddleXL:
 
         self.segments = Segments(folder, length)
         self.session = heddle.load(folder / "xl-heddle").session(threads=threads)
+        self.session.run({}, entry="begin")
         memory = folder / "xl-heddle" / "full-memory"
         if memory.exists():
             self.session.restore(memory.read_bytes())
         else:
             for ids in self.segments.before:
-                self.session.run({"input_ids": ids})
+                self.session.run({"input_ids": ids}, entry="next")
             memory.write_bytes(self.session.save())
 
     def run(self):
-        return self.session.run({"input_ids": self.segments.next()})
+        return self.session.run({"input_ids": self.segments.next()}, entry="next")
 
 
 class HeddleVanilla:
@@ -88,7 +89,7 @@ class PyTorchXL:
         self.codes = torch.cat([angles.sin(), angles.cos()], -1)
         i, j = torch.arange(SEGMENT)[:, None], torch.arange(keys)[None]
         self.hidden_keys = (j <= i) | (j > length + i)
-        self.memory = self.empty_memory()
+        self.memory, self.known = self.empty_memory(), {}
         saved = folder / f"{type(self).__name__}-full-memory.safetensors"
         if not saved.exists():
             for number, ids in enumerate(self.segments.before):
@@ -107,6 +108,9 @@ class PyTorchXL:
         k, v = self.torch.nn.functional.linear(both, qkv[WIDTH:]).chunk(2, -1)
         return q, k, v
 
+    def distances(self, layer, codes, weight):
+        return self.torch.nn.functional.linear(codes, weight)
+
     def run_on(self, ids, seen):
         torch, f, w = self.torch, self.torch.nn.functional, self.weights
         with torch.inference_mode():
@@ -121,7 +125,7 @@ class PyTorchXL:
             for layer in range(LAYERS):
                 name = f"layers.{layer}.dec_attn."
                 q, k, v = self.keys_and_values(layer, x, w[name + "qkv_net.weight"])
-                r = f.linear(codes, w[name + "r_net.weight"])
+                r = self.distances(layer, codes, w[name + "r_net.weight"])
                 q, k, v, r = (t.view(len(t), HEADS, HEAD).transpose(0, 1) for t in (q, k, v, r))
                 content = q + w["r_w_bias"][:, None]
                 position = (q + w["r_r_bias"][:, None]) @ r.transpose(1, 2)
@@ -143,10 +147,15 @@ class PyTorchXL:
 
 
 class PyTorchXLKeys(PyTorchXL):
-    """The same with a memory of keys and values instead of the hidden states."""
+    """The same with a memory of keys and values instead of the hidden states, and the keys of positions made once."""
 
     def empty_memory(self):
         return [self.torch.zeros(self.memory_length, 2 * WIDTH) for _ in range(LAYERS)]
+
+    def distances(self, layer, codes, weight):
+        if layer not in self.known:
+            self.known[layer] = self.torch.nn.functional.linear(self.codes, weight)
+        return self.known[layer][len(self.codes) - len(codes) :]
 
     def keys_and_values(self, layer, x, qkv):
         q, new = self.torch.nn.functional.linear(x, qkv).split([WIDTH, 2 * WIDTH], -1)

@@ -379,9 +379,11 @@ void Clusters::join_contractions() {
     llvm::SmallBitVector before(ops_.size()), after(ops_.size());
     SmallVector<int> work{last};
     bool found = false;
-    while (!work.empty())
-      for (int p : producers_[work.pop_back_val()]) {
-        if (before.test(p))
+    while (!work.empty()) {
+      int reader = work.pop_back_val();
+      for (int p : producers_[reader]) {
+        // What is read at computed places has to be there as a whole (a product that is then shifted).
+        if (before.test(p) || reads_in_body({reader}, {p}))
           continue;
         before.set(p);
         if (work_[p] != Work::contraction)
@@ -389,6 +391,7 @@ void Clusters::join_contractions() {
         else if (!reads_weight(p) && members_[cluster_[p]].size() == 1)
           after.set(p), found = true;
       }
+    }
     if (!found)
       continue;
     Members members;

@@ -1,11 +1,15 @@
 // Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
-// Weights that nothing reads any more are dropped. Runs between upstream's canonicalize and cse, which do the rest.
+// A part of a state that lies in one piece is a view of it (tensor.extract_slice). Weights that nothing reads any more
+// are dropped. Runs between upstream's canonicalize and cse, which do the rest.
 //
 //   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
 //   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/passes/passes.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -118,6 +122,41 @@ struct NoTurns : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// `x = s[l]` of a state s, l a number: a view of the state's bytes instead of a copy.
+struct SliceOfState : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    if (op.getNumReductionLoops() || op.getNumDpsInputs() || op.getNumDpsInits() != 1 ||
+        !op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isIdentity() || op.getNumLoops() == 0)
+      return failure();
+    auto read = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<tensor::ExtractOp>();
+    auto empty = op.getDpsInits()[0].getDefiningOp<tensor::EmptyOp>();
+    if (!read || !empty || !read.getTensor().getDefiningOp<ir::ReadOp>())
+      return failure();
+    auto type = cast<RankedTensorType>(read.getTensor().getType());
+    int64_t fixed = type.getRank() - op.getNumLoops();
+    auto whole = ir::extent_formulas(read.getTensor()), part = ir::extent_formulas(op->getResult(0));
+    if (fixed <= 0 || failed(whole) || failed(part))
+      return failure();
+    SmallVector<OpFoldResult> offsets, sizes(fixed, rewriter.getIndexAttr(1));
+    for (auto [axis, place] : llvm::enumerate(read.getIndices())) {
+      APInt number;
+      auto index = place.getDefiningOp<linalg::IndexOp>();
+      if (int64_t(axis) < fixed
+              ? !matchPattern(place, m_ConstantInt(&number))
+              : !index || int64_t(index.getDim() + fixed) != int64_t(axis) || (*whole)[axis] != (*part)[axis - fixed])
+        return failure();
+      offsets.push_back(rewriter.getIndexAttr(int64_t(axis) < fixed ? number.getSExtValue() : 0));
+    }
+    sizes.append(empty.getMixedSizes());
+    SmallVector<OpFoldResult> strides(type.getRank(), rewriter.getIndexAttr(1));
+    rewriter.replaceOpWithNewOp<tensor::ExtractSliceOp>(op, cast<RankedTensorType>(op->getResult(0).getType()),
+                                                        read.getTensor(), offsets, sizes, strides);
+    return success();
+  }
+};
+
 struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
   StringRef getArgument() const override { return "simplify"; }
@@ -125,7 +164,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns>(&getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

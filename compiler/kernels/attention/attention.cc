@@ -19,10 +19,29 @@ static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(
 
 static std::optional<Panels> panels(mlir::func::FuncOp, unsigned, const Target &) { return std::nullopt; }
 
+/// Whether keys or values are computed where they are read (those of a memory and of a segment, one behind the other):
+/// not for every row block again.
+static bool computes_keys(const Match &match) {
+  for (auto &[op, roles] : match.roles)
+    if (std::optional<contraction::Product> product = contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)))
+      for (const contraction::Factor *factor : {&product->left, &product->right}) {
+        bool of_keys = false, of_rows = false;
+        for (unsigned loop : factor->loops.set_bits()) {
+          of_keys |= roles[loop] == keys;
+          of_rows |= roles[loop] == match.row_axis;
+        }
+        if (of_keys && !of_rows && !llvm::isa<mlir::BlockArgument>(factor->value))
+          return true;
+      }
+  return false;
+}
+
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
-  int axis = match(kernel)->row_axis;
+  Match matched = *match(kernel);
+  int axis = matched.row_axis;
+  bool computed = computes_keys(matched);
   auto row = [&](int64_t rows) {
-    return rows < 3 * target.lanes
+    return rows < 3 * target.lanes && !computed
                ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt}
                : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt};
   };

@@ -91,7 +91,9 @@ private:
 
   /// A formula as it stands in a Func over (lane, .., block, outer..): the keys at `key`.
   Expr placed(const Expr &formula, const Expr &key) {
-    Expr row = min(block_ * rows_ + lane_, query_.extent - 1);
+    // Halide would conclude from a condition on rows (j <= i) which blocks can need a key, and lose that it is one
+    // block.
+    Expr row = unsafe_promise_clamped(min(block_ * rows_ + lane_, query_.extent - 1), 0, query_.extent - 1);
     return hi::substitute(Substitution{{row_.name(), row}, {key_.name(), key}}, formula);
   }
 
