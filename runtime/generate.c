@@ -163,7 +163,7 @@ static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *leng
       if (!g->ended[row]) {
         float *changed = g->room;
         memcpy(changed, logits, sizeof(float) * (size_t)d->vocabulary);
-        rt_rules_apply(&g->rules, step, changed, d->vocabulary);
+        rt_rules_apply(&g->rules, row, NULL, step, changed, d->vocabulary);
         token = g->options.flags & HEDDLE_SAMPLE
                     ? rt_sample(changed, d->vocabulary, &g->options, step, row, changed + d->vocabulary)
                     : rt_best(changed, d->vocabulary);
@@ -232,6 +232,7 @@ static heddle_status generate(rt_generation *g, int64_t *length) {
       rt_put(g->sequences, row, i, &token);
     }
   *length = prompt;
+  g->rules.texts = g->sequences;
   return d->beams > 1 ? search_beams(g, prompt, length) : choose_each(g, prompt, length);
 }
 

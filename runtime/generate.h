@@ -48,14 +48,19 @@ typedef struct rt_rules {
   int32_t n_forced_ends;
   const int64_t *forbidden;
   int32_t n_forbidden;
+  const int64_t *phrases; // that must not come up: of each its length, then its tokens
+  int32_t n_phrases;      // numbers in `phrases`
   int32_t steps, min_steps, prompt;
-  int64_t *storage; // of the lists
+  const heddle_tensor *texts; // [sources, tokens]: they begin with the prompts
+  int64_t *storage;           // of the lists
 } rt_rules;
 
 heddle_status rt_rules_read(rt_rules *rules, const heddle_model_desc *model, const heddle_generate_options *options);
 bool rt_is_end(const rt_rules *rules, int64_t token);
-// Changes the scores (logits or log-probabilities) of one row for new token number `step`.
-void rt_rules_apply(const rt_rules *rules, int32_t step, float *scores, int64_t vocabulary);
+// Changes the scores (logits or log-probabilities) of a row for new token number `step`. `tokens`: the row's new ones
+// so far; NULL: they stand in `texts`.
+void rt_rules_apply(const rt_rules *rules, int32_t source, const int64_t *tokens, int32_t step, float *scores,
+                    int64_t vocabulary);
 
 // ---- search.c
 void rt_log_softmax(float *scores, int64_t n);

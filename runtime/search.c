@@ -216,7 +216,7 @@ bool rt_beams_step(rt_beams *s, int32_t step, float *logits, int64_t vocabulary,
   bool any_open = false, any_full = true, can_go_on = false;
   for (int32_t row = 0; row < s->batch * s->width; row++) {
     rt_log_softmax(logits + row * vocabulary, vocabulary);
-    rt_rules_apply(s->rules, step, logits + row * vocabulary, vocabulary);
+    rt_rules_apply(s->rules, row / s->width, s->running[row].tokens, step, logits + row * vocabulary, vocabulary);
   }
   for (int32_t b = 0; b < s->batch; b++) {
     size_t first = (size_t)b * (size_t)s->width;

@@ -9,6 +9,8 @@
 
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <numeric>
 #include <sstream>
 #include <unistd.h>
 
@@ -31,10 +33,14 @@ static Status check_model(const ModelOptions &options) {
     if (Status fits = check_weights(*model->program, *model->weights); !fits)
       return fits;
   size_t steps = 0;
+  int64_t numbers = 0; // in all weights
+  for (const Weight &weight : model->program->weights)
+    numbers += std::accumulate(weight.stored.begin(), weight.stored.end(), int64_t(1), std::multiplies<>());
   for (const Entry &entry : model->program->entries)
     steps += entry.steps.size();
-  std::printf("%s: no errors; %zu %s, %zu steps, %zu weights\n", options.path.c_str(), model->program->entries.size(),
-              model->program->entries.size() == 1 ? "entry" : "entries", steps, model->program->weights.size());
+  std::printf("%s: no errors; %zu %s, %zu steps, %zu weights of %lld numbers\n", options.path.c_str(),
+              model->program->entries.size(), model->program->entries.size() == 1 ? "entry" : "entries", steps,
+              model->program->weights.size(), (long long)numbers);
   return Done{};
 }
 

@@ -67,6 +67,9 @@ private:
     return out;
   }
   static void add_settings(CLI::App *to, ModelOptions &model) {
+    to->add_option("--config", model.config,
+                   "Settings for a .heddle file: a config.json, or the name of one in presets/ beside the model file")
+        ->type_name("FILE|NAME");
     to->add_option("--set", model.settings, "Set a config by its name or config.json key; may be given again")
         ->type_name("K=V")
         ->allow_extra_args(false);
@@ -124,11 +127,13 @@ private:
         ->allow_extra_args(false);
     sub->add_option(
            "--in", run.in,
-           "Inputs: FILE.safetensors, or NAME=FILE.npy for each; several files are several calls on one session")
+           "Inputs: FILE.safetensors, or NAME=FILE.npy for each; given several times, several calls on one session")
         ->required()
-        ->type_name("FILE");
-    sub->add_option("--out", run.out, "Results as .safetensors, one file per call; without it a summary is printed")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+    sub->add_option("--out", run.out, "Results as .safetensors, once per call; without it a summary is printed")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     sub->add_option("--threads", run.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
         ->check(CLI::NonNegativeNumber);
@@ -143,7 +148,8 @@ private:
     sub->add_option("dir", generate.path, "A compiled library's folder")->required()->option_text("DIR");
     sub->add_option("--in", generate.in, "Source or prompt: FILE.safetensors, or NAME=FILE.npy for each input")
         ->required()
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     sub->add_option("--out", generate.out, "`sequences` and `scores` as .safetensors; without it they are printed")
         ->type_name("FILE");
     sub->add_option("--steps", how.steps, "At most so many new tokens")->type_name("N");
@@ -217,10 +223,12 @@ private:
         ->allow_extra_args(false);
     sub->add_option("--in", compare.in, "Inputs, as of `heddle run`; several files are several calls on one session")
         ->required()
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     sub->add_option("--against", compare.against,
                     "Tensors named as definitions (.safetensors, one per call) to compare with, instead of evaluating")
-        ->type_name("FILE");
+        ->type_name("FILE")
+        ->allow_extra_args(false);
     sub->add_flag_callback(
         "--reference", [] {}, "Compare with the evaluator, slow and exact; so it is without --against");
     sub->add_option("--library", compare.library, "Compare the results of this compiled library, too")

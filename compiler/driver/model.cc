@@ -4,6 +4,7 @@
 #include "compiler/emit/artifact/check_weights.h"
 #include "dsl/syntax/parser.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
@@ -47,11 +48,41 @@ struct Named {
 };
 } // namespace
 
+/// The names in presets/ beside a model file.
+static std::string preset_names(const fs::path &folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto &file : fs::directory_iterator(folder, ignored))
+    if (file.path().extension() == ".json")
+      names.push_back(file.path().stem().string());
+  std::sort(names.begin(), names.end());
+  std::string out;
+  for (const std::string &name : names)
+    out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+static Result<std::map<std::string, Value>> find_config(const ModelOptions &options) {
+  std::error_code ignored;
+  if (options.config.ends_with(".json"))
+    return read_settings(options.config);
+  fs::path presets = fs::path(options.path).parent_path() / "presets";
+  std::string preset = (presets / (options.config + ".json")).string();
+  if (fs::exists(preset, ignored))
+    return read_settings(preset);
+  std::string known = preset_names(presets);
+  return Error{"--config " + options.config + ": " + options.path + " has no preset of that name" +
+               (known.empty() ? "" : "; there are: " + known) + " (a file's name ends in .json)"};
+}
+
 static Result<Named> find_named(const ModelOptions &options) {
   Named out;
   out.weights = options.weights;
   std::error_code ignored;
   if (fs::is_directory(options.path, ignored)) {
+    if (!options.config.empty())
+      return Error{
+          "--config goes with a .heddle file; a folder has a config.json of its own (--set changes a setting)"};
     if (!is_model_folder(options.path))
       return Error{options.path + ": is neither a Hugging Face folder (it has no config.json) nor a .heddle file"};
     auto folder = open_model_folder(options.path);
@@ -77,6 +108,12 @@ static Result<Named> find_named(const ModelOptions &options) {
   if (!text)
     return text.error();
   out.text = *text;
+  if (!options.config.empty()) {
+    auto config = find_config(options);
+    if (!config)
+      return config.error();
+    out.config = std::move(*config);
+  }
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace heddle {
 
 struct ModelOptions {
   std::string path;                  // MODEL
+  std::string config;                // path of a config.json for a .heddle file, or a name in its folder's presets/
   std::vector<std::string> settings; // K=V
   std::string weights;               // path; empty: those of the folder, if it is one
 };

@@ -151,9 +151,21 @@ std::optional<std::string> carried_file(const std::string &path) {
   return std::nullopt;
 }
 
+Result<std::map<std::string, Value>> read_settings(const std::string &path) {
+  Result<std::map<std::string, Value>> config = read_config(path);
+  if (!config)
+    return config.error();
+  // transformers saves the labels, from which it counts them, but not their number.
+  int64_t labels = std::count_if(config->begin(), config->end(),
+                                 [](const auto &setting) { return setting.first.starts_with("id2label."); });
+  if (labels > 0)
+    config->emplace("num_labels", Value{labels});
+  return config;
+}
+
 Result<ModelFolder> open_model_folder(const std::string &path) {
   std::string file = path + "/config.json";
-  Result<std::map<std::string, Value>> config = read_config(file);
+  Result<std::map<std::string, Value>> config = read_settings(file);
   if (!config)
     return config.error();
   auto type = config->find("model_type");
@@ -167,16 +179,12 @@ Result<ModelFolder> open_model_folder(const std::string &path) {
   out->path = path;
   out->config = std::move(*config);
 
-  // The authors of Transformer-XL and transformers differ in what they compute, and tell it by the names of the weights.
+  // The authors of Transformer-XL and transformers differ in what they compute, and tell it by the names of the
+  // weights.
   if (*name == "transfo-xl" && !out->config.contains("saved_by"))
     if (Result<WeightFiles> weights = WeightFiles::open(path); weights && weights->has("transformer"))
       out->config.emplace("saved_by", Value{std::string("transformers")});
 
-  // transformers saves the labels, from which it counts them, but not their number.
-  int64_t labels = std::count_if(out->config.begin(), out->config.end(),
-                                 [](const auto &setting) { return setting.first.starts_with("id2label."); });
-  if (labels > 0)
-    out->config.emplace("num_labels", Value{labels});
   return std::move(*out);
 }
 

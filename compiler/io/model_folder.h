@@ -35,6 +35,8 @@ struct ModelFolder {
   std::map<std::string, Value> config; // for Settings::by_key
 };
 
+/// The settings of a config.json; what it leaves to be computed from others (the number of labels) is put in.
+Result<std::map<std::string, Value>> read_settings(const std::string &path);
 /// Whether `path` is a folder with a config.json.
 bool is_model_folder(const std::string &path);
 Result<ModelFolder> open_model_folder(const std::string &path);

@@ -10,7 +10,8 @@ namespace heddle {
 
 using Json = nlohmann::json;
 
-/// An id, or a list of ids, or (bad words) a list of lists of one id.
+/// An id, or a list of ids, or (bad words) a list of lists of ids. A list of several ids is a phrase, and its ids have
+/// a name of their own.
 static bool collect(const std::string &name, const Json &json, std::vector<TokenId> &out) {
   if (json.is_null())
     return true;
@@ -20,12 +21,15 @@ static bool collect(const std::string &name, const Json &json, std::vector<Token
   }
   if (!json.is_array())
     return false;
+  int phrases = 0;
   for (const Json &item : json) {
-    const Json &id = item.is_array() && item.size() == 1 ? item[0] : item;
-    if (id.is_number_integer())
-      out.push_back({name, id.get<int64_t>()});
-    else if (!item.is_array())
-      return false;
+    bool phrase = item.is_array() && item.size() > 1;
+    std::string own = phrase ? name + "." + std::to_string(phrases++) : name;
+    for (const Json &id : item.is_array() ? item : Json::array({item})) {
+      if (!id.is_number_integer())
+        return false;
+      out.push_back({own, id.get<int64_t>()});
+    }
   }
   return true;
 }

@@ -15,7 +15,7 @@ struct TokenId {
 };
 
 /// Those of generation_config.json, else of config.json, as transformers reads them. Several ids of one name stand one
-/// after another; bad words of more than one token are left out.
+/// after another; a bad word of several tokens has a name of its own: "bad_words_ids.0", ….
 Result<std::vector<TokenId>> read_token_ids(const std::string &folder);
 
 } // namespace heddle

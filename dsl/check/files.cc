@@ -7,6 +7,7 @@
 #include "embedded/prelude.h"
 
 #include <algorithm>
+#include <set>
 
 namespace heddle::checking {
 
@@ -170,8 +171,10 @@ void Elaborator::check_settings_known(const FileScope &file) {
       continue;
     }
     std::string close = nearest_of(name, known), all;
+    std::set<std::string> listed; // several files may declare one
     for (const auto &[n, key] : setting_names_)
-      all += (all.empty() ? "" : ", ") + n;
+      if (listed.insert(n).second)
+        all += (all.empty() ? "" : ", ") + n;
     report(Code::E040, {}, {name, close.empty() ? "the model's settings are " + all : "did you mean `" + close + "`?"});
   }
 }

@@ -149,7 +149,8 @@ class Road(Scratch):
         kind = np.arange(16 * 3).reshape(16, 3) % 7
         wide = np.random.default_rng(2).standard_normal((16, 3, 5), dtype=np.float32)
         self.save("wide.safetensors", {"x": wide, "kind": kind.astype(np.int64)})
-        self.done("run", "out", "--in", "x.safetensors", "wide.safetensors", "--out", "a.safetensors", "b.safetensors")
+        self.done("run", "out", "--in", "x.safetensors", "--in", "wide.safetensors", "--out",
+                  "a.safetensors", "--out", "b.safetensors")
         np.testing.assert_allclose(self.load("a.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(self.load("b.safetensors")["y"], self.expected(wide, kind), rtol=1e-5, atol=1e-5)
 
@@ -191,7 +192,7 @@ class Road(Scratch):
         self.assertEqual(shown["dims"], [{"name": "B", "most": 16}, {"name": "S", "most": 40}])
 
     def test_check_says_what_a_model_has_and_that_a_library_is_whole(self):
-        self.assertRegex(self.done("check", "net.heddle"), r"^net\.heddle: no errors; 1 entry, \d+ steps, 3 weights\n$")
+        self.assertRegex(self.done("check", "net.heddle"), r"^net\.heddle: no errors; 1 entry, \d+ steps, 3 weights of 53 numbers\n$")
         self.compile()
         self.assertEqual(self.done("check", "out"), "out: the library loads and its weights are intact\n")
 
