@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 // What generated code calls. Scratch is kept between calls, as the runtime keeps it.
@@ -91,7 +92,10 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
     elements *= shape[shape.size() - 1 - i];
   }
   bool real = tensor.getElementType().isF32();
-  memory->block = aligned_alloc(4096, (elements * 4 + 8191) & ~int64_t(4095));
+  constexpr int64_t huge_page = int64_t(1) << 21; // as the runtime's memory has them
+  int64_t bytes = elements * 4 + 4096;
+  memory->block = aligned_alloc(bytes < huge_page ? 4096 : huge_page, (bytes + huge_page - 1) & -huge_page);
+  madvise(memory->block, size_t(bytes), MADV_HUGEPAGE);
   for (int64_t i = 0; i < elements; ++i)
     if (real)
       static_cast<float *>(memory->block)[i] = float(i * 7 % 101) / 101 - 0.5f;
@@ -144,7 +148,9 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   description_ = std::string(kind.name) + " " + (*rows)[chosen].variant;
   for (const auto &[name, value] : (*rows)[chosen].params)
     description_ += " " + name + "=" + std::to_string(value);
-  Result<KernelObject> object = emit_kernel(kernel, int(chosen), target);
+  EmitOptions options;
+  options.with_argv = true;
+  Result<KernelObject> object = emit_kernel(kernel, int(chosen), target, options);
   if (!object)
     return object.error().message;
   compile_seconds_ = object->compile_seconds;

@@ -64,6 +64,34 @@ std::optional<std::pair<Expr, Expr>> factors_of(const Stage &product) {
   return times ? std::pair(times->a, times->b) : std::pair(term, hi::make_one(term.type()));
 }
 
+std::vector<Expr> scalars_of(LoweredKernel &kernel) {
+  class Find : public hi::IRGraphVisitor {
+  public:
+    std::map<std::string, Expr> found;
+
+  protected:
+    using IRGraphVisitor::visit;
+    void visit(const hi::Variable *variable) override {
+      if (variable->param.defined() && !variable->param.is_buffer())
+        found.emplace(variable->name, Expr(variable));
+    }
+  } find;
+  for (Stage &stage : kernel.stages) {
+    for (const Loop &loop : stage.loops)
+      loop.extent.accept(&find);
+    std::vector<Expr> values = stage.func.values().as_vector();
+    if (stage.has_update())
+      values = stage.func.update_values().as_vector();
+    for (const Expr &value : values)
+      value.accept(&find);
+  }
+  std::vector<Expr> scalars(kernel.arguments.size());
+  for (size_t i = 0; i < scalars.size(); ++i)
+    if (auto named = find.found.find(kernel.arguments[i].name); named != find.found.end())
+      scalars[i] = named->second;
+  return scalars;
+}
+
 Halide::Func redefine(Output &output, Expr value) {
   std::vector<Halide::Var> args; // innermost first
   for (size_t i = output.axes.size(); i-- > 0;)

@@ -46,6 +46,9 @@ std::vector<std::string> reduction_names(const Stage &stage);
 /// equal parts by lets; here both are undone. Nothing where the update is no sum.
 std::optional<std::pair<Halide::Expr, Halide::Expr>> factors_of(const Stage &product);
 
+/// The arguments that are sizes or scalars as the kernel's formulas name them, by number; undefined where they don't.
+std::vector<Halide::Expr> scalars_of(LoweredKernel &kernel);
+
 /// A Func in the place of `output.func`: the same bounds and strides, another definition.
 Halide::Func redefine(Output &output, Halide::Expr value);
 

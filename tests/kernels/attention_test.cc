@@ -110,6 +110,10 @@ static const char *const causal = R"(
     %c = arith.cmpi sle, %j, %i : index
     %both = arith.andi %c, %on : i1
     %s = arith.select %both, %a, %lowest : f32)";
+static const char *const only_causal = R"(
+    %a = arith.mulf %qk, %scale : f32
+    %c = arith.cmpi sle, %j, %i : index
+    %s = arith.select %c, %a, %lowest : f32)";
 /// ALiBi: less the further away.
 static const char *const distant = R"(
     %d = arith.subi %j, %i : index
@@ -124,21 +128,184 @@ static std::string text(const char *score, int64_t width) {
   return with(with(masked, "{score}", score), "{E}", std::to_string(width));
 }
 
+/// One row of each variant: for what doesn't depend on the height of blocks.
+static const std::vector<ScheduleRow> one_of_each = {
+    {"row_blocks", {{"rows", 16}}, std::nullopt},
+    {"copied_keys", {{"rows", 32}, {"blocks", 2}}, std::nullopt},
+};
+
 TEST(Attention, EveryBlockHeightIsRightAroundItsEdges) {
   check_all_rows(text(by_mask, 16), "attention", {{1, 1, 1}, {2, 15, 7}, {1, 16, 16}, {1, 33, 17}, {1, 49, 50}});
 }
 
 TEST(Attention, HeadsThatFillNoVector) {
-  check_all_rows(text(by_mask, 12), "attention", {{2, 17, 5}});
-  check_all_rows(text(causal, 41), "attention", {{1, 20, 20}});
+  check_rows(text(by_mask, 12), "attention", one_of_each, {{2, 17, 5}});
+  check_rows(text(causal, 41), "attention", one_of_each, {{1, 20, 20}});
 }
 
 TEST(Attention, AnyScoreIsFused) {
   for (const char *score : {causal, distant})
-    check_all_rows(text(score, 16), "attention", {{1, 1, 1}, {2, 19, 19}});
+    check_rows(text(score, 16), "attention", one_of_each, {{1, 1, 1}, {2, 19, 19}});
 }
 
-TEST(Attention, ARowThatAttendsToNothingIsZero) { check_all_rows(text(nothing, 16), "attention", {{1, 18, 9}}); }
+TEST(Attention, ATaskOfSeveralBlocksWhereAConditionIsOfRowsAndKeysAlone) {
+  check_rows(text(only_causal, 16), "attention", one_of_each, {{1, 100, 100}, {2, 70, 33}});
+}
+
+TEST(Attention, ARowThatAttendsToNothingIsZero) {
+  check_rows(text(nothing, 16), "attention", one_of_each, {{1, 18, 9}});
+}
+
+/// o[b, i, h, e] = sum[o](softmax[o](s)[b, h, i, o] * v[b, p, h, e | 0]) with p = {A} * i + {C} * o - {L}, o < {R}, and
+/// s[b, h, i, o] = if mask[b, p | 0] != 0 then sum[e](q[b, i, h, e] * k[b, p, h, e | 0]) + 0.1 * o else -inf.
+/// B pictures of T queries and S keys; 2 heads of width 16.
+static const char *const sliding = R"(
+#bhio = affine_map<(b, h, i, o) -> (b, h, i, o)>
+#bhi = affine_map<(b, h, i, o) -> (b, h, i)>
+#row = affine_map<(b, h, i) -> (b, h, i)>
+#place = affine_map<(i, o) -> ({A} * i + {C} * o - {L})>
+func.func private @k(%B: index, %T: index, %S: index,
+    %q: tensor<?x?x2x16xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 2, 16)>},
+    %k: tensor<?x?x2x16xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 2, 16)>},
+    %mask: tensor<?x?xi32> {heddle.extents = affine_map<(B, T, S) -> (B, S)>, heddle.below = 3 : i64},
+    %v: tensor<?x?x2x16xf32> {heddle.extents = affine_map<(B, T, S) -> (B, S, 2, 16)>})
+    -> (tensor<?x?x2x16xf32> {heddle.extents = affine_map<(B, T, S) -> (B, T, 2, 16)>}) {
+  %zero = arith.constant 0.0 : f32
+  %none = arith.constant 0 : i32
+  %first = arith.constant 0 : index
+  %lowest = arith.constant 0xFF800000 : f32
+  %last = affine.apply affine_map<()[s] -> (s - 1)>()[%S]
+  %es = tensor.empty(%B, %T) : tensor<?x2x?x{R}xf32>
+  %er = tensor.empty(%B, %T) : tensor<?x2x?xf32>
+  %fs = linalg.fill ins(%zero : f32) outs(%es : tensor<?x2x?x{R}xf32>) -> tensor<?x2x?x{R}xf32>
+  %p0 = linalg.generic {indexing_maps = [affine_map<(b, h, i, o, e) -> (b, i, h, e)>, affine_map<(b, h, i, o, e) -> (b, h, i, o)>],
+                        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%q : tensor<?x?x2x16xf32>) outs(%fs : tensor<?x2x?x{R}xf32>) {
+  ^bb0(%qv: f32, %acc: f32):
+    %b = linalg.index 0 : index
+    %h = linalg.index 1 : index
+    %i = linalg.index 2 : index
+    %o = linalg.index 3 : index
+    %e = linalg.index 4 : index
+    %at = affine.apply #place(%i, %o)
+    %low = arith.minsi %at, %last : index
+    %clamped = arith.maxsi %low, %first : index
+    %kv = tensor.extract %k[%b, %clamped, %h, %e] : tensor<?x?x2x16xf32>
+    %above = arith.cmpi sge, %at, %first : index
+    %below = arith.cmpi slt, %at, %S : index
+    %inside = arith.andi %above, %below : i1
+    %padded = arith.select %inside, %kv, %zero : f32
+    %0 = arith.mulf %qv, %padded : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x{R}xf32>
+  %s0 = linalg.generic {indexing_maps = [#bhio, #bhio], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%p0 : tensor<?x2x?x{R}xf32>) outs(%es : tensor<?x2x?x{R}xf32>) {
+  ^bb0(%qk: f32, %out: f32):
+    %b = linalg.index 0 : index
+    %i = linalg.index 2 : index
+    %o = linalg.index 3 : index
+    %at = affine.apply #place(%i, %o)
+    %above = arith.cmpi sge, %at, %first : index
+    %below = arith.cmpi slt, %at, %S : index
+    %inside = arith.andi %above, %below : i1
+    %low = arith.minsi %at, %last : index
+    %clamped = arith.maxsi %low, %first : index
+    %m = tensor.extract %mask[%b, %clamped] : tensor<?x?xi32>
+    %on = arith.cmpi ne, %m, %none : i32
+    %both = arith.andi %on, %inside : i1
+    %w = arith.index_cast %o : index to i32
+    %f = arith.sitofp %w : i32 to f32
+    %tenth = arith.constant 0.1 : f32
+    %bias = arith.mulf %f, %tenth : f32
+    %a = arith.addf %qk, %bias : f32
+    %s = arith.select %both, %a, %lowest : f32
+    linalg.yield %s : f32
+  } -> tensor<?x2x?x{R}xf32>
+  %fm = linalg.fill ins(%lowest : f32) outs(%er : tensor<?x2x?xf32>) -> tensor<?x2x?xf32>
+  %top = linalg.generic {indexing_maps = [#bhio, #bhi], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%s0 : tensor<?x2x?x{R}xf32>) outs(%fm : tensor<?x2x?xf32>) {
+  ^bb0(%sv: f32, %acc: f32):
+    %0 = arith.maximumf %acc, %sv : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x2x?xf32>
+  %max = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%top : tensor<?x2x?xf32>) outs(%er : tensor<?x2x?xf32>) {
+  ^bb0(%tv: f32, %out: f32):
+    %0 = arith.cmpf oeq, %tv, %lowest : f32
+    %1 = arith.select %0, %zero, %tv : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?xf32>
+  %ex = linalg.generic {indexing_maps = [#bhio, #bhi, #bhio], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%s0, %max : tensor<?x2x?x{R}xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x{R}xf32>) {
+  ^bb0(%sv: f32, %mv: f32, %out: f32):
+    %0 = arith.subf %sv, %mv : f32
+    %1 = math.exp %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x{R}xf32>
+  %fd = linalg.fill ins(%zero : f32) outs(%er : tensor<?x2x?xf32>) -> tensor<?x2x?xf32>
+  %total = linalg.generic {indexing_maps = [#bhio, #bhi], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%ex : tensor<?x2x?x{R}xf32>) outs(%fd : tensor<?x2x?xf32>) {
+  ^bb0(%ev: f32, %acc: f32):
+    %0 = arith.addf %acc, %ev : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x2x?xf32>
+  %p = linalg.generic {indexing_maps = [#bhio, #bhi, #bhio], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%ex, %total : tensor<?x2x?x{R}xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x{R}xf32>) {
+  ^bb0(%ev: f32, %dv: f32, %out: f32):
+    %small = arith.constant 0.001 : f32
+    %0 = arith.maximumf %dv, %small : f32
+    %1 = arith.divf %ev, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x{R}xf32>
+  %eo = tensor.empty(%B, %T) : tensor<?x?x2x16xf32>
+  %fo = linalg.fill ins(%zero : f32) outs(%eo : tensor<?x?x2x16xf32>) -> tensor<?x?x2x16xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(b, i, h, e, o) -> (b, h, i, o)>, affine_map<(b, i, h, e, o) -> (b, i, h, e)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+      ins(%p : tensor<?x2x?x{R}xf32>) outs(%fo : tensor<?x?x2x16xf32>) {
+  ^bb0(%pv: f32, %acc: f32):
+    %b = linalg.index 0 : index
+    %i = linalg.index 1 : index
+    %h = linalg.index 2 : index
+    %e = linalg.index 3 : index
+    %o = linalg.index 4 : index
+    %at = affine.apply #place(%i, %o)
+    %low = arith.minsi %at, %last : index
+    %clamped = arith.maxsi %low, %first : index
+    %vv = tensor.extract %v[%b, %clamped, %h, %e] : tensor<?x?x2x16xf32>
+    %above = arith.cmpi sge, %at, %first : index
+    %below = arith.cmpi slt, %at, %S : index
+    %inside = arith.andi %above, %below : i1
+    %padded = arith.select %inside, %vv, %zero : f32
+    %0 = arith.mulf %pv, %padded : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x?x2x16xf32>
+  return %r : tensor<?x?x2x16xf32>
+})";
+
+/// Query i has the keys row * i + key * o - left, o < window.
+static std::string sliding_text(int row, int key, int left, int window) {
+  std::string text = with(sliding, "{A}", std::to_string(row));
+  for (auto [name, value] : {std::pair("{C}", key), {"{L}", left}, {"{R}", window}})
+    text = with(text, name, std::to_string(value));
+  return text;
+}
+
+TEST(Attention, KeysThatSlideAlongWithTheRowsAreRightAroundTheEdgesOfBlocksAndTexts) {
+  check_all_rows(sliding_text(1, 1, 2, 5), "attention", {{1, 1, 1}, {2, 15, 15}, {1, 16, 9}, {1, 49, 49}, {1, 97, 97}});
+}
+
+TEST(Attention, WindowsMayBeLongerThanTheText) {
+  check_rows(sliding_text(1, 1, 40, 81), "attention", one_of_each, {{2, 17, 17}, {1, 67, 70}});
+}
+
+TEST(Attention, WindowsLookBackInStridesAndWithGaps) {
+  check_rows(sliding_text(1, -1, 0, 7), "attention", one_of_each, {{1, 3, 3}, {1, 67, 67}});
+  check_rows(sliding_text(1, 3, 6, 5), "attention", one_of_each, {{1, 67, 67}});
+  check_rows(sliding_text(2, 1, 1, 4), "attention", one_of_each, {{1, 35, 70}});
+  check_rows(sliding_text(2, -3, -3, 4), "attention", one_of_each, {{1, 35, 70}});
+}
 
 TEST(Attention, ManyRowsShareACopyOfTheKeys) {
   Result<Target> target = find_target("native");

@@ -244,6 +244,7 @@ CompiledKernel::CompiledKernel(mlir::func::FuncOp kernel, int row, const Target 
     : kernel_(kernel) {
   EmitOptions options;
   options.with_asserts = with_asserts;
+  options.with_argv = true;
   Result<KernelObject> object = emit_kernel(kernel, row, target, options);
   if (!object) {
     ADD_FAILURE() << object.error().message;
@@ -372,11 +373,25 @@ testing::AssertionResult close(const std::vector<Values> &actual, const std::vec
 void check_all_rows(std::string_view text, std::string_view expected_kind,
                     const std::vector<std::vector<int64_t>> &sizes, double relative) {
   KernelText kernel(text);
-  const KernelKind &kind = kind_of(kernel.function());
-  ASSERT_EQ(kind.name, expected_kind);
+  check_rows(text, expected_kind, all_rows(kind_of(kernel.function())), sizes, relative);
+}
+
+void check_rows(std::string_view text, std::string_view expected_kind, const std::vector<ScheduleRow> &rows,
+                const std::vector<std::vector<int64_t>> &sizes, double relative) {
+  KernelText kernel(text);
+  ASSERT_EQ(kind_of(kernel.function()).name, expected_kind);
   Result<Target> target = find_target("native");
   ASSERT_TRUE(target);
-  std::vector<ScheduleRow> rows = all_rows(kind);
+  struct Case {
+    std::vector<int64_t> size;
+    std::vector<Values> inputs, expected;
+  };
+  std::vector<Case> cases; // evaluated once: that is slow
+  for (const std::vector<int64_t> &size : sizes) {
+    std::vector<Values> inputs = random_inputs(kernel.function(), size, unsigned(cases.size() + 1));
+    std::vector<Values> expected = evaluate(kernel.function(), size, inputs);
+    cases.push_back({size, std::move(inputs), std::move(expected)});
+  }
   for (const ScheduleRow &row : rows) {
     kernel.set_row(row);
     std::string described = row.variant;
@@ -387,14 +402,11 @@ void check_all_rows(std::string_view text, std::string_view expected_kind,
     std::optional<CompiledKernel> least;
     if (&row == &rows.front())
       least.emplace(kernel.function(), 0, targets()[0], false);
-    unsigned seed = 1;
-    for (const std::vector<int64_t> &size : sizes) {
+    for (const auto &[size, inputs, expected] : cases) {
       std::string at = described + " at";
       for (int64_t extent : size)
         at += " " + std::to_string(extent);
       SCOPED_TRACE(at);
-      std::vector<Values> inputs = random_inputs(kernel.function(), size, seed++);
-      std::vector<Values> expected = evaluate(kernel.function(), size, inputs);
       EXPECT_TRUE(close(checked.run(size, inputs), expected, relative)) << "with asserts";
       EXPECT_TRUE(close(fast.run(size, inputs), expected, relative));
       if (least)

@@ -95,6 +95,9 @@ testing::AssertionResult close(const std::vector<Values> &actual, const std::vec
 /// `expected_kind` guards against a test that silently takes another road.
 void check_all_rows(std::string_view text, std::string_view expected_kind,
                     const std::vector<std::vector<int64_t>> &sizes, double relative = 1e-5);
+/// The same for these rows, where what is tested is not the schedule but what it is applied to.
+void check_rows(std::string_view text, std::string_view expected_kind, const std::vector<ScheduleRow> &rows,
+                const std::vector<std::vector<int64_t>> &sizes, double relative = 1e-5);
 
 /// How many scratch allocations (halide_malloc) are live: 0 after every run.
 int live_allocations();

@@ -177,37 +177,56 @@ std::optional<std::pair<Value, double>> term_of(LinalgOp op) {
 
 } // namespace
 
-Expr needed_extent(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop, const std::vector<Expr> &extents,
-                   const std::vector<Expr> &arguments) {
+Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop,
+                                        const std::vector<Halide::Internal::Interval> &loops,
+                                        const std::vector<Expr> &arguments) {
+  using Halide::Internal::Interval;
   auto term = op.getNumDpsInits() == 1 ? term_of(op) : std::nullopt;
   if (!term)
-    return {};
+    return Interval::everything();
   Terms::Place place{op, {}};
-  Halide::Internal::Scope<Halide::Internal::Interval> others;
-  for (size_t i = 0; i < extents.size(); ++i) {
+  Halide::Internal::Scope<Interval> others;
+  for (size_t i = 0; i < loops.size(); ++i) {
     std::string name = "loop" + std::to_string(i);
     place.loops.push_back(Halide::Internal::Variable::make(Halide::Int(32), name));
     if (i != loop)
-      others.push(name, {0, extents[i] - 1});
+      others.push(name, loops[i]);
   }
   Expr differs = Halide::Internal::simplify(Terms(kernel, arguments).may_differ(term->first, term->second, place));
   std::string name = "loop" + std::to_string(loop);
   if (!Halide::Internal::expr_uses_var(differs, name))
-    return {};
-  Halide::Internal::Interval where = Halide::Internal::solve_for_outer_interval(differs, name);
-  if (!where.has_upper_bound())
-    return {};
-  Halide::Internal::Interval last = Halide::Internal::bounds_of_expr_in_scope(where.max, others);
-  if (!last.has_upper_bound())
+    return Interval::everything();
+  Interval where = Halide::Internal::solve_for_outer_interval(differs, name), range = Interval::everything();
+  auto free_of_loops = [&](const Expr &bound) {
+    for (size_t i = 0; i < loops.size(); ++i)
+      if (Halide::Internal::expr_uses_var(bound, "loop" + std::to_string(i)))
+        return false;
+    return true;
+  };
+  if (where.has_upper_bound())
+    if (Interval last = Halide::Internal::bounds_of_expr_in_scope(where.max, others);
+        last.has_upper_bound() && free_of_loops(last.max))
+      range.max = Halide::Internal::simplify(last.max);
+  if (where.has_lower_bound())
+    if (Interval first = Halide::Internal::bounds_of_expr_in_scope(where.min, others);
+        first.has_lower_bound() && free_of_loops(first.min))
+      range.min = Halide::Internal::simplify(first.min);
+  return range;
+}
+
+Expr needed_extent(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop, const std::vector<Expr> &extents,
+                   const std::vector<Expr> &arguments) {
+  std::vector<Halide::Internal::Interval> loops;
+  for (const Expr &extent : extents)
+    loops.emplace_back(Expr(0), extent - 1);
+  Halide::Internal::Interval range = needed_range(kernel, op, loop, loops, arguments);
+  if (!range.has_upper_bound())
     return {};
   bool by_scalar = false;
   for (auto [argument, expr] : llvm::zip_equal(kernel.getArguments(), arguments))
     if (auto variable = expr.defined() ? expr.as<Halide::Internal::Variable>() : nullptr)
-      by_scalar |= !argument.getType().isIndex() && Halide::Internal::expr_uses_var(last.max, variable->name);
-  for (size_t i = 0; i < extents.size(); ++i)
-    if (Halide::Internal::expr_uses_var(last.max, "loop" + std::to_string(i)))
-      return {};
-  return by_scalar ? Halide::Internal::simplify(last.max + 1) : Expr();
+      by_scalar |= !argument.getType().isIndex() && Halide::Internal::expr_uses_var(range.max, variable->name);
+  return by_scalar ? Halide::Internal::simplify(range.max + 1) : Expr();
 }
 
 } // namespace heddle

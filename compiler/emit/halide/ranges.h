@@ -19,4 +19,11 @@ namespace heddle {
 Halide::Expr needed_extent(mlir::func::FuncOp kernel, mlir::linalg::LinalgOp op, unsigned loop,
                            const std::vector<Halide::Expr> &extents, const std::vector<Halide::Expr> &arguments);
 
+/// The first and the last index of reduction loop `loop` at which a term may be anything but neutral while the other
+/// loops stay in these ranges (that of `loop` itself is not looked at). Unbounded where the body doesn't say. For
+/// causal scores of the queries from i0 to i1, no key after i1.
+Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, mlir::linalg::LinalgOp op, unsigned loop,
+                                        const std::vector<Halide::Internal::Interval> &loops,
+                                        const std::vector<Halide::Expr> &arguments);
+
 } // namespace heddle

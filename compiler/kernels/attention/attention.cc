@@ -7,6 +7,9 @@
 
 #include "compiler/ir/dialect.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace heddle {
 
 namespace attention {
@@ -17,7 +20,27 @@ static constexpr int64_t blocks_of_task = 24;
 
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
+/// Whether keys or values may be narrower than what they are multiplied as: then the copy widens them, once for all
+/// rows of a block, and not element by element.
+static bool reads_narrow(mlir::func::FuncOp kernel) {
+  return llvm::any_of(kernel.getArgumentTypes(), [](mlir::Type type) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+    return tensor && llvm::isa<mlir::FloatType>(tensor.getElementType()) && tensor.getElementTypeBitWidth() < 32;
+  });
+}
+
 static std::optional<Panels> panels(mlir::func::FuncOp, unsigned, const Target &) { return std::nullopt; }
+
+/// Row blocks of a task whose keys slide: neighbouring tasks copy the keys of a window twice, so a task has the rows of
+/// two windows or more.
+static int64_t blocks_that_slide(const Match &match, int64_t rows) {
+  mlir::linalg::LinalgOp product = match.weighted.product.op;
+  int64_t window = 64;
+  for (auto [extent, axis] : llvm::zip_equal(product.getStaticLoopRanges(), match.weighted.axis_of_loop))
+    if (axis < 0 && !mlir::ShapedType::isDynamic(extent))
+      window = extent * std::abs(match.slide->key);
+  return std::clamp<int64_t>(2 * window / (rows * match.slide->row), 4, 16);
+}
 
 /// Whether keys or values are computed where they are read (those of a memory and of a segment, one behind the other):
 /// not for every row block again.
@@ -37,11 +60,13 @@ static bool computes_keys(const Match &match) {
 }
 
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
-  Match matched = *match(kernel);
-  int axis = matched.row_axis;
-  bool computed = computes_keys(matched);
+  std::optional<Match> matched = match(kernel);
+  int axis = matched->row_axis;
+  bool narrow = reads_narrow(kernel), computed = computes_keys(*matched);
   auto row = [&](int64_t rows) {
-    return rows < 3 * target.lanes && !computed
+    if (matched->slide)
+      return ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_that_slide(*matched, rows)}}, std::nullopt};
+    return rows < 3 * target.lanes && !narrow && !computed
                ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt}
                : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt};
   };

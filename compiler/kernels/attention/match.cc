@@ -87,6 +87,18 @@ private:
   Match &match_;
 };
 
+/// The innermost axis of the result with which the keys of the values slide along, if any.
+void find_slide(Match &match, const Factor &values) {
+  const std::vector<int> &axes = match.weighted.axis_of_loop;
+  unsigned key = unsigned(llvm::find(axes, -1) - axes.begin());
+  for (auto [loop, axis] : llvm::enumerate(axes))
+    if (axis > match.row_axis && axis != match.lane_axis)
+      if (std::optional<Slide> slide = slide_of(match.weighted.product.op, values.value, unsigned(loop), key)) {
+        match.slide = slide;
+        match.row_axis = axis;
+      }
+}
+
 /// The op that a factor of a product reads directly as an operand, or null.
 LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&operand) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(factor.value);
@@ -125,7 +137,9 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   const Factor *wide = contraction::wide_factor(match.weighted);
   if (!wide)
     return std::nullopt;
-  match.row_axis = contraction::row_axis(match.weighted);
+  find_slide(match, *wide);
+  if (!match.slide)
+    match.row_axis = contraction::row_axis(match.weighted);
   const Factor *weights =
       wide == &match.weighted.product.left ? &match.weighted.product.right : &match.weighted.product.left;
   mlir::OpOperand *read = nullptr, *values = nullptr;

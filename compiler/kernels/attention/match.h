@@ -1,8 +1,9 @@
 // Which kernels are attention, whatever their scores are made of: a product over keys, o[.., i, .., e] +=
 // p[.., i, j] * v[.., j, .., e], whose first factor comes, element by element, from products, from reductions over all
-// keys j of a row i, and from inputs.
+// keys j of a row i, and from inputs. Keys may slide along with the rows, v[.., i + o - LEFT, h, e]: j is then o.
 #pragma once
 
+#include "compiler/kernels/attention/sliding.h"
 #include "compiler/kernels/contraction/product.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -18,6 +19,7 @@ struct Match {
   contraction::Reached weighted; // the product over keys
   int row_axis = -1;             // of the result: the queries
   int lane_axis = -1;            // of the result: its innermost one
+  std::optional<Slide> slide;    // by which keys follow rows; nothing: all rows have the same keys
   /// The ops behind the weights: products, reductions over keys, element-wise ops. Roles of each op's loops.
   llvm::DenseMap<mlir::Operation *, std::vector<Role>> roles;
 };

@@ -5,12 +5,18 @@
 // from a copy in which the keys of one head follow each other; as they lie they share few sets of the caches. Scratch
 // is linear in the number of keys. A factor of the weights that is the same for all keys (1 / sum) is applied once,
 // after the sum over keys. Rows past the last one repeat it and are never stored.
+//
+// Keys that slide along with the rows (match.h): the keys of a block are the band of all windows of its rows, a * row +
+// c * key counted from where the first row's begins, and always copied, so that what lies outside of the tensor is
+// decided once. Row `lane` has the keys of its own window only; what else the band has counts for nothing.
 #include "compiler/kernels/attention/schedule.h"
 
+#include "compiler/emit/halide/ranges.h"
 #include "compiler/kernels/attention/match.h"
 #include "compiler/kernels/inlining.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace heddle::attention {
 
@@ -34,6 +40,7 @@ public:
       if (axis != match.row_axis && axis != match.lane_axis) {
         outer_.push_back(output_.axes[axis]);
         outer_vars_.push_back(Var("o" + std::to_string(axis)));
+        axes_within_rows_ += axis > match.row_axis;
       }
   }
 
@@ -43,7 +50,10 @@ public:
       return Error{"attention without its product over keys"};
     for (const Loop &loop : weighted->loops)
       if (loop.reduction)
-        keys_ = loop.extent;
+        window_keys_ = keys_ = loop.extent;
+    if (match_.slide)
+      keys_ = band(rows_);
+    tile_rows_ = largest_divisor(rows_, std::max(1, accumulators_ / (tile_features() / lanes_)));
     Inliner inline_all(kernel_);
     Expr sum;
     inline_all.replace(
@@ -58,7 +68,9 @@ public:
 
 private:
   // --- placeholders in formulas: `row_` and `key_` are where an element lies among all queries and keys; lane_ and
-  // block_ say the same row as an element of a block. Substituted when a formula becomes the definition of a Func.
+  // block_ say the same row as an element of a block, and slot_ which of the block's keys it is: the key itself, or, if
+  // keys slide, the place in the band, where window_ is a * row + c * key. Substituted when a formula becomes the
+  // definition of a Func.
 
   /// Names of the variables of a stage (its axes and reduction loops) → what they are here.
   Substitution places(Stage &stage) {
@@ -89,12 +101,47 @@ private:
     return 0;
   }
 
-  /// A formula as it stands in a Func over (lane, .., block, outer..): the keys at `key`.
-  Expr placed(const Expr &formula, const Expr &key) {
+  /// A formula as it stands in a Func over (lane, .., block, outer..), for the block's key number `slot`.
+  Expr placed(const Expr &formula, const Expr &slot) {
     // Halide would conclude from a condition on rows (j <= i) which blocks can need a key, and lose that it is one
     // block.
     Expr row = unsafe_promise_clamped(min(block_ * rows_ + lane_, query_.extent - 1), 0, query_.extent - 1);
-    return hi::substitute(Substitution{{row_.name(), row}, {key_.name(), key}}, formula);
+    Substitution here = {{row_.name(), row}, {slot_.name(), slot}, {key_.name(), slot}};
+    if (match_.slide) {
+      here[key_.name()] = clamp(steps(slot) / int(match_.slide->key), 0, window_keys_ - 1);
+      here[window_.name()] = window_at(block_ * rows_, slot);
+    }
+    return hi::substitute(here, slid(formula));
+  }
+
+  // --- the band of keys that slide
+
+  Expr slid(const Expr &formula) const {
+    return match_.slide ? with_window(formula, *match_.slide, row_, key_, window_) : formula;
+  }
+  /// How far a window stretches: between the steps of its first and its last key.
+  Expr stretch() const { return (window_keys_ - 1) * int(match_.slide->key); }
+  /// c * key for the row `lane_` of a block at place `slot` of the band.
+  Expr steps(const Expr &slot) const { return slot + min(stretch(), 0) - lane_ * int(match_.slide->row); }
+  /// a * row + c * key at place `slot` of the band of rows from `first_row` on; not past the last row's last.
+  Expr window_at(const Expr &first_row, const Expr &slot) const {
+    int a = int(match_.slide->row);
+    return min(first_row * a + slot + min(stretch(), 0), (query_.extent - 1) * a + max(stretch(), 0));
+  }
+  /// Whether place `slot` of the band is in the window of the row `lane_`.
+  Expr in_window(const Expr &slot) const {
+    int c = int(match_.slide->key);
+    Expr here = steps(slot), inside = here >= min(stretch(), 0) && here <= max(stretch(), 0);
+    return std::abs(c) == 1 ? inside : inside && here % std::abs(c) == 0;
+  }
+  /// Places of the band of so many rows.
+  Expr band(int rows) const {
+    return hi::simplify(select(window_keys_ > 0, int(match_.slide->row) * (rows - 1) + 1 + abs_of(stretch()), 0));
+  }
+  static Expr abs_of(const Expr &e) { return max(e, -e); }
+
+  bool depends_on_key(const Expr &e) const {
+    return hi::expr_uses_var(e, key_.name()) || hi::expr_uses_var(e, slot_.name());
   }
 
   std::vector<Var> row_args(std::vector<Var> first) {
@@ -137,7 +184,7 @@ private:
 
   Expr at_key(Func &func) {
     std::vector<Expr> args = exprs(row_args({lane_}));
-    args.insert(args.begin() + 1, key_);
+    args.insert(args.begin() + 1, slot_);
     return func(args);
   }
 
@@ -158,8 +205,9 @@ private:
         loops["k" + std::to_string(i)] = domain[int(i)];
       }
       auto factor = [&](const Expr &expr) {
-        Expr value = inline_all(hi::substitute(here, expr));
-        if (!sum.queries.defined() && hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()))
+        Expr value = slid(inline_all(hi::substitute(here, expr)));
+        if (!sum.queries.defined() && hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()) &&
+            !hi::expr_uses_var(value, window_.name()))
           return queries(sum, value);
         std::vector<Var> features;
         for (size_t i = 0; i < sum.loops.size(); ++i)
@@ -181,13 +229,15 @@ private:
 
   /// A factor that belongs to the keys alone, copied for the row blocks of a task: per key, its `features`.
   Expr copied(const Expr &value, const std::vector<Var> &features) {
-    if (blocks_ == 0 || hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, key_.name()))
+    const Var &place = match_.slide ? window_ : key_, &other = match_.slide ? key_ : window_;
+    if ((blocks_ == 0 && !match_.slide) || hi::expr_uses_var(value, row_.name()) ||
+        hi::expr_uses_var(value, other.name()) || !hi::expr_uses_var(value, place.name()))
       return value;
     std::vector<Var> args;
     for (const Var &feature : features)
       if (hi::expr_uses_var(value, feature.name()))
         args.push_back(feature);
-    args.push_back(key_);
+    args.push_back(place);
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     Func func("copied");
     func(args) = value;
@@ -229,9 +279,33 @@ private:
 
   Stored keep(Stored store, const Expr &value) {
     Expr key = store.sums.empty() ? Expr(key_in_tile_) : min(key_in_tile_, keys_ - 1);
-    store.func(row_args({lane_, key_in_tile_})) = placed(value, key);
+    Expr here = placed(value, key);
+    store.func(row_args({lane_, key_in_tile_})) =
+        match_.slide ? select(in_window(key), here, hi::make_zero(here.type())) : here;
     kept_.push_back(store);
     return store;
+  }
+
+  /// Leaves out the keys at which the sum of a stage stays as it is for all of these rows, as after the last of them if
+  /// attention is causal.
+  void restrict(Halide::RDom &keys_of_rows, const Stage &stage, const Expr &first_row, int rows) {
+    if (match_.slide)
+      return;
+    const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
+    std::vector<hi::Interval> ranges;
+    unsigned along = 0;
+    for (size_t loop = 0; loop < stage.loops.size(); ++loop) {
+      ranges.emplace_back(Expr(0), stage.loops[loop].extent - 1);
+      if (roles[loop] == match_.row_axis)
+        ranges.back() = {first_row, min(first_row + rows, query_.extent) - 1};
+      else if (roles[loop] == keys)
+        along = unsigned(loop);
+    }
+    hi::Interval range = needed_range(kernel_.function, stage.op, along, ranges, scalars_of(kernel_));
+    if (range.has_upper_bound())
+      keys_of_rows.where(keys_of_rows.x <= range.max);
+    if (range.has_lower_bound())
+      keys_of_rows.where(keys_of_rows.x >= range.min);
   }
 
   /// A reduction over the keys of a row.
@@ -243,8 +317,9 @@ private:
       Substitution here = places(stage);
       func(args) = placed(formula(hi::substitute(here, stage.func.value()), nullptr), 0);
       Halide::RDom keys(0, keys_);
-      Expr update = formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func);
-      func(args) = placed(update, keys.x);
+      restrict(keys, stage, block_ * rows_, rows_);
+      Expr update = placed(formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func), keys.x);
+      func(args) = match_.slide ? select(in_window(keys.x), update, func(exprs(args))) : update;
       known = reduced_.emplace(stage.func.name(), func).first;
       statistics_.push_back({func, keys.x});
     }
@@ -267,9 +342,9 @@ private:
         a = call->args[0], b = call->args[1];
       else
         return weights;
-      if (!divides && !hi::expr_uses_var(a, key_.name()))
+      if (!divides && !depends_on_key(a))
         std::swap(a, b);
-      if (hi::expr_uses_var(b, key_.name()))
+      if (depends_on_key(b))
         return weights;
       factors.push_back(divides ? hi::make_one(b.type()) / b : b);
       weights = a;
@@ -285,7 +360,7 @@ private:
     Expr left = hi::substitute(here, times->first), right = hi::substitute(here, times->second);
     bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
     Inliner inline_all(kernel_);
-    Expr values = copied(inline_all(left_is_wide ? left : right), {feature_place_});
+    Expr values = copied(slid(inline_all(left_is_wide ? left : right)), {feature_place_});
     Expr weights = formula(left_is_wide ? right : left, nullptr);
     if (error_)
       return 0.f;
@@ -300,21 +375,30 @@ private:
       weights = at_key(func);
     }
 
-    // Over (feature, row, outer..), rows and features numbered as in the result.
-    std::vector<Var> args = {feature_place_, Var("m")};
+    // Over (feature, row of a tile, tile, outer..), features numbered as in the result. If keys slide, those of a tile
+    // are a part of the block's band.
+    Var tile_row("m"), tile("t");
+    std::vector<Var> args = {feature_place_, tile_row, tile};
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
-    Substitution in_block = {{lane_.name(), args[1] % rows_}, {block_.name(), args[1] / rows_}};
-    Halide::RDom keys(0, keys_);
+    int tiles = rows_ / tile_rows_;
+    Halide::RDom keys(0, match_.slide ? band(tile_rows_) : keys_);
+    restrict(keys, stage, tile * tile_rows_, tile_rows_);
     key_loop_ = keys.x;
-    Substitution summed_key = {{key_.name(), keys.x}};
+    Expr slot = keys.x;
+    if (match_.slide)
+      slot = slot + (tile % tiles) * (tile_rows_ * int(match_.slide->row));
+    Substitution in_block = {
+        {lane_.name(), (tile % tiles) * tile_rows_ + tile_row}, {block_.name(), tile / tiles}, {slot_.name(), slot}};
+    Substitution summed_key = {{key_.name(), slot}};
+    if (match_.slide)
+      summed_key[window_.name()] = window_at(tile * tile_rows_, keys.x);
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       summed_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
     weighted_ = Func("weighted");
-    Substitution start = {{key_.name(), Expr(0)}, {row_.name(), min(args[1], query_.extent - 1)}};
+    Substitution start = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
     weighted_(args) = hi::substitute(start, inline_all(hi::substitute(here, stage.func.value())));
-    weighted_(args) += hi::substitute(in_block, hi::substitute(Substitution{{key_.name(), keys.x}}, weights)) *
-                       hi::substitute(summed_key, values);
-    std::vector<Expr> at = {feature_.var, query_.var};
+    weighted_(args) += hi::substitute(in_block, weights) * hi::substitute(summed_key, values);
+    std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
     Substitution here_outer;
     for (size_t i = 0; i < outer_.size(); ++i) {
       at.push_back(outer_[i].var);
@@ -376,7 +460,7 @@ private:
   }
 
   void schedule(Func &result) {
-    int width = tile_features(), tile_rows = largest_divisor(rows_, std::max(1, accumulators_ / (width / lanes_)));
+    int width = tile_features(), tile_rows = tile_rows_;
     int tile_keys = std::clamp(accumulators_ / vectors_, 1, 12);
     Var block("block"), rest("rest"), tile("tile"), row("row"), features("features"), feature("feature");
     bool whole = feature_.size >= 0 && feature_.size % width == 0;
@@ -388,17 +472,29 @@ private:
     if (blocks_ > 0) {
       task = Var("blocks");
       result.split(block, task, block, blocks_, TailStrategy::GuardWithIf);
-      order.push_back(task);
+    } else {
+      order.pop_back();
     }
-    for (const Axis &axis : outer_)
-      order.push_back(axis.var);
+    // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:
+    // Halide sees only a range of what is a remainder of a remainder of the task's number (contraction/schedule.cc). So
+    // are the heads if keys slide, as those of a place lie together.
+    std::vector<Var> tasks = {task}, inside;
+    for (size_t i = 0; i < outer_.size(); ++i)
+      if (i + 2 < outer_.size() || (match_.slide && int(i) < axes_within_rows_))
+        inside.push_back(outer_[i].var);
+      else
+        tasks.push_back(outer_[i].var);
+    order.insert(order.end(), inside.begin(), inside.end());
+    order.insert(order.end(), tasks.begin(), tasks.end());
     result.reorder(order).vectorize(feature, lanes_).unroll(feature);
-    for (size_t i = 0; i < outer_.size(); ++i) {
+    for (size_t i = 1; i < tasks.size(); ++i) {
       Var fused("task" + std::to_string(i));
-      result.fuse(task, outer_[i].var, fused);
+      result.fuse(task, tasks[i], fused);
       task = fused;
     }
     result.parallel(task);
+    if (!inside.empty())
+      task = inside.front();                 // the loop in which all other axes are fixed
     Var within = blocks_ > 0 ? block : task; // where a row block begins
 
     std::vector<Var> args = weighted_.args();
@@ -465,10 +561,14 @@ private:
   Output &output_;
   int rows_, blocks_, lanes_, vectors_, accumulators_;
   Axis feature_, query_;
-  std::vector<Axis> outer_; // the other axes, innermost first
+  std::vector<Axis> outer_;  // the other axes, innermost first
+  int axes_within_rows_ = 0; // how many of these are further inside than the rows
   std::vector<Var> outer_vars_;
-  Expr keys_; // how many there are
-  Var lane_{"lane"}, block_{"block"}, row_{"row"}, key_{"key"}, key_in_tile_{"j"}, feature_place_{"e"};
+  Expr keys_;        // of a block of rows: how many there are
+  Expr window_keys_; // of a row
+  int tile_rows_ = 1;
+  Var lane_{"lane"}, block_{"block"}, row_{"row"}, key_{"key"}, slot_{"slot"}, window_{"window"}, key_in_tile_{"j"},
+      feature_place_{"e"};
 
   std::map<std::string, Sum> sums_;
   std::map<std::string, Stored> stored_;

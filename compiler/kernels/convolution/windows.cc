@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 namespace heddle::convolution {
 
@@ -12,9 +11,6 @@ using Halide::Expr;
 using Halide::Var;
 namespace hi = Halide::Internal;
 
-namespace {
-
-/// `e` as a form, dropping what has none of the loops; nothing where it isn't affine in them.
 std::optional<Form> form_of(const Expr &e, const std::vector<std::string> &loops) {
   if (const auto *variable = e.as<hi::Variable>()) {
     if (std::find(loops.begin(), loops.end(), variable->name) != loops.end())
@@ -46,6 +42,8 @@ std::optional<Form> form_of(const Expr &e, const std::vector<std::string> &loops
   bool uses = std::any_of(loops.begin(), loops.end(), [&](const auto &name) { return hi::expr_uses_var(e, name); });
   return uses ? std::nullopt : std::optional(Form{});
 }
+
+namespace {
 
 /// Divides a form by the largest common factor, with the sign of `place`'s; returns that factor.
 int64_t reduce(Form &form, const std::string &place) {

@@ -6,7 +6,9 @@
 
 #include <Halide.h>
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,9 @@ namespace heddle::convolution {
 
 /// A sum of variables with whole factors.
 using Form = std::map<std::string, int64_t>;
+
+/// `e` as a form in these loops, without what has none of them; nothing where it isn't affine in them.
+std::optional<Form> form_of(const Halide::Expr &e, const std::vector<std::string> &loops);
 
 /// Replaces the variables of each form by one variable of its own, where that is possible.
 class Windows {
