@@ -287,10 +287,10 @@ private:
   }
 
   /// Leaves out the keys at which the sum of a stage stays as it is for all of these rows, as after the last of them if
-  /// attention is causal.
-  void restrict(Halide::RDom &keys_of_rows, const Stage &stage, const Expr &first_row, int rows) {
+  /// attention is causal. Returns the key, known to be one of the others, so that only their scores are computed.
+  Expr restricted(Halide::RDom &keys_of_rows, const Stage &stage, const Expr &first_row, int rows) {
     if (match_.slide)
-      return;
+      return keys_of_rows.x;
     const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
     std::vector<hi::Interval> ranges;
     unsigned along = 0;
@@ -302,10 +302,18 @@ private:
         along = unsigned(loop);
     }
     hi::Interval range = needed_range(kernel_.function, stage.op, along, ranges, scalars_of(kernel_));
-    if (range.has_upper_bound())
+    if (!range.has_upper_bound() && !range.has_lower_bound())
+      return keys_of_rows.x;
+    Expr first = 0, last = keys_ - 1;
+    if (range.has_upper_bound()) {
       keys_of_rows.where(keys_of_rows.x <= range.max);
-    if (range.has_lower_bound())
+      last = min(range.max, last);
+    }
+    if (range.has_lower_bound()) {
       keys_of_rows.where(keys_of_rows.x >= range.min);
+      first = max(range.min, first);
+    }
+    return Halide::unsafe_promise_clamped(keys_of_rows.x, first, last);
   }
 
   /// A reduction over the keys of a row.
@@ -317,8 +325,8 @@ private:
       Substitution here = places(stage);
       func(args) = placed(formula(hi::substitute(here, stage.func.value()), nullptr), 0);
       Halide::RDom keys(0, keys_);
-      restrict(keys, stage, block_ * rows_, rows_);
-      Expr update = placed(formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func), keys.x);
+      Expr key = restricted(keys, stage, block_ * rows_, rows_);
+      Expr update = placed(formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func), key);
       func(args) = match_.slide ? select(in_window(keys.x), update, func(exprs(args))) : update;
       known = reduced_.emplace(stage.func.name(), func).first;
       statistics_.push_back({func, keys.x});
@@ -382,9 +390,8 @@ private:
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     int tiles = rows_ / tile_rows_;
     Halide::RDom keys(0, match_.slide ? band(tile_rows_) : keys_);
-    restrict(keys, stage, tile * tile_rows_, tile_rows_);
     key_loop_ = keys.x;
-    Expr slot = keys.x;
+    Expr slot = restricted(keys, stage, tile * tile_rows_, tile_rows_);
     if (match_.slide)
       slot = slot + (tile % tiles) * (tile_rows_ * int(match_.slide->row));
     Substitution in_block = {
