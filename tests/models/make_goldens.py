@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Makes tests/models/goldens: small Hugging Face folders with inputs and what float32 PyTorch computes for them.
 
-    python tests/models/make_goldens.py            (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0)
+    python tests/models/make_goldens.py [FOLDER...]            (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0)
 
 Each folder is what `save_pretrained` writes (config.json, model.safetensors) plus NAME.in.safetensors and
-NAME.out.safetensors per call. Sizes are odd on purpose. Weights are random, from a seed that is the folder's
-place in the list below, wide enough that attention is far from uniform, and rounded to bfloat16's values (stored as
-float32) so that the files compress. Inputs leave out what a caller may leave out; masks have holes, too."""
+NAME.out.safetensors per call. Sizes are odd on purpose. Weights are random, from the seed in the list below, wide enough
+that attention is far from uniform, and rounded to bfloat16's values (stored as float32) so that the files compress.
+Inputs leave out what a caller may leave out; masks have holes, too."""
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -83,17 +84,15 @@ def to_bare_config(folder):
 
 t = transformers
 FOLDERS = [
-    ("bert_model", t.BertModel, t.BertConfig(**BERT), bert_calls, None),
-    ("bert_masked_lm", t.BertForMaskedLM, t.BertConfig(**BERT, hidden_act="relu"), bert_calls, None),
-    ("bert_untied", t.BertForMaskedLM, t.BertConfig(**BERT, tie_word_embeddings=False), bert_calls, None),
-    ("bert_pretraining", t.BertForPreTraining, t.BertConfig(**BERT, type_vocab_size=3), bert_calls, None),
-    ("bert_classifier", t.BertForSequenceClassification, t.BertConfig(**BERT, num_labels=3, layer_norm_eps=1e-5,
-                                                                      hidden_act="gelu_new"), bert_calls, None),
-    ("bert_old_names", t.BertForSequenceClassification, t.BertConfig(**BERT), bert_calls, to_old_names),
-    ("bert_bare_config", t.BertForTokenClassification, t.BertConfig(**BERT, num_labels=7), bert_calls, to_bare_config),
-    ("bert_answer", t.BertForQuestionAnswering, t.BertConfig(**BERT), bert_calls, None),
-    ("vit_model", t.ViTModel, t.ViTConfig(**VIT), vit_calls, None),
-    ("vit_classifier", t.ViTForImageClassification, t.ViTConfig(**VIT, num_labels=11, qkv_bias=False), vit_calls, None),
+    (0, "bert_model", t.BertModel, t.BertConfig(**BERT), bert_calls, None),
+    (2, "bert_masked_lm", t.BertForMaskedLM, t.BertConfig(**BERT, hidden_act="relu", tie_word_embeddings=False), bert_calls, None),
+    (3, "bert_pretraining", t.BertForPreTraining, t.BertConfig(**BERT, type_vocab_size=3), bert_calls, None),
+    (4, "bert_classifier", t.BertForSequenceClassification, t.BertConfig(**BERT, num_labels=3, layer_norm_eps=1e-5,
+                                                                         hidden_act="gelu_new"), bert_calls, to_old_names),
+    (6, "bert_bare_config", t.BertForTokenClassification, t.BertConfig(**BERT, num_labels=7), bert_calls, to_bare_config),
+    (7, "bert_answer", t.BertForQuestionAnswering, t.BertConfig(**BERT), bert_calls, None),
+    (8, "vit_model", t.ViTModel, t.ViTConfig(**VIT), vit_calls, None),
+    (9, "vit_classifier", t.ViTForImageClassification, t.ViTConfig(**VIT, num_labels=11, qkv_bias=False), vit_calls, None),
 ]
 
 
@@ -101,7 +100,9 @@ def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    for seed, (name, architecture, config, calls, finish) in enumerate(FOLDERS):
+    for seed, name, architecture, config, calls, finish in FOLDERS:
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         generator = torch.Generator().manual_seed(seed)
         folder = HERE / name
         shutil.rmtree(folder, ignore_errors=True)

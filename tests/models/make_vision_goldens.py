@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Makes the folders goldens/detr_* and goldens/setr_*, in the form of make_goldens.py.
 
-    python tests/models/make_vision_goldens.py     (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0)
+    python tests/models/make_vision_goldens.py [FOLDER...]    (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0)
 
 DETR is transformers' DetrForObjectDetection with its own ResNet. SETR is the module below, after section 3 of the paper
 (https://arxiv.org/abs/2012.15840) with the structure and the names of mmsegmentation. Images are small and of odd sizes,
 batches padded; all norms have statistics of their own."""
 
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -16,6 +18,8 @@ import transformers as t
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
+
+from drawn_weights import draw
 
 HERE = Path(__file__).resolve().parent / "goldens"
 
@@ -178,24 +182,84 @@ def detr(resnet, **settings):
     return t.DetrForObjectDetection(t.DetrConfig(backbone_config=backbone, **DETR, **settings))
 
 
+# A backbone of full width, saved under timm's names; its weights are drawn (drawn_weights.py).
+RESNET18 = dict(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", out_features=["stage4"])
+TIMM = [(r"embedder\.embedder\.convolution", "conv1"), (r"embedder\.embedder\.normalization", "bn1"),
+        (r"shortcut\.convolution", "downsample.0"), (r"shortcut\.normalization", "downsample.1"),
+        (r"encoder\.stages\.(\d)\.layers", lambda at: f"layer{int(at[1]) + 1}"),
+        (r"layer\.(\d)\.convolution", lambda at: f"conv{int(at[1]) + 1}"), (r"layer\.(\d)\.normalization", lambda at: f"bn{int(at[1]) + 1}")]
+
+
+def timm_name(name):
+    """As published folders have it, of a tensor in memory."""
+    inside = name.removeprefix("model.backbone.model.").removeprefix("model.backbone.conv_encoder.model.")
+    if inside == name:
+        return name
+    for old, new in TIMM:
+        inside = re.sub(old, new, inside)
+    return "model.backbone.conv_encoder.model." + inside
+
+
+def detr_boxes(name):
+    folder = new_folder(name)
+    config = t.DetrConfig(backbone_config=t.ResNetConfig(**RESNET18), **DETR, position_embedding_type="learned", activation_function="gelu")
+    model = t.DetrForObjectDetection(config).eval()
+    state, told = {key: value for key, value in model.state_dict().items() if value.dim()}, {}
+    for key, value in state.items():
+        scale = 1.3 / value[0].numel() ** 0.5 if value.dim() > 1 and "embed" not in key or "embedder" in key and value.dim() > 1 else 1.0
+        scale *= 3 if "class_labels_classifier" in key or "query" in key else 1  # so that queries differ
+        norm = value.dim() == 1 and (key.endswith("weight") or "running_var" in key)
+        told[timm_name(key)] = [list(value.shape), 1.0 if norm else 0.0, 0.1 if value.dim() == 1 else scale]
+    (folder / "weights.json").write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()) + "\n}\n")
+    settings = {**DETR, "model_type": "detr", "backbone": "resnet18", "position_embedding_type": "learned", "activation_function": "gelu",
+                "with_boxes": True}
+    del settings["attn_implementation"], settings["use_timm_backbone"]
+    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
+    drawn = draw(folder)
+    model.load_state_dict({key: torch.from_numpy(drawn[timm_name(key)]) for key in state}, strict=False)
+    generator = torch.Generator().manual_seed(77)
+    for call, inputs in detr_calls(generator):
+        sizes = torch.tensor([[480 + 7 * b, 640 - 31 * b] for b in range(len(inputs["pixel_values"]))])
+        with torch.no_grad():
+            done = model(**inputs)
+        # post_process_object_detection of transformers, which needs torchvision, before it drops scores below a threshold
+        scores, labels = done.logits.softmax(-1)[..., :-1].max(-1)
+        x, y, width, height = done.pred_boxes.unbind(-1)
+        corners = torch.stack([x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1)
+        rows, columns = sizes.unbind(1)
+        outputs = {"scores": scores, "labels": labels.to(torch.int32),
+                   "boxes": corners * torch.stack([columns, rows, columns, rows], 1)[:, None]}
+        save_file({**inputs, "target_sizes": sizes}, folder / f"{call}.in.safetensors")
+        save_file(outputs, folder / f"{call}.out.safetensors")
+    print(f"{name:20}  labels {sorted(set(outputs['labels'].flatten().tolist()))}, scores {outputs['scores'].min():.2f} to {outputs['scores'].max():.2f}")
+
+
 FOLDERS = [
-    ("detr_bottleneck", lambda: detr(dict(depths=[1, 2, 1, 1], layer_type="bottleneck")), detr_calls),
-    ("detr_basic", lambda: detr(dict(depths=[1, 1, 2, 1], layer_type="basic", downsample_in_first_stage=True),
-                                position_embedding_type="learned", activation_function="gelu"), detr_calls),
-    *[(f"setr_{decoder}", lambda decoder=decoder: Setr({**SETR, "decoder": decoder}), setr_calls)
-      for decoder in ("naive", "pup", "mla")],
+    (0, "detr_bottleneck", lambda: detr(dict(depths=[1, 2, 1, 1], layer_type="bottleneck")), detr_calls),
+    *[(2 + i, f"setr_{decoder}", lambda decoder=decoder: Setr({**SETR, "decoder": decoder}), setr_calls)
+      for i, decoder in enumerate(("naive", "pup", "mla"))],
 ]
+
+
+def new_folder(name):
+    folder = HERE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def main():
     torch.set_num_threads(1)
     t.logging.set_verbosity_error()
     t.logging.disable_progress_bar()
-    for seed, (name, make, calls) in enumerate(FOLDERS):
+    wanted = sys.argv[1:] or [*(name for _, name, _, _ in FOLDERS), "detr_resnet18"]
+    if "detr_resnet18" in wanted:
+        detr_boxes("detr_resnet18")
+    for seed, name, make, calls in FOLDERS:
+        if name not in wanted:
+            continue
         generator = torch.Generator().manual_seed(seed)
-        folder = HERE / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder = new_folder(name)
         model = make().eval()
         randomise(model, generator)
         if isinstance(model, Setr):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Wrong files, settings and inputs: the whole message of each, exit status 1 (2 for wrong usage), nothing left behind."""
 
+import functools
 import json
 import os
 import re
@@ -14,19 +15,29 @@ import numpy as np
 from heddle_command import GOLDENS, ROOT, heddle, must, save, tensors
 
 
-BERT = ROOT / "models" / "bert" / "bert.heddle"
+BERT = ROOT / "models" / "bert"
 KNOWN = ("bert, decoder-lm, deit, detr, gpt2, marian, multihead-attention, restricted-attention, seq2seq, seq2seq-attention, setr, "
          "torch-transformer, torch.nn.MultiheadAttention, torch.nn.Transformer, transfo-xl, transformer, transformer-xl, "
          "vanilla-lm, vit")
 
 
-def in_model_file(what, within, code, message, help):
-    """A message about the characters `what` of the line of models/bert/bert.heddle that holds `within`."""
-    number, line = next((number, line) for number, line in enumerate(BERT.read_text().splitlines(), 1) if within in line)
+def in_model_file(file, what, within, code, message, help):
+    """A message about the characters `what` of the line of models/bert/FILE that holds `within`."""
+    lines = (BERT / file).read_text().splitlines()
+    number, line = next((number, line) for number, line in enumerate(lines, 1) if within in line)
     column = line.index(within) + within.index(what)
     margin = " " * (2 + len(str(number)))
-    return (f"models/bert/bert.heddle:{number}:{column + 1}: error[{code}]: {message}\n  {number} | {line}\n"
+    return (f"models/bert/{file}:{number}:{column + 1}: error[{code}]: {message}\n  {number} | {line}\n"
             f"{margin} | {' ' * column}{'^' * len(what)}\n  help: {help:<60}  heddle explain {code}")
+
+
+@functools.cache
+def compiled():
+    """A library of the plain encoder, for all cases that need one."""
+    scratch = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(scratch.cleanup)
+    must("compile", GOLDENS / "bert_model", "-o", Path(scratch.name) / "library")
+    return Path(scratch.name) / "library"
 
 
 class Case(unittest.TestCase):
@@ -118,12 +129,13 @@ class Folders(Case):
 
     def test_an_unknown_setting(self):
         self.assert_refused("error[E040]: no setting is called `hidden`\n"
-                            "  help: the model's settings are V, P, U, D, F, L, H, EPS, ACT, HEADS, K, TIED, LOSS, POOLING  heddle explain E040",
+                            "  help: the model's settings are V, P, U, D, F, L, H, EPS, ACT, K, HEADS, TIED, LOSS, POOLING  heddle explain E040",
                             "--set", "hidden=60")
 
     def test_a_setting_of_another_kind(self):
-        self.assert_refused(in_model_file("D", 'config D "hidden_size"', "E039", "setting `D` is a whole number, but is given a string",
-                                          "give a whole number"), "--set", "hidden_size=wide")
+        self.assert_refused("\n".join(in_model_file(file, "D", 'config D "hidden_size"', "E039", "setting `D` is a whole number, but is "
+                                                    "given a string", "give a whole number") for file in ("bert.heddle", "encoder.heddle")),
+                            "--set", "hidden_size=wide")
 
     def test_a_setting_without_a_value(self):
         self.assert_refused("error: `--set hidden_size`: write `--set NAME=VALUE`", "--set", "hidden_size")
@@ -147,19 +159,19 @@ class Folders(Case):
 
     def test_an_architecture_without_an_entry(self):
         self.change_config(architectures=["BertForMultipleChoice"])
-        heads = re.findall(r'if (HEAD == "[A-Za-z]+"[^{]*?) \{', BERT.read_text())
-        self.assert_refused(in_model_file("Bert", "model Bert {", "E045", "model `Bert` has no entry for these settings",
+        heads = re.findall(r'if (HEAD == "[A-Za-z]+"[^{]*?) \{', (BERT / "bert.heddle").read_text())
+        self.assert_refused(in_model_file("bert.heddle", "Bert", "model Bert {", "E045", "model `Bert` has no entry for these settings",
                                           f"one needs {' or '.join(f'`{head}`' for head in heads)}"))
 
     def test_an_activation_that_the_model_file_does_not_know(self):
         self.change_config(hidden_act="mish")
         condition = 'ACT == "gelu" or ACT == "gelu_new" or ACT == "relu" or ACT == "silu"'
-        self.assert_refused(in_model_file(condition, f"require {condition}", "E044", "hidden_act is gelu, gelu_new, relu or silu",
+        self.assert_refused(in_model_file("encoder.heddle", condition, f"require {condition}", "E044", "hidden_act is gelu, gelu_new, relu or silu",
                                           "this requirement does not hold for the given settings"))
 
     def test_a_hidden_size_that_the_heads_do_not_divide(self):
         self.change_config(hidden_size=61)
-        self.assert_refused(in_model_file("H > 0 and D % H == 0", "require H > 0 and D % H == 0", "E044",
+        self.assert_refused(in_model_file("encoder.heddle", "H > 0 and D % H == 0", "require H > 0 and D % H == 0", "E044",
                                           "hidden_size must be a multiple of num_attention_heads",
                                           "this requirement does not hold for the given settings"))
 
@@ -205,13 +217,7 @@ class Inputs(Case):
 
     @classmethod
     def setUpClass(cls):
-        cls.made = tempfile.TemporaryDirectory()
-        cls.library = Path(cls.made.name) / "library"
-        must("compile", GOLDENS / "bert_model", "-o", cls.library)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.made.cleanup()
+        cls.library = compiled()
 
     def assert_refused(self, message, **inputs):
         save(self.scratch / "in.safetensors", inputs)
@@ -279,19 +285,10 @@ class Inputs(Case):
 class Libraries(Case):
     """Artifact folders with something wrong."""
 
-    @classmethod
-    def setUpClass(cls):
-        cls.made = tempfile.TemporaryDirectory()
-        must("compile", GOLDENS / "bert_model", "-o", Path(cls.made.name) / "library")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.made.cleanup()
-
     def setUp(self):
         super().setUp()
         self.library = self.scratch / "library"
-        shutil.copytree(Path(self.made.name) / "library", self.library)
+        shutil.copytree(compiled(), self.library)
         save(self.scratch / "in.safetensors", {"input_ids": np.ones((1, 3), np.int32)})
 
     def assert_refused(self, message):

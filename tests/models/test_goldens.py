@@ -6,13 +6,17 @@ folders say what they hold.
     python tests/models/test_goldens.py [FOLDER...]           ctest runs each folder as a case of its own, models_FOLDER"""
 
 import json
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
-from heddle_command import GOLDENS, ROOT, difference, must, tensors
+from drawn_weights import draw
+from heddle_command import GOLDENS, ROOT, difference, must, save, tensors
 
 sys.path.insert(0, str(ROOT / "python"))
 import heddle  # noqa: E402
@@ -44,7 +48,13 @@ class Folder:
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.scratch.cleanup)
-        must("compile", cls.folder, "-o", Path(cls.scratch.name) / "library")
+        source = cls.folder
+        if (cls.folder / "weights.json").exists():
+            source = Path(cls.scratch.name) / "source"
+            source.mkdir()
+            shutil.copy(cls.folder / "config.json", source)
+            save(source / "model.safetensors", draw(cls.folder))
+        must("compile", source, "-o", Path(cls.scratch.name) / "library")
         cls.model = heddle.load(Path(cls.scratch.name) / "library")
         cls.addClassCleanup(cls.model.close)
         cls.entry = "forward" if "forward" in cls.model.entries else None
@@ -85,7 +95,9 @@ class Folder:
         return zip(map(tensors, results), (answer(folder / f"{name}.in.safetensors") for name in names), names)
 
     def test_the_evaluator_agrees(self):
-        """It is slow: of the calls, the smallest that has more than one element per dim."""
+        """It is slow: of the calls, the smallest that has more than one element per dim; and no large model."""
+        if (self.folder / "weights.json").exists():
+            self.skipTest("too large for it")
         sizes = {name: sum(value.size for value in given.values()) for name, given, _ in calls(self.folder)
                  if not set(name.split("x")) <= {"1"}}
         for got, want, name in self.evaluate(self.folder, [min(sizes, key=sizes.get)]):
@@ -126,10 +138,26 @@ class Generation:
             np.testing.assert_allclose(parts.sum(1), scores, rtol=1e-4)
 
 
+class Perplexity:
+    """The test of a folder with a perplexity.json: the example over a real text, whose tokens are its bytes."""
+
+    def test_perplexity_and_bits_per_character_of_a_text_are_those_of_the_source(self):
+        want = json.loads((self.folder / "perplexity.json").read_text())
+        script, library = ROOT / "examples" / "perplexity" / "perplexity.py", Path(self.scratch.name) / "library"
+        words = [sys.executable, script, library, ROOT / want["text"], "--bytes", "--window", want["window"], "--stride", want["stride"]]
+        done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=600)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in ("perplexity", "bits per character"):
+            got = float(re.search(rf"^{name} +(\S+)$", done.stdout, re.M)[1])
+            self.assertAlmostEqual(got, want[name], delta=2e-4 * want[name])
+
+
 for folder in sorted(path for path in GOLDENS.iterdir() if (path / "config.json").exists()):
     members, kinds = {"folder": folder}, (Folder, unittest.TestCase)
     if (folder / "generation.json").exists():
         members["cases"], kinds = json.loads((folder / "generation.json").read_text()), (Generation, *kinds)
+    if (folder / "perplexity.json").exists():
+        kinds = (Perplexity, *kinds)
     globals()[folder.name] = type(folder.name, kinds, members)
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import json
 
 import torch
 import transformers as t
-from folder import Folder, randomise
+from folder import Folder, randomise, rounded
 
 BERT = dict(vocab_size=53, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=31,
             max_position_embeddings=40, attn_implementation="eager")
@@ -46,6 +46,16 @@ def loss():
     folder.report()
 
 
+def next_sentence():
+    model = t.BertForNextSentencePrediction(t.BertConfig(**BERT, hidden_act="silu"))
+    folder, generator = saved("bert_next_sentence", 905, model)
+    for batch, length in ((1, 3), (3, 19)):
+        inputs = words(generator, batch, length)
+        with torch.no_grad():
+            folder.call(f"{batch}x{length}", inputs, {"logits": model(**inputs).logits})
+    folder.report()
+
+
 def embedding():
     model = t.BertModel(t.BertConfig(**BERT))
     folder, generator = saved("bert_mean", 901, model, pooling="mean")
@@ -58,22 +68,23 @@ def embedding():
     folder.report()
 
 
-def images(folder, generator, model, height, width, results):
-    for batch in (1, 2):
-        pixels = torch.randn(batch, 3, height, width, generator=generator)
+def images(folder, generator, model, sizes, results):
+    for batch, height, width in sizes:
+        pixels = rounded(torch.randn(batch, 3, height, width, generator=generator))
         with torch.no_grad():
             done = model(pixels, interpolate_pos_encoding=(height, width) != (30, 30))
-        folder.call(f"{batch}", {"pixel_values": pixels}, {name: done[name] for name in results})
+        folder.call(f"{batch}x{height}x{width}", {"pixel_values": pixels}, {name: done[name] for name in results})
     folder.report()
 
 
 def vision():
+    any_size = [(1, 30, 30), (2, 44, 19), (3, 13, 66)]
     model = t.ViTForImageClassification(t.ViTConfig(**VIT, num_labels=7))
-    images(*saved("vit_other_size", 902, model, run_height=44, run_width=19), model, 44, 19, ["logits"])
+    images(*saved("vit_any_size", 902, model, any_size=True), model, any_size, ["logits"])
     model = t.DeiTForImageClassificationWithTeacher(t.DeiTConfig(**VIT, num_labels=7))
-    images(*saved("deit_teacher", 903, model), model, 30, 30, ["logits", "cls_logits", "distillation_logits"])
+    images(*saved("deit_teacher", 903, model), model, [(1, 30, 30), (2, 30, 30)], ["logits", "cls_logits", "distillation_logits"])
     model = t.DeiTModel(t.DeiTConfig(**VIT))
-    images(*saved("deit_model", 904, model, run_height=42, run_width=36), model, 42, 36, ["last_hidden_state", "pooler_output"])
+    images(*saved("deit_model", 904, model, any_size=True), model, [(1, 42, 36), (2, 30, 30)], ["last_hidden_state", "pooler_output"])
 
 
 if __name__ == "__main__":
@@ -82,4 +93,5 @@ if __name__ == "__main__":
     t.logging.disable_progress_bar()
     loss()
     embedding()
+    next_sentence()
     vision()
