@@ -103,7 +103,9 @@ typedef void (*heddle_observer)(void *context, const char *kernel, int32_t begin
 #endif
 
 enum {
-  HEDDLE_COPY_WEIGHTS = 1 // read the weights into memory of this process instead of mapping the file
+  // Read the weights into memory of this process instead of mapping their file. A mapped file must not be shortened while
+  // the model is in use (SIGBUS): write another one and rename it, as `heddle compile` does.
+  HEDDLE_COPY_WEIGHTS = 1
 };
 
 typedef struct heddle_model_options {

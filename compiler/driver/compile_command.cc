@@ -1,6 +1,8 @@
 // `compile`: MODEL to a folder, with a line of progress and a line at the end.
 #include "compiler/driver/commands.h"
 
+#include "compiler/emit/artifact/check_weights.h"
+
 #include <chrono>
 #include <cstdio>
 #include <unistd.h>
@@ -36,6 +38,9 @@ Status compile_command(const CompileCommand &options) {
   std::printf("%s: lib%s.so %s, weights %s, %d kernels, for %s, %.1f s\n", output.c_str(), model->library_name.c_str(),
               megabytes(report->library_bytes).c_str(), megabytes(report->weights_bytes).c_str(), report->kernels,
               target->name.c_str(), seconds);
+  if (std::string converted = model->weights ? weight_conversions(*model->program, *model->weights) : "";
+      !converted.empty())
+    std::printf("weights: %s\n", converted.c_str());
   return Done{};
 }
 

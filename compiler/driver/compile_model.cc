@@ -14,7 +14,8 @@ using namespace mlir;
 
 Result<Target> find_compile_target(const CompileOptions &options) {
   if (options.precision == "bf16" || options.precision == "int8")
-    return Error{"--precision " + options.precision + " is not built yet; leave it out for f32"};
+    return Error{"--precision " + options.precision +
+                 " is not built yet; leave it out for f32, or store numbers as bf16 with --set real=bf16"};
   if (options.precision != "f32")
     return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
   if (options.target.starts_with("cuda:"))

@@ -51,24 +51,44 @@ double round_to(double value, int mantissa, int least, double most) {
 double round_f16(double value) { return round_to(value, 10, -14, 65504.0); }
 double round_bf16(double value) { return round_to(value, 7, -126, 3.3895313892515355e38); }
 
-uint16_t to_bf16(double value) {
+uint16_t to_bf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
   if (std::isnan(value))
-    return 0x7fc0;
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(round_bf16(value))) >> 16);
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-uint16_t to_f16(double value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+uint16_t to_f16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value), size = bits & 0x7fffffff;
+  uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
   if (std::isnan(value))
-    return 0x7e00;
-  double size = std::fabs(round_f16(value));
-  if (std::isinf(size))
+    return sign | 0x7e00;
+  if (size >= 0x477ff000) // 65520 and more
     return sign | 0x7c00;
-  int exponent = size == 0 ? -15 : std::ilogb(size);
-  if (exponent < -14)
-    return sign | static_cast<uint16_t>(std::ldexp(size, 24));
-  return sign |
-         static_cast<uint16_t>((exponent + 15) << 10 | (static_cast<int>(std::ldexp(size, 10 - exponent)) - 1024));
+  if (size < 0x38800000) // below 2^-14: the addition rounds to a multiple of 2^-24
+    return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000);
+  return sign | static_cast<uint16_t>((size - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13);
+}
+
+/// Elements `first` … of a tensor of floats as the 16 bits of `dtype`.
+void read_half(const TensorView &tensor, DType dtype, int64_t first, std::span<uint16_t> out) {
+  bool bf16 = dtype == DType::bf16;
+  if (tensor.dtype == DType::f64) { // once, not through f32
+    for (size_t i = 0; i < out.size(); ++i) {
+      double value = read_element(tensor, first + i);
+      float narrow = static_cast<float>(bf16 ? round_bf16(value) : round_f16(value));
+      out[i] = bf16 ? to_bf16(narrow) : to_f16(narrow);
+    }
+    return;
+  }
+  constexpr size_t some = 256;
+  float wide[some];
+  for (size_t done = 0; done < out.size(); done += some) {
+    size_t count = std::min(some, out.size() - done);
+    read_f32(tensor, first + done, {wide, count});
+    for (size_t i = 0; i < count; ++i)
+      out[done + i] = bf16 ? to_bf16(wide[i]) : to_f16(wide[i]);
+  }
 }
 
 bool is_float(DType dtype) {
@@ -187,6 +207,22 @@ void read_f32(const TensorView &tensor, int64_t first, std::span<float> out) {
   }
 }
 
+void read_as(const TensorView &tensor, DType dtype, int64_t first, std::span<std::byte> out) {
+  size_t width = byte_width(dtype);
+  if (tensor.dtype == dtype) {
+    std::memcpy(out.data(), tensor.bytes.data() + first * width, out.size());
+  } else if (dtype == DType::f32) {
+    read_f32(tensor, first, {reinterpret_cast<float *>(out.data()), out.size() / width});
+  } else if (dtype == DType::bf16 || dtype == DType::f16) {
+    read_half(tensor, dtype, first, {reinterpret_cast<uint16_t *>(out.data()), out.size() / width});
+  } else {
+    for (size_t i = 0; i < out.size() / width; ++i) {
+      int64_t value = read_element(tensor, first + i);
+      std::memcpy(out.data() + i * width, &value, width); // little-endian: the low bytes
+    }
+  }
+}
+
 Type natural_type(DType dtype) {
   switch (dtype) {
   case DType::f32:
@@ -258,10 +294,10 @@ HostTensor host_tensor(const Array &array) {
       store(at, static_cast<float>(value));
       break;
     case Type::f16:
-      store(at, to_f16(value));
+      store(at, to_f16(static_cast<float>(value)));
       break;
     case Type::bf16:
-      store(at, to_bf16(value));
+      store(at, to_bf16(static_cast<float>(value)));
       break;
     case Type::i32:
       store(at, static_cast<int32_t>(value));

@@ -44,6 +44,9 @@ std::string shape_text(const std::vector<int64_t> &shape);
 
 /// Elements `first` to `first + out.size() - 1` as f32. Any dtype; F64 is rounded.
 void read_f32(const TensorView &tensor, int64_t first, std::span<float> out);
+/// Elements from `first` on as elements of `dtype`, as many as `out` (which is aligned for them) has room for: floats
+/// are rounded to nearest even, once; whole numbers must fit, which check_weights has seen to.
+void read_as(const TensorView &tensor, DType dtype, int64_t first, std::span<std::byte> out);
 /// One element of any dtype; I64 beyond 2^53 is rounded.
 double read_element(const TensorView &tensor, int64_t index);
 

@@ -28,8 +28,6 @@ AffineExpr to_affine(const Size &size, MLIRContext *context) {
 
 namespace {
 
-bool is_narrow_real(heddle::Type type) { return type == heddle::Type::f16 || type == heddle::Type::bf16; }
-
 class Importer {
 public:
   Importer(const Program &program, MLIRContext &context, Diagnostics &diagnostics)
@@ -281,9 +279,10 @@ Importer::generic(const Stage &stage, ValueRange outs, ArrayRef<AffineMap> out_m
 
 mlir::Value Importer::pointwise(const Stage &stage) {
   AffineMap identity = AffineMap::getMultiDimIdentityMap(stage.space.size(), &context_);
-  mlir::Value out = empty(stage.result->shape, to_mlir(stage.result->type, &context_));
-  return generic(stage, out, identity, [](OpBuilder &, Location, mlir::Value value, ValueRange) {
-    return SmallVector<mlir::Value>{value};
+  mlir::Type type = to_mlir(stage.result->type, &context_);
+  mlir::Value out = empty(stage.result->shape, type);
+  return generic(stage, out, identity, [&](OpBuilder &body, Location loc, mlir::Value value, ValueRange) {
+    return SmallVector<mlir::Value>{narrow(body, loc, value, type, false)};
   })[0];
 }
 
@@ -349,31 +348,22 @@ mlir::Value Importer::fill(mlir::Value into, double value) {
 mlir::Value Importer::reduction(const Stage &stage) {
   AffineMap kept = kept_indices(stage);
   // Narrow types accumulate in a wide one; the result is rounded once, at the end.
-  heddle::Type type = stage.result->type, wide = type;
-  if (stage.reducer == Reducer::sum || stage.reducer == Reducer::prod)
-    wide = is_narrow_real(type) ? heddle::Type::f32 : type == heddle::Type::i8 ? heddle::Type::i32 : type;
+  heddle::Type type = stage.result->type, wide = computed_as(type);
   mlir::Type accumulator = to_mlir(wide, &context_);
   mlir::Value start = fill(empty(stage.result->shape, accumulator), neutral(stage.reducer, accumulator));
   mlir::Value sum = generic(stage, start, kept, [&](OpBuilder &body, Location loc, mlir::Value value, ValueRange acc) {
-    if (value.getType() != accumulator)
-      value = isa<FloatType>(accumulator) ? mlir::Value(arith::ExtFOp::create(body, loc, accumulator, value))
-                                          : mlir::Value(arith::ExtSIOp::create(body, loc, accumulator, value));
     return SmallVector<mlir::Value>{combine(body, loc, stage.reducer, acc[0], value)};
   })[0];
   if (wide == type)
     return sum;
-  mlir::Type narrow = to_mlir(type, &context_);
+  mlir::Type stored = to_mlir(type, &context_);
   AffineMap identity = AffineMap::getMultiDimIdentityMap(stage.space.size(), &context_);
   SmallVector<utils::IteratorType> parallel(stage.space.size(), utils::IteratorType::parallel);
-  mlir::Value out = empty(stage.result->shape, narrow);
+  mlir::Value out = empty(stage.result->shape, stored);
   return linalg::GenericOp::create(builder_, loc_, TypeRange{out.getType()}, ValueRange{sum}, ValueRange{out},
                                    SmallVector<AffineMap>{identity, identity}, parallel,
                                    [&](OpBuilder &body, Location loc, ValueRange arguments) {
-                                     mlir::Value value =
-                                         isa<FloatType>(narrow)
-                                             ? mlir::Value(arith::TruncFOp::create(body, loc, narrow, arguments[0]))
-                                             : mlir::Value(arith::TruncIOp::create(body, loc, narrow, arguments[0]));
-                                     linalg::YieldOp::create(body, loc, value);
+                                     linalg::YieldOp::create(body, loc, narrow(body, loc, arguments[0], stored, false));
                                    })
       ->getResult(0);
 }
@@ -381,7 +371,7 @@ mlir::Value Importer::reduction(const Stage &stage) {
 /// argmax and argmin: the best value so far and where it was; an equal one later does not replace it.
 mlir::Value Importer::best_position(const Stage &stage) {
   AffineMap kept = kept_indices(stage);
-  mlir::Type type = to_mlir(stage.value->type, &context_);
+  mlir::Type type = to_mlir(computed_as(stage.value->type), &context_);
   mlir::Value best = fill(empty(stage.result->shape, type), neutral(stage.reducer, type));
   mlir::Value place = fill(empty(stage.result->shape, builder_.getI32Type()), 0);
   bool greatest = stage.reducer == Reducer::argmax;

@@ -1,6 +1,7 @@
 // Scalar expressions as arith and math ops. Index arithmetic is kept as one affine.apply wherever it is affine, for
 // that is what later passes read ranges and places from. Both arms of a condition are computed and one is selected:
-// a read that is not proven inside is therefore made at a clamped place.
+// a read that is not proven inside is therefore made at a clamped place. Narrow numbers are widened when they are read:
+// bodies compute in f32 and i32.
 #include "compiler/ir/import_entry.h"
 
 namespace heddle::ir {
@@ -47,8 +48,32 @@ mlir::Type to_mlir(heddle::Type type, MLIRContext *context) {
   llvm_unreachable("a type is one of these");
 }
 
-static bool is_real(heddle::Type type) {
-  return type == heddle::Type::f32 || type == heddle::Type::f16 || type == heddle::Type::bf16;
+heddle::Type computed_as(heddle::Type type) {
+  if (is_narrow_real(type))
+    return heddle::Type::f32;
+  return type == heddle::Type::i8 ? heddle::Type::i32 : type;
+}
+
+bool is_narrow_real(heddle::Type type) { return type == heddle::Type::f16 || type == heddle::Type::bf16; }
+
+mlir::Value widen(OpBuilder &builder, Location loc, mlir::Value value) {
+  mlir::Type type = value.getType();
+  if (type.isF16() || type.isBF16())
+    return arith::ExtFOp::create(builder, loc, builder.getF32Type(), value);
+  if (type.isInteger(8))
+    return arith::ExtSIOp::create(builder, loc, builder.getI32Type(), value);
+  return value;
+}
+
+mlir::Value narrow(OpBuilder &builder, Location loc, mlir::Value value, mlir::Type type, bool always) {
+  if (value.getType() == type)
+    return value;
+  if (isa<IntegerType>(type))
+    return arith::TruncIOp::create(builder, loc, type, value);
+  auto rounded = arith::TruncFOp::create(builder, loc, type, value);
+  if (!always)
+    rounded.setFastmath(arith::FastMathFlags::contract);
+  return rounded;
 }
 
 mlir::Value BodyWriter::constant(mlir::Type type, double value, Location loc) {
@@ -192,7 +217,7 @@ mlir::Value BodyWriter::write_power(const HExpr &expr, Location loc) {
   if (exponent == 1 || exponent == 2 || exponent == 3 || exponent == 4) { // x ** 2 is a product, exactly
     mlir::Value out = base;
     auto times = [&](mlir::Value a, mlir::Value b) -> mlir::Value {
-      if (is_real(expr.type))
+      if (is_floating(expr.type))
         return arith::MulFOp::create(builder_, loc, a, b);
       return arith::MulIOp::create(builder_, loc, a, b);
     };
@@ -205,7 +230,7 @@ mlir::Value BodyWriter::write_power(const HExpr &expr, Location loc) {
     return out;
   }
   mlir::Value power = write(by);
-  if (!is_real(expr.type))
+  if (!is_floating(expr.type))
     return math::IPowIOp::create(builder_, loc, base, power);
   return math::PowFOp::create(builder_, loc, base, power);
 }
@@ -213,7 +238,7 @@ mlir::Value BodyWriter::write_power(const HExpr &expr, Location loc) {
 mlir::Value BodyWriter::write_arithmetic(const HExpr &expr, Location loc) {
   if (expr.op == HExpr::power)
     return write_power(expr, loc);
-  bool real = is_real(expr.type);
+  bool real = is_floating(expr.type);
   mlir::Value a = write(*expr.args[0]);
   mlir::Value b = expr.args.size() > 1 ? write(*expr.args[1]) : mlir::Value();
   OpBuilder &out = builder_;
@@ -284,7 +309,7 @@ mlir::Value BodyWriter::write_comparison(const HExpr &expr, Location loc) {
                                                    arith::CmpIPredicate::sgt, arith::CmpIPredicate::sge,
                                                    arith::CmpIPredicate::eq,  arith::CmpIPredicate::ne};
   static_assert(HExpr::not_equal - HExpr::less == 5, "the tables follow the order of Expr::Op");
-  if (is_real(expr.args[0]->type))
+  if (is_floating(expr.args[0]->type))
     return arith::CmpFOp::create(builder_, loc, real[which], a, b);
   return arith::CmpIOp::create(builder_, loc, whole[which], a, b);
 }
@@ -313,38 +338,44 @@ mlir::Value BodyWriter::write_function(const HExpr &expr, Location loc) {
 
 mlir::Value BodyWriter::write_cast(const HExpr &expr, Location loc) {
   mlir::Value x = write(*expr.args[0]);
-  heddle::Type from = expr.args[0]->type, to = expr.type;
+  heddle::Type from = computed_as(expr.args[0]->type), to = computed_as(expr.type);
   mlir::Type type = to_mlir(to, builder_.getContext());
+  if (is_narrow_real(expr.type)) { // what the author wrote as a conversion rounds; others have nothing to do
+    if (!is_floating(from))
+      x = write_number_as_real(x, from, loc);
+    if (expr.rounds)
+      x = widen(builder_, loc, narrow(builder_, loc, x, to_mlir(expr.type, builder_.getContext()), true));
+    return x;
+  }
+  if (expr.type == heddle::Type::i8 && from != heddle::Type::boolean) {
+    if (is_floating(from))
+      x = write_whole(x, loc);
+    x = arith::MaxSIOp::create(builder_, loc, x, constant(type, -128, loc));
+    return arith::MinSIOp::create(builder_, loc, x, constant(type, 127, loc));
+  }
   if (from == to)
     return x;
   if (to == heddle::Type::boolean) {
     mlir::Value zero = constant(x.getType(), 0, loc);
-    if (is_real(from))
+    if (is_floating(from))
       return arith::CmpFOp::create(builder_, loc, arith::CmpFPredicate::UNE, x, zero);
     return arith::CmpIOp::create(builder_, loc, arith::CmpIPredicate::ne, x, zero);
   }
-  if (from == heddle::Type::boolean) {
-    if (is_real(to))
-      return arith::UIToFPOp::create(builder_, loc, type, x);
+  if (is_floating(to))
+    return write_number_as_real(x, from, loc);
+  if (from == heddle::Type::boolean)
     return arith::ExtUIOp::create(builder_, loc, type, x);
-  }
-  if (is_real(from) && is_real(to)) {
-    unsigned before = x.getType().getIntOrFloatBitWidth(), after = type.getIntOrFloatBitWidth();
-    if (before == after) { // f16 and bf16 meet in f32
-      x = arith::ExtFOp::create(builder_, loc, builder_.getF32Type(), x);
-      before = 32;
-    }
-    if (before < after)
-      return arith::ExtFOp::create(builder_, loc, type, x);
-    return arith::TruncFOp::create(builder_, loc, type, x);
-  }
-  if (is_real(from))
-    return arith::FPToSIOp::create(builder_, loc, type, x);
-  if (is_real(to))
-    return arith::SIToFPOp::create(builder_, loc, type, x);
-  if (x.getType().getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
-    return arith::ExtSIOp::create(builder_, loc, type, x);
-  return arith::TruncIOp::create(builder_, loc, type, x);
+  return write_whole(x, loc);
+}
+
+mlir::Value BodyWriter::write_number_as_real(mlir::Value x, heddle::Type from, Location loc) {
+  if (from == heddle::Type::boolean)
+    return arith::UIToFPOp::create(builder_, loc, builder_.getF32Type(), x);
+  return arith::SIToFPOp::create(builder_, loc, builder_.getF32Type(), x);
+}
+
+mlir::Value BodyWriter::write_whole(mlir::Value x, Location loc) {
+  return arith::FPToSIOp::create(builder_, loc, builder_.getI32Type(), x);
 }
 
 mlir::Value BodyWriter::write(const HExpr &expr) {
@@ -358,7 +389,7 @@ mlir::Value BodyWriter::write(const HExpr &expr) {
 }
 
 mlir::Value BodyWriter::write_new(const HExpr &expr, Location loc) {
-  mlir::Type type = to_mlir(expr.type, builder_.getContext());
+  mlir::Type type = to_mlir(computed_as(expr.type), builder_.getContext());
   if (is_scalar(expr))
     return around_.scalar(*expr.tensor);
   if (expr.type == heddle::Type::i32 && expr.op != HExpr::integer)
@@ -374,7 +405,7 @@ mlir::Value BodyWriter::write_new(const HExpr &expr, Location loc) {
   case HExpr::real:
     return constant(type, expr.number, loc);
   case HExpr::read:
-    return is_operand(expr, around_.stage) ? around_.operand(expr) : write_extract(expr, loc);
+    return widen(builder_, loc, is_operand(expr, around_.stage) ? around_.operand(expr) : write_extract(expr, loc));
   case HExpr::less:
   case HExpr::less_equal:
   case HExpr::greater:

@@ -18,6 +18,15 @@ namespace heddle::ir {
 mlir::AffineExpr to_affine(const Size &size, mlir::MLIRContext *context);
 mlir::Type to_mlir(heddle::Type type, mlir::MLIRContext *context);
 
+bool is_narrow_real(heddle::Type type);
+/// The type in which formulas over elements of `type` are computed: f32 for narrow reals, i32 for i8.
+heddle::Type computed_as(heddle::Type type);
+/// An element as formulas compute with it.
+mlir::Value widen(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
+/// A computed value as a tensor of `type` holds it. `always`: its rounding may not be left out where the value stays
+/// in a kernel.
+mlir::Value narrow(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type type, bool always);
+
 /// Whether a read takes one element at bare, distinct indices whose ranges are the tensor's extents: only such
 /// reads can be operands of the stage.
 bool is_operand(const heddle::Expr &read, const Stage &stage);
@@ -52,6 +61,8 @@ private:
   mlir::Value write_function(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_power(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_cast(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_number_as_real(mlir::Value x, heddle::Type from, mlir::Location loc);
+  mlir::Value write_whole(mlir::Value x, mlir::Location loc);
   mlir::Value write_extract(const heddle::Expr &read, mlir::Location loc);
   /// The expression as a formula over indices (dims) and sizes (symbols); null where it is none.
   mlir::AffineExpr formula(const heddle::Expr &expr);

@@ -14,6 +14,7 @@ std::unique_ptr<mlir::Pass> widen_loops();
 std::unique_ptr<mlir::Pass> form_kernels();
 std::unique_ptr<mlir::Pass> outline_kernels();
 std::unique_ptr<mlir::Pass> collapse_dims();
+std::unique_ptr<mlir::Pass> skip_roundings();
 std::unique_ptr<mlir::Pass> layout_weights(const Target &target);
 std::unique_ptr<mlir::Pass> choose_schedules(const Target &target);
 

@@ -51,6 +51,7 @@ const Row pipeline[] = {
     {plain<collapse_dims>, Stage::kernels, "before layouts, which name axes of the collapsed shapes"},
     {canonical, Stage::kernels, "reshapes between two kernels that collapse alike cancel out"},
     {share, Stage::kernels, "sizes that the calls compute are computed once"},
+    {plain<skip_roundings>, Stage::kernels, "kernels have their shapes: what they keep to themselves is known"},
     {layout_weights, Stage::schedule, "before schedules, which must suit the panels"},
     {choose_schedules, Stage::schedule, "kernels are final: emission may start on any of them"},
     {plain<[]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemory>(); }>, Stage::schedule,
@@ -106,6 +107,7 @@ void register_passes(const Target &target) {
   registerPass(form_kernels);
   registerPass(outline_kernels);
   registerPass(collapse_dims);
+  registerPass(skip_roundings);
   registerPass([target] { return layout_weights(target); });
   registerPass([target] { return choose_schedules(target); });
   registerPass([] { return std::make_unique<PlanMemory>(); });

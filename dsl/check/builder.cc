@@ -2,6 +2,8 @@
 // reals are folded in double, as the interpreter would.
 #include "dsl/check/builder.h"
 
+#include "dsl/check/round.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -124,6 +126,16 @@ const Expr *Builder::convert(const Expr *value, Type type) {
       return integer(static_cast<int64_t>(*number));
   }
   return keep(make(Expr::cast, type, {value}));
+}
+
+const Expr *Builder::cast(const Expr *value, Type type) {
+  if (!is_floating(type) || type == Type::f32)
+    return convert(value, type);
+  if (auto number = constant(value))
+    return real(round_to(type, *number), type);
+  Expr e = make(Expr::cast, type, {value});
+  e.rounds = true;
+  return keep(std::move(e));
 }
 
 const Expr *Builder::with_args(const Expr *node, std::vector<const Expr *> args) {

@@ -20,6 +20,8 @@ public:
   const Expr *read(const Tensor *tensor, std::vector<const Expr *> at, bool always_inside, Span span);
   const Expr *select(const Expr *condition, const Expr *yes, const Expr *no);
   const Expr *convert(const Expr *value, Type type);
+  /// A conversion that the author wrote: it rounds, even to the type that `value` has.
+  const Expr *cast(const Expr *value, Type type);
   /// An operation whose operands have one type; null where folding fails (a division by zero, a whole number too
   /// large).
   const Expr *apply(Expr::Op op, Type type, std::vector<const Expr *> args, Span span);

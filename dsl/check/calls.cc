@@ -76,7 +76,9 @@ Entity Elaborator::cast(const Tree &e, Frame &frame) {
   named.scalar = e.text;
   Type type = *type_of(named);
   auto convert = [&](const Expr *x) -> const Expr * {
-    return range ? indexed(e, x, *range, frame) : build_.convert(x, type);
+    if (range)
+      return indexed(e, x, *range, frame);
+    return e.text == "real" ? build_.convert(x, type) : build_.cast(x, type);
   };
   if (value.kind == Entity::error)
     return {};

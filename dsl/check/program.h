@@ -66,6 +66,8 @@ struct Expr {
   /// read: proven within the tensor at every point of the stage. Otherwise only where the selects around
   /// it (or the stage's users) take it; an evaluation elsewhere must not fault and its value is not used.
   bool always_inside = true;
+  /// cast: the author wrote it, so that it rounds. What the checker converts is rounded where it is stored.
+  bool rounds = false;
   Span span;
 };
 

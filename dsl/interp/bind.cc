@@ -3,7 +3,7 @@
 // those of the compiled library (runtime/bind.c, runtime/stage.c), so that both ways to run a model say the same.
 #include "dsl/interp/bind.h"
 
-#include "dsl/interp/round.h"
+#include "dsl/check/round.h"
 
 #include <algorithm>
 
@@ -250,7 +250,7 @@ private:
       int64_t count = 1;
       for (int64_t extent : made.shape)
         count *= extent;
-      made.data.assign(count, *input.initial);
+      made.data.assign(count, round_to(input.tensor->type, *input.initial));
     }
     made.type = input.tensor->type;
     return made;

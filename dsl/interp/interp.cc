@@ -2,8 +2,8 @@
 // pointer, so that a carried value or a state costs no copy; each is dropped after its last reader.
 #include "dsl/interp/interp.h"
 
+#include "dsl/check/round.h"
 #include "dsl/interp/bind.h"
-#include "dsl/interp/round.h"
 #include "dsl/interp/stage_program.h"
 
 #include <algorithm>
@@ -161,7 +161,7 @@ Shared Interpreter::Impl::fresh_state(const Tensor *tensor) {
   }
   auto state = std::find_if(program.states.begin(), program.states.end(),
                             [=](const State &state) { return state.tensor == tensor; });
-  array.data.assign(count, state->initial.value_or(0)); // or all is updated before it is read
+  array.data.assign(count, round_to(tensor->type, state->initial.value_or(0))); // or all is updated before it is read
   return std::make_shared<Array>(std::move(array));
 }
 

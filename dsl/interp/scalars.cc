@@ -1,7 +1,7 @@
 // Each function is one pass over its operands' runs that the compiler vectorises where the machine can.
 #include "dsl/interp/scalars.h"
 
-#include "dsl/interp/round.h"
+#include "dsl/check/round.h"
 
 namespace heddle::interp {
 namespace {

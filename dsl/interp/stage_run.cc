@@ -1,6 +1,6 @@
 // Walks the loop nest of a prepared stage and executes its instructions run by run. Each instruction is one
 // pass over a run of doubles that the compiler vectorises; a product that is summed is never stored.
-#include "dsl/interp/round.h"
+#include "dsl/check/round.h"
 #include "dsl/interp/scalars.h"
 
 #include <algorithm>

@@ -9,9 +9,21 @@ import numpy as np
 
 from heddle import _c
 
-# bf16 has no NumPy type: its arrays hold the raw 16 bits. ml_dtypes' bfloat16 is accepted where it is installed.
+# NumPy has no bf16: such results are ml_dtypes.bfloat16 where that package is installed, else their raw 16 bits as uint16.
+# Both are taken as inputs, with or without the package.
 _NUMPY = {"f32": "f4", "bf16": "u2", "f16": "f2", "i8": "i1", "i32": "i4", "bool": "?", "i64": "i8", "u8": "u1"}
 _NAMES = {np.dtype(_NUMPY[name]): name for name in _c.DTYPES}
+
+
+def _result_type(name):
+    if name == "bf16":
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            pass
+        else:
+            return np.dtype(bfloat16)
+    return np.dtype(_NUMPY[name])
 
 
 @dataclass(frozen=True)
@@ -293,7 +305,7 @@ class Session:
         for tensor, value in zip(shapes, description.results):
             array = out.get(value.name)
             if array is None:
-                array = _aligned(tuple(tensor.shape[: tensor.rank]), _NUMPY[value.dtype])
+                array = _aligned(tuple(tensor.shape[: tensor.rank]), _result_type(value.dtype))
             elif not isinstance(array, np.ndarray) or not array.flags.writeable:
                 raise _c.Error(f"result '{value.name}': give a writeable NumPy array", "BAD_TENSOR")
             _describe(tensor, value.name, array, value.dtype)
@@ -387,7 +399,7 @@ class Session:
         self._call("session_state", number, c.byref(value))
         if not value.is_set:
             return None
-        array = _aligned(tuple(value.shape[: len(description.extents)]), _NUMPY[description.dtype])
+        array = _aligned(tuple(value.shape[: len(description.extents)]), _result_type(description.dtype))
         tensor = _c.Tensor()
         _describe(tensor, name, array, description.dtype)
         self._call("session_read_state", number, c.byref(tensor))

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 using namespace heddle;
@@ -34,7 +35,19 @@ protected:
     return status ? "" : status.error().message;
   }
 
-  std::string folder, path;
+  /// The message for weights of six such values.
+  std::string message(float value, Type type) {
+    program.tensors[0].type = type;
+    std::vector<float> values(6, value);
+    EXPECT_TRUE(bool(write_safetensors(path, {{"fc.weight", {DType::f32, {6}, std::as_bytes(std::span(values))}}})));
+    auto files = WeightFiles::open(path);
+    EXPECT_TRUE(bool(files));
+    conversions = weight_conversions(program, *files);
+    auto status = check_weights(program, *files);
+    return status ? "" : status.error().message;
+  }
+
+  std::string folder, path, conversions;
   Program program;
 };
 
@@ -59,6 +72,18 @@ TEST_F(CheckWeights, a_wrong_shape_is_named_with_the_right_one) {
 TEST_F(CheckWeights, integers_are_no_weights_of_a_real_parameter) {
   EXPECT_EQ(message("fc.weight", DType::i32, {6}),
             path + ": tensor `fc.weight` is I32, the model wants a floating-point type");
+}
+
+TEST_F(CheckWeights, floats_take_the_width_of_the_model_where_it_holds_them) {
+  EXPECT_EQ(message(65519, Type::f16), "");
+  EXPECT_EQ(conversions, "1 rounded from F32 to f16");
+  EXPECT_EQ(message(1e38, Type::bf16), "");
+  EXPECT_EQ(conversions, "1 rounded from F32 to bf16");
+  EXPECT_EQ(message(1e38, Type::f32), "");
+  EXPECT_EQ(conversions, "");
+  EXPECT_EQ(message(INFINITY, Type::f16), "");
+  EXPECT_EQ(message(-65520, Type::f16),
+            path + ": tensor `fc.weight` has the value -65520, which f16 cannot hold; bf16 has the range of f32");
 }
 
 } // namespace

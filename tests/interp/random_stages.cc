@@ -1,6 +1,6 @@
 // Random stages through the evaluator and through the obvious one: a recursion over the expression at every
 // point. All values are small whole numbers, so that sums are exact in any order and results must be equal.
-#include "dsl/interp/round.h"
+#include "dsl/check/round.h"
 
 #include "programs.h"
 

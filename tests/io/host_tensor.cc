@@ -1,8 +1,10 @@
 // Conversions between files' elements and the evaluator's arrays.
 #include "compiler/io/host_tensor.h"
 
+#include "dsl/check/round.h"
 #include "tests/io/files.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -117,6 +119,29 @@ TEST(HostTensors, results_keep_their_type) {
   tensor = host_tensor({Type::i32, {1}, {-7}});
   EXPECT_EQ(read_element(tensor.view(), 0), -7);
   EXPECT_EQ(tensor.bytes.size(), 4u);
+}
+
+TEST(HostTensors, elements_are_packed_as_the_evaluator_rounds_them) {
+  std::vector<float> values;
+  for (uint32_t bits = 1; bits < 0xff000000; bits += 65537 * 3) // all exponents, many fractions
+    values.push_back(std::bit_cast<float>(bits));
+  for (float value :
+       {65519.996f, 65520.f, 0x1p-14f, 0x1.ffcp-15f, 0x1.ffep-15f, 0x1p-25f, 0x1.8p-25f, 0x1.8p-24f, -0.f})
+    values.push_back(value);
+  HostTensor tensor = tensor_of(DType::f32, {int64_t(values.size())}, values);
+  for (auto [dtype, type] : {std::pair(DType::f16, Type::f16), std::pair(DType::bf16, Type::bf16)}) {
+    std::vector<uint16_t> packed(values.size() - 1);
+    read_as(tensor.view(), dtype, 1, std::as_writable_bytes(std::span(packed)));
+    HostTensor again{dtype, {int64_t(packed.size())}, {}};
+    again.bytes.assign(std::as_bytes(std::span(packed)).begin(), std::as_bytes(std::span(packed)).end());
+    for (size_t i = 0; i < packed.size(); ++i) {
+      double want = round_to(type, values[i + 1]), got = read_element(again.view(), i);
+      if (std::isnan(want))
+        ASSERT_TRUE(std::isnan(got)) << values[i + 1];
+      else
+        ASSERT_EQ(got, want) << values[i + 1];
+    }
+  }
 }
 
 } // namespace

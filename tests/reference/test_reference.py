@@ -96,12 +96,10 @@ class Example:
             return [f"{self.name}: {errors}"]
         paths = re.findall(r'^weight .* as "([^"]*)"', tree, re.M)
         weights = {name: value for name, value in calls[0][1].items() if name in paths}
-        words = ["run", "model.heddle", *settings, *mode, "--in"]
+        words = ["run", "model.heddle", *settings, *mode]
         for i, call in enumerate(calls):
             safetensors.save_file({name: value for name, value in call[1].items() if name not in weights}, folder / f"in{i}.safetensors")
-            words.append(f"in{i}.safetensors")
-        words.append("--out")
-        words += [f"out{i}.safetensors" for i in range(len(calls))]
+            words += ["--in", f"in{i}.safetensors", "--out", f"out{i}.safetensors"]
         if weights:
             safetensors.save_file(weights, folder / "weights.safetensors")
             words += ["--weights", "weights.safetensors"]

@@ -135,7 +135,7 @@ class PythonTest(unittest.TestCase):
                              {"bool": "bool", "i64": "int64", "u8": "uint8", "i8": "int8", "i32": "int32"})
             self.assertEqual(results["i32"].tolist(), [1, -2])
             results = session.run({"x": np.ones((1, 1), np.float32), "bf16": np.uint16([0x3F80] * 4)}, "floats")
-            self.assertEqual(results["bf16"].tolist(), [0x3F80] * 4)
+            self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
             self.assertEqual(results["f16"].tolist(), [np.float16(0.1)] * 4)
 
     def test_states_are_read_saved_restored_and_cloned(self):

@@ -32,7 +32,7 @@ static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &fil
 
 namespace {
 
-/// A weight (of f32: only those are laid out) seen as [outer, extent, inner], where `extent` is the axis that is cut
+/// A weight seen as [outer, extent, inner], where `extent` is the axis that is cut
 /// into panels. Of the other axes, one of `last` elements that lie `step` apart comes innermost.
 struct Panelled {
   int64_t outer = 1, extent = 1, inner = 1, width = 1, last = 1, step = 1;
@@ -46,8 +46,8 @@ struct Piece {
   const TensorView *tensor;
   std::byte *to; // of the whole weight
   int64_t begin, end;
-  bool real; // f32 in the packed file; else integers of `each` bytes
-  int64_t each;
+  DType dtype;  // in the packed file
+  int64_t each; // bytes of an element
   bool panels;
   Panelled shape;
 };
@@ -55,15 +55,17 @@ struct Piece {
 } // namespace
 
 /// Panels `begin` .. `end` of a weight: out[panel][outer][inner][width], or with the last axis right before the width.
-static void write_panels(const Piece &piece) {
+/// Element: any type of as many bytes as the weight's.
+template <class Element> static void write_panels(const Piece &piece) {
   const Panelled &s = piece.shape;
-  std::vector<float> rows(s.width * s.inner);
+  std::vector<Element> rows(s.width * s.inner);
   for (int64_t panel = piece.begin; panel < piece.end; ++panel) {
-    float *out = reinterpret_cast<float *>(piece.to) + panel * s.outer * s.inner * s.width;
+    Element *out = reinterpret_cast<Element *>(piece.to) + panel * s.outer * s.inner * s.width;
     for (int64_t o = 0; o < s.outer; ++o) {
       int64_t first = panel * s.width, count = std::min(s.width, s.extent - first);
-      read_f32(*piece.tensor, (o * s.extent + first) * s.inner, {rows.data(), size_t(count * s.inner)});
-      std::fill(rows.begin() + count * s.inner, rows.end(), 0.f);
+      read_as(*piece.tensor, piece.dtype, (o * s.extent + first) * s.inner,
+              std::as_writable_bytes(std::span(rows.data(), count * s.inner)));
+      std::fill(rows.begin() + count * s.inner, rows.end(), Element());
       constexpr int64_t block = 16; // columns: one cache line of each row
       for (int64_t i = 0; i < s.inner; i += block) {
         int64_t end = std::min(i + block, s.inner), places[block];
@@ -77,15 +79,26 @@ static void write_panels(const Piece &piece) {
   }
 }
 
-/// Elements `begin` .. `end` of a row-major weight.
-static void write_row_major(const Piece &piece) {
-  std::byte *to = piece.to + piece.begin * piece.each;
-  if (piece.real)
-    return read_f32(*piece.tensor, piece.begin, {reinterpret_cast<float *>(to), size_t(piece.end - piece.begin)});
-  for (int64_t i = piece.begin; i < piece.end; ++i, to += piece.each) {
-    int64_t value = read_element(*piece.tensor, i);
-    std::memcpy(to, &value, piece.each); // little-endian: the low bytes
-  }
+static void write(const Piece &piece) {
+  if (!piece.panels)
+    read_as(*piece.tensor, piece.dtype, piece.begin,
+            {piece.to + piece.begin * piece.each, size_t((piece.end - piece.begin) * piece.each)});
+  else if (piece.each == 4)
+    write_panels<uint32_t>(piece);
+  else if (piece.each == 2)
+    write_panels<uint16_t>(piece);
+  else
+    write_panels<uint8_t>(piece);
+}
+
+static DType dtype_of_element(mlir::Type element) {
+  if (element.isF32())
+    return DType::f32;
+  if (element.isBF16())
+    return DType::bf16;
+  if (element.isF16())
+    return DType::f16;
+  return element.isInteger(1) ? DType::boolean : element.isInteger(8) ? DType::i8 : DType::i32;
 }
 
 static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
@@ -97,7 +110,7 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
                 .to = payload + layout[weight.getSymName()].offset,
                 .begin = 0,
                 .end = type.getNumElements(),
-                .real = type.getElementType().isF32(),
+                .dtype = dtype_of_element(type.getElementType()),
                 .each = passes::element_bytes(type.getElementType()),
                 .panels = false,
                 .shape = {}};
@@ -169,7 +182,7 @@ Status pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFi
   std::vector<Piece> pieces = cut(module, layout, files, payload);
   progress.stage("packing weights", pieces.size());
   for_each_parallel(pieces.size(), [&](int64_t i) {
-    pieces[i].panels ? write_panels(pieces[i]) : write_row_major(pieces[i]);
+    write(pieces[i]);
     progress.step();
     return true;
   });

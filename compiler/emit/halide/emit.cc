@@ -3,6 +3,7 @@
 // through an anonymous file in memory.
 #include "compiler/emit/halide/emit.h"
 
+#include "compiler/emit/halide/bfloat.h"
 #include "compiler/emit/halide/lower.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
@@ -129,6 +130,7 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
   std::vector<Halide::Func> outputs;
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
+  lowered->passes.push_back(round_to_bfloat());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);

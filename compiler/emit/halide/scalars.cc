@@ -296,12 +296,21 @@ Expr Scalars::function(mlir::Operation &op) {
       .Default([](mlir::Operation *) { return Expr(); });
 }
 
+/// A real number as an i32: without its fraction, stopped at the ends of the range, NaN as 0. The instruction gives the
+/// least number for all that it cannot convert.
+static Expr whole(const Expr &x) {
+  auto number = [&](double value) { return Halide::Internal::make_const(x.type(), value); };
+  Expr inside = select(math::less(x, number(0x1p31)) && math::less(number(-0x1p31), x), x, number(0));
+  Expr outside = select(math::less(x, number(0)), Halide::Int(32).min(), Halide::Int(32).max());
+  return select(math::equal(inside, x), cast<int32_t>(inside), math::is_nan(x), 0, outside);
+}
+
 Expr Scalars::conversion(mlir::Operation &op) {
   auto a = [&] { return operand(op, 0); };
   Halide::Type to = type_of(op.getResult(0));
   return llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
-      .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::FPToSIOp, arith::FPToUIOp>(
-          [&](auto) { return cast(to, a()); })
+      .Case<arith::FPToSIOp>([&](auto) { return to == Halide::Int(32) ? whole(a()) : cast(to, a()); })
+      .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::FPToUIOp>([&](auto) { return cast(to, a()); })
       .Case<arith::ExtSIOp, arith::SIToFPOp>(
           [&](auto) { return a().type().is_bool() ? -cast(to, a()) : cast(to, a()); }) // i1 true is -1
       .Case<arith::ExtUIOp, arith::UIToFPOp, arith::IndexCastUIOp>([&](auto) {

@@ -16,7 +16,20 @@ namespace contraction {
 /// Panels of a task that takes the sum in chunks: two share the rows of a chunk, more gain nothing (measured).
 static constexpr int64_t panels_of_task = 2;
 
+/// Rows from which on it pays to widen a panel of narrow weights once, before its tiles: two or three instructions a
+/// vector against as many at every tile.
+static constexpr int64_t rows_to_widen = 40;
+
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
+
+/// Whether a kernel has weights in panels of fewer bits than it computes with.
+static bool has_narrow_panels(mlir::func::FuncOp kernel) {
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
+    if (kernel.getArgAttr(argument, ir::names::layout) &&
+        mlir::getElementTypeOrSelf(kernel.getArgumentTypes()[argument]).getIntOrFloatBitWidth() < 32)
+      return true;
+  return false;
+}
 
 /// The extent of an axis of result `result`, as an expression over the sizes of the kernel.
 static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, unsigned result, int axis) {
@@ -122,6 +135,7 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   int axis = row_axis(results[0][0]);
   mlir::AffineExpr rows = axis < 0 ? mlir::AffineExpr() : extent_of(kernel, 0, axis);
   auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(rows);
+  bool narrow = has_narrow_panels(kernel);
   auto row = [&](int64_t tile, int64_t least) {
     ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt};
     if (int64_t depth = tile > 4 ? chunk_depth(results, width, target) : 0) {
@@ -129,6 +143,8 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
       row.params["depth"] = depth;
       row.params["panels"] = panels_of_task;
     }
+    if (narrow && (least >= rows_to_widen || (fixed && fixed.getValue() >= rows_to_widen)))
+      row.params["widened"] = 1;
     if (least > 0)
       row.when = mlir::IntegerSet::get(
           unsigned(llvm::count_if(kernel.getArgumentTypes(), [](mlir::Type t) { return t.isIndex(); })), 0,
@@ -141,6 +157,8 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
     return {row(fixed ? std::min(most, fixed.getValue()) : most, 0)};
   // A few rows wait for memory, not for arithmetic: no work on rows that aren't there.
   std::vector<ScheduleRow> table;
+  if (narrow)
+    table.push_back(row(most, rows_to_widen));
   if (most > 4)
     table.push_back(row(most, 5));
   table.push_back(row(std::min<int64_t>(most, 4), 2));

@@ -45,6 +45,12 @@ const hi::Call *read_of(const Expr &factor) {
   return read.as<hi::Call>();
 }
 
+/// Whether a factor is read from elements narrower than what it is multiplied as.
+bool is_widened(const Expr &factor) {
+  const hi::Call *call = read_of(factor);
+  return call && call->type.bits() < factor.type().bits();
+}
+
 /// The variables of `candidates` that an expression uses, in that order.
 std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
   std::vector<Var> used;
@@ -59,13 +65,14 @@ struct Shape {
   int rows, width; // of a tile of accumulators
   int depth;       // terms of a chunk of the sum; 0: the whole sum at once
   int panels;      // of a task
+  bool wide;       // narrow elements of a panel are widened once per task, not at every tile of rows
 };
 
 class Nest {
 public:
   Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
+        group_(shape.panels), widens_(shape.wide), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
         has_rows_(row_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
@@ -240,30 +247,33 @@ private:
     return piece;
   }
 
-  /// The factor without lanes, through a Func that holds one block of rows unless it is read in place.
+  /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
+  /// so little work beside the products of one panel that every task does it for itself.
   Expr stage_narrow(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
-    if (is_plain_read(factor))
+    bool plain = is_plain_read(factor);
+    if (plain && !is_widened(factor))
       return factor;
     std::vector<Var> candidates = k;
     candidates.insert(candidates.end(), args.begin() + 1, args.end());
     std::vector<Var> own = used_by(factor, candidates);
     piece.narrow = Func("rows");
     piece.narrow(own) = factor;
-    rows_outside_ = true;
+    rows_outside_ |= !plain;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
   }
 
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
   Expr stage_wide(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
-    if (in_panels(factor, args[0]))
+    bool packed = in_panels(factor, args[0]);
+    if (packed && !(widens_ && is_widened(factor)))
       return factor;
     std::vector<Var> candidates = k;
     candidates.insert(candidates.end(), args.begin() + 1, args.end());
     std::vector<Var> own = used_by(factor, candidates);
     Var lane("l"), panel("p");
     Expr column = panel * width_ + lane;
-    bool whole = lane_.size >= 0 && lane_.size % width_ == 0;
+    bool whole = packed || (lane_.size >= 0 && lane_.size % width_ == 0);
     Substitution there = {{args[0].name(), whole ? column : min(Halide::likely(column), lane_.extent - 1)}};
     Expr value = hi::substitute(there, factor);
     if (!whole)
@@ -483,6 +493,7 @@ private:
   int rows_, width_;
   int chunk_; // terms of a chunk; 0: the sum is not cut
   int group_; // panels of a task that cuts the sum
+  bool widens_;
   int lanes_;
   const Target &target_;
   Axis lane_, row_;
@@ -502,7 +513,8 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
     return found == row.params.end() ? 0 : found->second;
   };
   bool chunks = row.variant == "chunks";
-  Shape shape{int(parameter("rows")), int(parameter("width")), int(parameter("depth")), int(parameter("panels"))};
+  Shape shape{int(parameter("rows")), int(parameter("width")), int(parameter("depth")), int(parameter("panels")),
+              parameter("widened") != 0};
   if ((!chunks && row.variant != "tiles") || shape.rows < 1 || shape.rows > 64 || shape.width < target.lanes ||
       shape.width % target.lanes != 0 || shape.width > 1024 || chunks != (shape.depth > 0) ||
       chunks != (shape.panels > 0))

@@ -13,6 +13,7 @@
 #include "compiler/kernels/inlining.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace heddle::convolution {
 
@@ -110,7 +111,7 @@ private:
     Expr narrow = factor(left_is_wide ? times->second : times->first),
          wide = factor(left_is_wide ? times->first : times->second);
     Windows windows(narrow, here, sums, {args.begin() + 2, args.end()});
-    if (!input_read_by(narrow)) {
+    if (Input *input = input_read_by(narrow); !input || is_narrow(*input)) {
       window_ = Func("window");
       window_(windows.variables()) = windows.value();
       narrow = window_(windows.places());
@@ -122,7 +123,15 @@ private:
     for (size_t i = 0; i < sums.size(); ++i)
       if (!windows.slides(sums[i]))
         channels_ *= extents[i];
-    wide = panel(wide, args, sums);
+    std::vector<size_t> order(sums.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return weight_position(wide, sums[a]) < weight_position(wide, sums[b]);
+    });
+    std::vector<Var> ordered;
+    for (size_t i : order)
+      ordered.push_back(sums[i]);
+    wide = panel(wide, args, ordered);
     Expr initial = factor(stage.func.value());
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
       return fail("a sum begins with other numbers at other places");
@@ -139,7 +148,7 @@ private:
       there[here[1].name()] = y;
     }
     Halide::RDom domain = fresh_domain(stage);
-    for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t i : order) {
       there[sums[i].name()] = domain[int(i)];
       loops_.push_back(domain[int(i)]);
     }
@@ -151,29 +160,38 @@ private:
     return block_(call);
   }
 
+  /// The read that a factor is, apart from casts; null where it is anything else.
+  static const hi::Call *read_of(Expr factor) {
+    while (const hi::Cast *cast = factor.as<hi::Cast>())
+      factor = cast->value;
+    return factor.as<hi::Call>();
+  }
+
   Input *input_read_by(const Expr &factor) {
-    Expr read = factor;
-    while (const hi::Cast *cast = read.as<hi::Cast>())
-      read = cast->value;
-    const hi::Call *call = read.as<hi::Call>();
+    const hi::Call *call = read_of(factor);
     for (Input &input : kernel_.inputs)
       if (call && call->name == Func(input.param).name())
         return &input;
     return nullptr;
   }
 
+  /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
+  static bool is_narrow(const Input &input) { return input.param.type().bits() < 32; }
+
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
   Expr panel(const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &sums) {
     Input *input = input_read_by(factor);
-    if (input && input->panel_width == width_ && is_along_panel(factor, args[0]))
+    bool packed = input && input->panel_width == width_ && is_along_panel(factor, args[0]);
+    if (packed && !is_narrow(*input))
       return factor;
     std::vector<Var> own = sums;
     own.insert(own.end(), args.begin() + 2, args.end());
     std::erase_if(own, [&](const Var &var) { return !hi::expr_uses_var(factor, var.name()); });
     Var lane("l"), number("panel");
     Expr column = number * width_ + lane;
-    Expr value = hi::substitute({{args[0].name(), min(column, lane_.extent - 1)}}, factor);
-    value = select(Halide::likely(column < lane_.extent), value, hi::make_zero(value.type()));
+    Expr value = hi::substitute({{args[0].name(), packed ? column : min(column, lane_.extent - 1)}}, factor);
+    if (!packed) // a packed one is filled up with zeros
+      value = select(Halide::likely(column < lane_.extent), value, hi::make_zero(value.type()));
     std::vector<Var> parameters = {lane};
     std::vector<Expr> at = {args[0] % width_};
     for (const Var &var : own) {
@@ -187,10 +205,8 @@ private:
     return panel_(at);
   }
 
-  static bool is_along_panel(Expr factor, const Var &lane) {
-    while (const hi::Cast *cast = factor.as<hi::Cast>())
-      factor = cast->value;
-    return hi::expr_uses_var(factor.as<hi::Call>()->args.front(), lane.name());
+  static bool is_along_panel(const Expr &factor, const Var &lane) {
+    return hi::expr_uses_var(read_of(factor)->args.front(), lane.name());
   }
 
   /// Rows of the result in a block (with one axis: places).
@@ -209,26 +225,31 @@ private:
     std::vector<VarOrRVar> order = {column};
     if (places_.size() > 1)
       order.push_back(places_[0].var);
-    order.insert(order.end(), {within, block});
+    order.push_back(within);
+    // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
+    // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
+    std::vector<Var> outer = {block};
     for (const Axis &axis : others_)
-      order.push_back(axis.var);
-    order.push_back(panel); // outermost: it stays in the cache while the pictures pass
+      if (&axis == &others_.back())
+        outer.push_back(axis.var);
+      else
+        order.push_back(axis.var);
+    outer.push_back(panel); // outermost: it stays in the cache while the pictures pass
+    order.insert(order.end(), outer.begin(), outer.end());
     result.reorder(order).vectorize(column, lanes_).unroll(column);
-    Var task = block;
-    std::vector<Var> outer;
-    for (const Axis &axis : others_)
-      outer.push_back(axis.var);
-    outer.push_back(panel);
-    for (size_t i = 0; i < outer.size(); ++i) {
+    Var task = outer[0];
+    for (size_t i = 1; i < outer.size(); ++i) {
       Var fused("task" + std::to_string(i));
       result.fuse(task, outer[i], fused);
       task = fused;
     }
     result.parallel(task);
+    if (others_.size() > 1)
+      task = others_.front().var; // the loop in which all other axes are fixed
 
     std::vector<Var> args = sum_.args();
     Var tile("tile"), place("place");
-    auto one_of_each = [&](Func &func) { // a task has one index of each of the other axes
+    auto one_of_each = [&](Func &func) {
       for (const Var &var : func.args())
         for (size_t i = 2; i < args.size(); ++i)
           if (var.same_as(args[i]))
@@ -248,10 +269,7 @@ private:
     sum_.compute_at(block_, tile).bound_extent(args[1], rows_);
     accumulate(sum_);
     std::vector<VarOrRVar> inside = {args[0], args[1]};
-    std::vector<Halide::RVar> loops = loops_;
-    std::sort(loops.begin(), loops.end(),
-              [&](const Halide::RVar &a, const Halide::RVar &b) { return weight_position(a) < weight_position(b); });
-    inside.insert(inside.end(), loops.begin(), loops.end());
+    inside.insert(inside.end(), loops_.begin(), loops_.end());
     accumulate(sum_.update().reorder(inside));
     if (row_.defined())
       row_.compute_at(block_, tile).vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp);
@@ -272,28 +290,14 @@ private:
   }
 
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
-  int weight_position(const Halide::RVar &loop) {
-    const hi::Call *weight = nullptr;
-    class FindWeight : public hi::IRGraphVisitor {
-    public:
-      std::string name;
-      const hi::Call *found = nullptr;
-      using IRGraphVisitor::visit;
-      void visit(const hi::Call *call) override {
-        if (call->name == name)
-          found = call;
-        IRGraphVisitor::visit(call);
-      }
-    } find;
-    for (Input &input : kernel_.inputs)
-      if (input.panel_width > 0) {
-        find.name = Func(input.param).name();
-        sum_.update_value(0).accept(&find);
-        weight = find.found ? find.found : weight;
-      }
-    for (size_t i = 0; weight && i < weight->args.size(); ++i)
-      if (hi::expr_uses_var(weight->args[i], loop.name()))
-        return int(i);
+  int weight_position(const Expr &factor, const Var &loop) {
+    Input *input = input_read_by(factor);
+    if (input && input->panel_width > 0) {
+      const std::vector<Expr> &args = read_of(factor)->args;
+      for (size_t i = 0; i < args.size(); ++i)
+        if (hi::expr_uses_var(args[i], loop.name()))
+          return int(i);
+    }
     return 1 << 20;
   }
 

@@ -2,6 +2,8 @@
 // outside of its tensor is anything, and a select drops what it does not take.
 #include "tests/fuzz/programs/bounds.h"
 
+#include "dsl/check/round.h"
+
 #include <unordered_map>
 
 namespace heddle::fuzz {
@@ -92,7 +94,7 @@ std::map<std::string, Box> Bounds::run(const Entry &entry, const std::vector<int
       values_[state.tensor] = known->second;
     else {
       Box box{extents(state.tensor->shape), {}};
-      box.data.assign(count(box.shape), Interval::point(state.initial.value_or(0)));
+      box.data.assign(count(box.shape), Interval::point(round_to(state.tensor->type, state.initial.value_or(0))));
       values_[state.tensor] = std::move(box);
     }
   }
@@ -103,7 +105,7 @@ std::map<std::string, Box> Bounds::run(const Entry &entry, const std::vector<int
       continue;
     }
     Box box{extents(input.tensor->shape), {}};
-    box.data.assign(count(box.shape), Interval::point(input.initial.value_or(0)));
+    box.data.assign(count(box.shape), Interval::point(round_to(input.tensor->type, input.initial.value_or(0))));
     values_[input.tensor] = std::move(box);
   }
   run(entry.steps);

@@ -2,7 +2,7 @@
 // doubles, whose own error is far below one of those roundings.
 #include "tests/fuzz/programs/interval.h"
 
-#include "dsl/interp/round.h"
+#include "dsl/check/round.h"
 
 #include <algorithm>
 #include <cmath>
@@ -195,6 +195,8 @@ Interval stored(Type type, Interval x) {
 }
 
 Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &args) {
+  if (is_floating(type) && op != Expr::cast)
+    type = Type::f32; // formulas compute in f32
   const Interval &a = args[0], b = args.size() > 1 ? args[1] : Interval();
   // What decides alone, whatever the other side is.
   if (op == Expr::logical_and && (a.never() || b.never()))
@@ -262,10 +264,10 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   case Expr::cast:
     if (type == Type::boolean)
       return apply(Expr::not_equal, Type::boolean, from, {a, Interval::point(0)});
-    if (!is_floating(type) && is_floating(from)) {
+    if (!is_floating(type)) {
       if (magnitude(a) > 0x1p30 || !std::isfinite(a.lo) || !std::isfinite(a.hi))
         return Interval::anything();
-      return stored(type, monotone(a, [&](double v) { return cast_to(type, v); }));
+      return checked(monotone(a, [&](double v) { return cast_to(type, v); }), type);
     }
     if (is_floating(type) && unit(type) <= unit(from))
       return magnitude(a) <= 0x1p24 || is_floating(from) ? a : stored(type, a);

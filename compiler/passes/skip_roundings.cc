@@ -1,0 +1,105 @@
+// A value of bf16 or f16 that never leaves its kernel stays f32, as it was computed: rounding it would cost time and
+// accuracy and save no memory. Import marks the roundings that may be left out (`fastmath<contract>`); what an author
+// wrote as a conversion is not marked and stays.
+//
+//   %p = linalg.generic … outs(%e : tensor<?xbf16>) { %r = arith.truncf %v fastmath<contract>; yield %r : bf16 }
+//   %y = linalg.generic … ins(%p : tensor<?xbf16>) { ^bb0(%a: bf16): %w = arith.extf %a : bf16 to f32 … }
+//     →
+//   %p = linalg.generic … outs(%e : tensor<?xf32>) { yield %v : f32 }
+//   %y = linalg.generic … ins(%p : tensor<?xf32>) { ^bb0(%a: f32): … }
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+
+namespace {
+
+/// The rounding of a result, where it may be left out.
+arith::TruncFOp rounding_of(linalg::GenericOp op, unsigned result) {
+  auto rounding = op.getBlock()->getTerminator()->getOperand(result).getDefiningOp<arith::TruncFOp>();
+  bool free = rounding && bitEnumContainsAll(rounding.getFastmath().value_or(arith::FastMathFlags::none),
+                                             arith::FastMathFlags::contract);
+  return free && rounding.getIn().getType().isF32() ? rounding : arith::TruncFOp();
+}
+
+bool is_only_widened(Value element) {
+  return llvm::all_of(element.getUsers(),
+                      [](Operation *user) { return isa<arith::ExtFOp>(user) && user->getResult(0).getType().isF32(); });
+}
+
+/// The elements of `tensor` as the bodies of its readers see them; nothing where something else reads it, or where an
+/// element is not just widened.
+std::optional<SmallVector<Value>> elements_read(OpResult tensor) {
+  SmallVector<Value> out;
+  for (OpOperand &use : tensor.getUses()) {
+    Value element;
+    if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner()); reader && reader.isDpsInput(&use))
+      element = reader.getMatchingBlockArgument(&use);
+    else if (auto read = dyn_cast<tensor::ExtractOp>(use.getOwner()))
+      element = read;
+    if (!element || !is_only_widened(element))
+      return std::nullopt;
+    out.push_back(element);
+  }
+  return out;
+}
+
+void widen(Value element, Type type) {
+  element.setType(type);
+  for (Operation *user : llvm::make_early_inc_range(element.getUsers())) {
+    user->getResult(0).replaceAllUsesWith(element);
+    user->erase();
+  }
+}
+
+void keep_wide(linalg::GenericOp op, unsigned result) {
+  arith::TruncFOp rounding = rounding_of(op, result);
+  OpOperand *init = op.getDpsInitOperand(result);
+  auto empty = init->get().getDefiningOp<tensor::EmptyOp>();
+  BlockArgument before = op.getMatchingBlockArgument(init);
+  if (!rounding || !empty || !before.use_empty())
+    return;
+  auto elements = elements_read(op->getOpResult(result));
+  if (!elements)
+    return;
+  Type wide = rounding.getIn().getType();
+  OpBuilder builder(op);
+  init->set(tensor::EmptyOp::create(builder, empty.getLoc(), empty.getMixedSizes(), wide));
+  before.setType(wide);
+  op->getResult(result).setType(init->get().getType());
+  op.getBlock()->getTerminator()->setOperand(result, rounding.getIn());
+  if (rounding->use_empty())
+    rounding->erase();
+  if (empty->use_empty())
+    empty->erase();
+  for (Value element : *elements)
+    widen(element, wide);
+}
+
+struct SkipRoundings : PassWrapper<SkipRoundings, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SkipRoundings)
+  StringRef getArgument() const override { return "skip_roundings"; }
+  StringRef getDescription() const override { return "narrow reals that stay in a kernel are kept as f32"; }
+
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (!function->hasAttr(ir::names::entry))
+        function.walk([](linalg::GenericOp op) {
+          for (unsigned result = 0; result < op->getNumResults(); ++result)
+            keep_wide(op, result);
+        });
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> skip_roundings() { return std::make_unique<SkipRoundings>(); }
+
+} // namespace heddle::passes
