@@ -7,9 +7,8 @@
 // is wrong by itself from one that is wrong in company.
 #include "compiler/driver/commands.h"
 #include "compiler/driver/compare.h"
-#include "compiler/driver/tensors.h"
+#include "compiler/driver/reference.h"
 #include "compiler/emit/artifact/temporary_folder.h"
-#include "dsl/interp/interp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +34,7 @@ struct Difference {
   double share() const { return largest > 0 ? most / largest : most; }
 };
 
-using Values = std::map<std::string, HostTensor>; // by name of the definition
+using Values = TensorMap; // by name of the definition
 
 class Comparison {
 public:
@@ -127,16 +126,7 @@ Result<Model> Comparison::load() const {
 }
 
 Result<const Entry *> Comparison::entry(const Program &program, size_t call) const {
-  std::string name = options_.entries.empty() ? "" : options_.entries[options_.entries.size() == 1 ? 0 : call];
-  std::string names;
-  for (const Entry &entry : program.entries) {
-    if (entry.name == (name.empty() ? "forward" : name) || (name.empty() && program.entries.size() == 1))
-      return &entry;
-    names += (names.empty() ? "" : ", ") + entry.name;
-  }
-  return Error{(name.empty() ? "the model has several entries; choose one with --entry: "
-                             : "there is no entry `" + name + "`; there are: ") +
-               names};
+  return find_entry(program, entry_of_call(options_.entries, call));
 }
 
 /// What the definitions should be: evaluated, or read from the dumps.
@@ -165,40 +155,17 @@ Status Comparison::read_reference(const Model &model) {
     }
     return Done{};
   }
-  std::map<std::string, Type> types;
-  for (const Weight &weight : model.program->weights)
-    for (const std::string &name : weight.names)
-      types.emplace(name, weight.tensor->type);
-  Interpreter interpreter(*model.program, [&](const std::string &name) -> Result<Array> {
-    const TensorView *tensor = model.weights ? model.weights->find(name) : nullptr;
-    if (!tensor)
-      return Error{"there is no tensor `" + name + "`"};
-    return weight_array(*tensor, types.at(name), name);
-  });
-  interpreter.keep_all(true);
+  Reference reference(model, true);
   for (size_t call = 0; call < calls_.size(); ++call) {
     auto of = entry(*model.program, call);
     if (!of)
       return of.error();
-    std::map<std::string, Array> inputs;
-    for (const auto &[name, tensor] : calls_[call]) {
-      Type wanted = natural_type(tensor.dtype);
-      for (const Input &input : (*of)->inputs)
-        if (input.name == name)
-          wanted = input.tensor->type;
-      auto array = input_array(tensor.view(), wanted, name);
-      if (!array)
-        return array.error();
-      inputs.emplace(name, std::move(*array));
-    }
-    auto results = interpreter.run((*of)->name, inputs);
+    auto results = reference.run(**of, calls_[call]);
     if (!results)
       return results.error();
-    Values values;
-    for (const auto &[name, array] : interpreter.kept())
-      values.emplace(name, host_tensor(array));
-    for (const auto &[name, array] : *results)
-      values.insert_or_assign(name, host_tensor(array));
+    Values values = reference.kept();
+    for (auto &[name, tensor] : *results)
+      values.insert_or_assign(name, std::move(tensor));
     wanted_.push_back(std::move(values));
   }
   return Done{};
@@ -210,8 +177,7 @@ Result<std::vector<Values>> Comparison::of_library(const std::string &path) cons
     return library.error();
   std::vector<Values> out;
   for (size_t call = 0; call < calls_.size(); ++call) {
-    std::string name = options_.entries.empty() ? "" : options_.entries[options_.entries.size() == 1 ? 0 : call];
-    auto entry = library->entry(name);
+    auto entry = library->entry(entry_of_call(options_.entries, call));
     if (!entry)
       return entry.error();
     auto results = library->run(*entry, calls_[call]);

@@ -95,8 +95,9 @@ public:
     facts.model = model.program->name;
     facts.target = target.name;
     std::vector<int64_t> values = dim_values(module, given);
-    for (auto [i, dim] : llvm::enumerate(passes::module_dims(module)))
-      facts.dims.emplace_back(dim.name, values[i]);
+    std::vector<passes::ModuleDim> dims = passes::module_dims(module);
+    for (size_t i = 0; i < values.size(); ++i)
+      facts.dims.emplace_back(dims[i].name, values[i]);
   }
 
   void run() {
@@ -121,6 +122,7 @@ private:
       auto found = given.find(dim.name);
       out.push_back(found != given.end() ? found->second : dim.most < 0 ? 64 : std::min<int64_t>(dim.most, 64));
     }
+    out.resize(passes::told_dims(module));
     return out;
   }
 

@@ -1,10 +1,9 @@
 // `run`: through the compiled library, or with --reference through the evaluator. All calls go to one session, and
 // results are written when the last call has succeeded.
 #include "compiler/driver/commands.h"
-#include "compiler/driver/tensors.h"
+#include "compiler/driver/reference.h"
 #include "compiler/emit/artifact/temporary_folder.h"
 #include "compiler/io/output.h"
-#include "dsl/interp/interp.h"
 
 #include <nlohmann/json.hpp>
 
@@ -53,10 +52,6 @@ private:
 
 } // namespace
 
-static std::string entry_of(const RunCommand &options, size_t call) {
-  return options.entries.empty() ? "" : options.entries[options.entries.size() == 1 ? 0 : call];
-}
-
 static Status finish(const RunCommand &options, const std::vector<TensorMap> &results) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (options.out.empty()) {
@@ -79,7 +74,7 @@ static Status run_library(const RunCommand &options, const std::string &path, co
     library->observe([&trace](const char *kernel, bool begins) { trace.kernel(kernel, begins); });
   std::vector<TensorMap> results;
   for (size_t i = 0; i < calls.size(); ++i) {
-    auto entry = library->entry(entry_of(options, i));
+    auto entry = library->entry(entry_of_call(options.entries, i));
     if (!entry)
       return entry.error();
     auto result = trace.span("call " + std::to_string(i + 1), [&] { return library->run(*entry, calls[i]); });
@@ -90,58 +85,22 @@ static Status run_library(const RunCommand &options, const std::string &path, co
   return finish(options, results);
 }
 
-/// As heddle_entry_find does it.
-static Result<const Entry *> find_entry(const Program &program, const std::string &name) {
-  std::string names;
-  for (const Entry &entry : program.entries) {
-    if (entry.name == (name.empty() ? "forward" : name) || (name.empty() && program.entries.size() == 1))
-      return &entry;
-    names += (names.empty() ? "" : ", ") + entry.name;
-  }
-  return Error{(name.empty() ? "the model has several entries; choose one with --entry: "
-                             : "there is no entry `" + name + "`; there are: ") +
-               names};
-}
-
 static Status run_reference(const RunCommand &options, const std::vector<TensorMap> &calls, Trace &trace) {
   auto model = load_model(options.model);
   if (!model)
     return model.error();
   if (Status fits = require_weights(*model); !fits)
     return fits;
-  std::map<std::string, Type> weight_types;
-  for (const Weight &weight : model->program->weights)
-    for (const std::string &name : weight.names)
-      weight_types.emplace(name, weight.tensor->type);
-  Interpreter interpreter(*model->program, [&](const std::string &name) -> Result<Array> {
-    const TensorView *tensor = model->weights ? model->weights->find(name) : nullptr;
-    if (!tensor)
-      return Error{"there is no tensor `" + name + "`"};
-    return weight_array(*tensor, weight_types.at(name), name);
-  });
+  Reference reference(*model);
   std::vector<TensorMap> results;
   for (size_t i = 0; i < calls.size(); ++i) {
-    auto entry = find_entry(*model->program, entry_of(options, i));
+    auto entry = find_entry(*model->program, entry_of_call(options.entries, i));
     if (!entry)
       return entry.error();
-    std::map<std::string, Array> inputs;
-    for (const auto &[name, tensor] : calls[i]) {
-      Type wanted = natural_type(tensor.dtype);
-      for (const Input &input : (*entry)->inputs)
-        if (input.name == name)
-          wanted = input.tensor->type;
-      auto array = input_array(tensor.view(), wanted, name);
-      if (!array)
-        return array.error();
-      inputs.emplace(name, std::move(*array));
-    }
-    auto result = trace.span("call " + std::to_string(i + 1), [&] { return interpreter.run((*entry)->name, inputs); });
+    auto result = trace.span("call " + std::to_string(i + 1), [&] { return reference.run(**entry, calls[i]); });
     if (!result)
       return result.error();
-    TensorMap tensors;
-    for (const auto &[name, array] : *result)
-      tensors.emplace(name, host_tensor(array));
-    results.push_back(std::move(tensors));
+    results.push_back(std::move(*result));
   }
   return finish(options, results);
 }

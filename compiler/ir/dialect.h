@@ -23,7 +23,7 @@
 namespace heddle::ir {
 
 namespace names {
-inline constexpr llvm::StringLiteral dims = "heddle.dims";         // module: [{name, most}]
+inline constexpr llvm::StringLiteral dims = "heddle.dims";         // module: [{name, most}, …, {name, product}]
 inline constexpr llvm::StringLiteral tokens = "heddle.tokens";     // module: [{name, id}] of the configuration
 inline constexpr llvm::StringLiteral entry = "heddle.entry";       // function: an entry of the model
 inline constexpr llvm::StringLiteral name = "heddle.name";         // argument, result: the author's name

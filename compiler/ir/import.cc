@@ -10,22 +10,6 @@ namespace heddle::ir {
 using namespace mlir;
 using HExpr = heddle::Expr;
 
-AffineExpr to_affine(const Size &size, MLIRContext *context) {
-  AffineExpr out = getAffineConstantExpr(size.constant(), context);
-  for (const Size::Term &term : size.terms()) {
-    const Size::Atom &atom = term.atom;
-    AffineExpr value;
-    if (atom.kind == Size::Atom::dim)
-      value = getAffineDimExpr(atom.dim_index, context);
-    else if (atom.kind == Size::Atom::floor_div)
-      value = to_affine(*atom.inner, context).floorDiv(atom.divisor);
-    else
-      value = to_affine(*atom.inner, context) % atom.divisor;
-    out = out + value * term.factor;
-  }
-  return out;
-}
-
 namespace {
 
 class Importer {
@@ -36,6 +20,16 @@ public:
   OwningOpRef<ModuleOp> run();
 
 private:
+  void find_products();
+  void find_products(const Size &size);
+  void find_products(const std::vector<Step> &steps);
+  ArrayAttr dims_attribute();
+  /// A Size over the module's dims.
+  AffineExpr to_affine(const Size &size);
+  AffineExpr to_affine(const Size::Atom &atom);
+  unsigned n_dims() const { return program_.dims.size() + products_.size(); }
+  std::string dim_name(unsigned number) const;
+
   void import_weights();
   void import_states();
   void import_entry(const Entry &entry);
@@ -81,6 +75,7 @@ private:
   OpBuilder builder_;
   OwningOpRef<ModuleOp> module_;
   DenseMap<const Tensor *, std::string> symbols_; // of weights and states
+  std::vector<Size> products_;                    // of run-time sizes: dims of the module that no call tells
   // of the entry being built
   Location loc_ = UnknownLoc::get(&context_);
   DenseMap<const Tensor *, mlir::Value> values_;
@@ -108,8 +103,90 @@ RankedTensorType Importer::type_of(const std::vector<Size> &shape, mlir::Type el
 AffineMapAttr Importer::extents_attribute(const std::vector<Size> &shape) {
   SmallVector<AffineExpr> extents;
   for (const Size &size : shape)
-    extents.push_back(to_affine(size, &context_));
-  return AffineMapAttr::get(AffineMap::get(program_.dims.size(), 0, extents, &context_));
+    extents.push_back(to_affine(size));
+  return AffineMapAttr::get(AffineMap::get(n_dims(), 0, extents, &context_));
+}
+
+// --- sizes
+
+void Importer::find_products(const Size &size) {
+  std::function<void(const Size::Atom &)> look = [&](const Size::Atom &atom) {
+    if (atom.inner)
+      find_products(*atom.inner);
+    for (const Size::Atom &factor : atom.factors)
+      look(factor);
+    if (atom.kind == Size::Atom::product && !llvm::is_contained(products_, Size::of_atom(atom)))
+      products_.push_back(Size::of_atom(atom));
+  };
+  for (const Size::Term &term : size.terms())
+    look(term.atom);
+}
+
+void Importer::find_products(const std::vector<Step> &steps) {
+  for (const Step &step : steps) {
+    if (auto *stage = std::get_if<Stage>(&step.what))
+      for (const Index &index : stage->over)
+        find_products(index.extent);
+    if (auto *loop = std::get_if<Loop>(&step.what)) {
+      find_products(loop->index.extent);
+      find_products(loop->steps);
+    }
+  }
+}
+
+void Importer::find_products() {
+  for (const Tensor &tensor : program_.tensors)
+    for (const Size &size : tensor.shape)
+      find_products(size);
+  for (const HExpr &expr : program_.exprs)
+    find_products(expr.extent);
+  for (const Size &size : program_.products)
+    find_products(size);
+  for (const Entry &entry : program_.entries) {
+    find_products(entry.steps);
+    for (const Input &input : entry.inputs)
+      find_products(input.below.value_or(Size()));
+  }
+}
+
+AffineExpr Importer::to_affine(const Size::Atom &atom) {
+  if (atom.kind == Size::Atom::dim)
+    return getAffineDimExpr(atom.dim_index, &context_);
+  if (atom.kind == Size::Atom::product)
+    return getAffineDimExpr(program_.dims.size() + (llvm::find(products_, Size::of_atom(atom)) - products_.begin()),
+                            &context_);
+  AffineExpr inner = to_affine(*atom.inner);
+  return atom.kind == Size::Atom::floor_div ? inner.floorDiv(atom.divisor) : inner % atom.divisor;
+}
+
+AffineExpr Importer::to_affine(const Size &size) {
+  AffineExpr out = getAffineConstantExpr(size.constant(), &context_);
+  for (const Size::Term &term : size.terms())
+    out = out + to_affine(term.atom) * term.factor;
+  return out;
+}
+
+std::string Importer::dim_name(unsigned number) const {
+  size_t own = program_.dims.size();
+  return number < own ? program_.dims[number].name : products_[number - own].text(program_.dim_names());
+}
+
+ArrayAttr Importer::dims_attribute() {
+  SmallVector<Attribute> dims;
+  for (unsigned number = 0; number < n_dims(); ++number) {
+    SmallVector<NamedAttribute> row{builder_.getNamedAttr("name", builder_.getStringAttr(dim_name(number)))};
+    if (number >= program_.dims.size()) {
+      SmallVector<AffineExpr> factors;
+      for (const Size::Atom &factor : products_[number - program_.dims.size()].terms()[0].atom.factors)
+        factors.push_back(to_affine(factor));
+      AffineMap product = AffineMap::get(n_dims(), 0, factors, &context_);
+      row.push_back(builder_.getNamedAttr("product", AffineMapAttr::get(product)));
+    } else if (auto most = program_.dims[number].most) {
+      row.push_back(builder_.getNamedAttr("most", builder_.getI64IntegerAttr(*most)));
+    }
+    dims.push_back(builder_.getDictionaryAttr(row));
+  }
+  return builder_.getArrayAttr(dims);
 }
 
 void Importer::import_weights() {
@@ -147,7 +224,7 @@ mlir::Value Importer::dim_value(int number) {
   mlir::Value &value = dims_[number];
   if (!value)
     value = in_front([&]() -> mlir::Value {
-      auto name = builder_.getStringAttr(program_.dims[number].name);
+      auto name = builder_.getStringAttr(dim_name(number));
       return DimOp::create(builder_, loc_, builder_.getIndexType(), name);
     });
   return value;
@@ -162,10 +239,12 @@ mlir::Value Importer::size_value(const Size &size) {
   if (size.is_constant())
     return value = in_front(
                [&]() -> mlir::Value { return arith::ConstantIndexOp::create(builder_, loc_, size.constant()); });
-  AffineExpr formula = to_affine(size, &context_);
+  AffineExpr formula = to_affine(size);
+  if (auto dim = dyn_cast<AffineDimExpr>(formula))
+    return value = dim_value(dim.getPosition());
   SmallVector<AffineExpr> renumbered;
   SmallVector<mlir::Value> operands;
-  for (size_t i = 0; i < program_.dims.size(); ++i) {
+  for (size_t i = 0; i < n_dims(); ++i) {
     bool used = formula.isFunctionOfDim(i);
     renumbered.push_back(used ? getAffineDimExpr(operands.size(), &context_) : getAffineConstantExpr(0, &context_));
     if (used)
@@ -492,8 +571,7 @@ DictionaryAttr Importer::input_attributes(const Input &input) {
   if (input.below && input.below->is_constant())
     out.emplace_back(names::below, builder_.getI64IntegerAttr(input.below->constant()));
   else if (input.below)
-    out.emplace_back(names::below,
-                     AffineMapAttr::get(AffineMap::get(program_.dims.size(), 0, to_affine(*input.below, &context_))));
+    out.emplace_back(names::below, AffineMapAttr::get(AffineMap::get(n_dims(), 0, to_affine(*input.below))));
   if (input.initial)
     out.emplace_back(names::initial, builder_.getF64FloatAttr(*input.initial));
   return builder_.getDictionaryAttr(out);
@@ -533,14 +611,8 @@ void Importer::import_entry(const Entry &entry) {
 
 OwningOpRef<ModuleOp> Importer::run() {
   module_ = ModuleOp::create(UnknownLoc::get(&context_), program_.name);
-  SmallVector<Attribute> dims;
-  for (const Dim &dim : program_.dims) {
-    SmallVector<NamedAttribute> row{builder_.getNamedAttr("name", builder_.getStringAttr(dim.name))};
-    if (dim.most)
-      row.push_back(builder_.getNamedAttr("most", builder_.getI64IntegerAttr(*dim.most)));
-    dims.push_back(builder_.getDictionaryAttr(row));
-  }
-  (*module_)->setAttr(names::dims, builder_.getArrayAttr(dims));
+  find_products();
+  (*module_)->setAttr(names::dims, dims_attribute());
   builder_.setInsertionPointToEnd(module_->getBody());
   import_weights();
   import_states();

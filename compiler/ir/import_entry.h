@@ -14,8 +14,6 @@
 
 namespace heddle::ir {
 
-/// A Size over the module's dims.
-mlir::AffineExpr to_affine(const Size &size, mlir::MLIRContext *context);
 mlir::Type to_mlir(heddle::Type type, mlir::MLIRContext *context);
 
 bool is_narrow_real(heddle::Type type);

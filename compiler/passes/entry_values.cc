@@ -8,6 +8,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <numeric>
+
 namespace heddle::passes {
 
 using namespace mlir;
@@ -17,8 +19,32 @@ std::vector<ModuleDim> module_dims(ModuleOp module) {
   if (auto dims = module->getAttrOfType<ArrayAttr>(ir::names::dims))
     for (auto dim : dims.getAsRange<DictionaryAttr>()) {
       auto most = dim.getAs<IntegerAttr>("most");
-      out.push_back({dim.getAs<StringAttr>("name").str(), most ? most.getInt() : -1});
+      auto product = dim.getAs<AffineMapAttr>("product");
+      out.push_back(
+          {dim.getAs<StringAttr>("name").str(), most ? most.getInt() : -1, product ? product.getValue() : AffineMap()});
     }
+  return out;
+}
+
+size_t told_dims(ModuleOp module) {
+  return llvm::count_if(module_dims(module), [](const ModuleDim &dim) { return !dim.product; });
+}
+
+std::vector<bool> dims_in(ModuleOp module, AffineMap map) {
+  std::vector<ModuleDim> dims = module_dims(module);
+  std::vector<bool> out(dims.size());
+  std::vector<AffineMap> todo{map};
+  while (!todo.empty()) {
+    AffineMap next = todo.back();
+    todo.pop_back();
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (!out[i] && next.isFunctionOfDim(i)) {
+        out[i] = true;
+        if (dims[i].product)
+          todo.push_back(dims[i].product);
+      }
+  }
+  out.resize(told_dims(module));
   return out;
 }
 
@@ -142,6 +168,16 @@ FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
   op->emitError() << "a value between kernels is made by " << op->getName()
                   << "; kernels, views and weights are expected";
   return failure();
+}
+
+SizeEvaluator::SizeEvaluator(ModuleOp module, std::vector<int64_t> dims)
+    : names_(module_dims(module)), dims_(std::move(dims)) {
+  dims_.resize(names_.size());
+  for (auto [i, dim] : llvm::enumerate(names_))
+    if (dim.product) {
+      SmallVector<int64_t> factors = dim.product.compose(dims_);
+      dims_[i] = std::accumulate(factors.begin(), factors.end(), int64_t(1), std::multiplies<>());
+    }
 }
 
 FailureOr<int64_t> SizeEvaluator::index(Value value) {

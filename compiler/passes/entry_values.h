@@ -12,12 +12,18 @@
 
 namespace heddle::passes {
 
-/// The run-time sizes of a module, in the order in which a call passes them (`heddle.dims`).
+/// The run-time sizes of a module, in the order in which a call passes them (`heddle.dims`); behind them those that no
+/// call tells, which are products of formulas over the ones before.
 struct ModuleDim {
   std::string name;
-  int64_t most = -1; // declared bound, or -1
+  int64_t most = -1;       // declared bound, or -1
+  mlir::AffineMap product; // the factors, over all dims; or null
 };
 std::vector<ModuleDim> module_dims(mlir::ModuleOp module);
+/// How many of them calls tell.
+size_t told_dims(mlir::ModuleOp module);
+/// The dims that calls tell and `map` (over all dims) depends on, through products too: by number.
+std::vector<bool> dims_in(mlir::ModuleOp module, mlir::AffineMap map);
 
 /// The functions that are entries, in the order of the model file.
 std::vector<mlir::func::FuncOp> entries(mlir::ModuleOp module);
@@ -50,8 +56,8 @@ int64_t element_bytes(mlir::Type element);
 /// Sizes for given values of the dims, by constant folding.
 class SizeEvaluator {
 public:
-  SizeEvaluator(mlir::ModuleOp module, std::vector<int64_t> dims)
-      : names_(module_dims(module)), dims_(std::move(dims)) {}
+  /// `dims`: those that a call tells.
+  SizeEvaluator(mlir::ModuleOp module, std::vector<int64_t> dims);
 
   /// Each emits an error where a size is computed by an op that does not fold.
   mlir::FailureOr<int64_t> index(mlir::Value value);

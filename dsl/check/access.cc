@@ -100,7 +100,9 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
       at.push_back(nullptr);
       slice = true;
     } else {
-      const Expr *index = scalar(*place.expr, frame);
+      bool bare = place.expr->kind == Tree::name && frame.per_element;
+      const Expr *index =
+          bare ? as_scalar(eval_name(*place.expr, frame, true), *place.expr, frame) : scalar(*place.expr, frame);
       if (index && !is_integer(index->type)) {
         report(Code::E031, place.span, {text(place.span), type_name(index->type), "a whole number"});
         index = nullptr;
@@ -264,6 +266,14 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   Miss there = miss(base.shape[axis], outcome, below);
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
   Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
+  bool asked = at->op == Expr::read && at->tensor->kind == Tensor::input;
+  if (at->op == Expr::integer && at->whole < 0)
+    d.help = "subscripts count from 0: the last one is `" + text(base.shape[axis].size - Size(1)) + "`";
+  else if (asked)
+    d.help = "declare `" + at->tensor->name + "` as `index(" + there.end +
+             ")`, which each call is checked for, or say what lies outside (`" + cure + "`)";
+  else if (as_size(at))
+    d.help = "require it before (`require " + guard + "`), or say what lies outside (`" + cure + "`)";
   label_range(d, at, facts_);
 }
 
@@ -322,14 +332,14 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
         first = given->first;
         extents = {{{given->second, ""}}};
       }
-    } else if (place.expr) {
-      if (auto given = extent(*place.expr, frame))
+    } else if (place.expr || !place.pieces.empty()) {
+      if (auto given = range_of(place, frame))
         extents = {{*given}};
     } else {
       extents = inferred(place.name, pack, uses, frame);
     }
     auto binder = extents ? bind_index(place.name, pack, *extents, frame) : std::nullopt;
-    failed |= !binder;
+    failed |= !binder || !bind_pieces(place, *binder, frame);
     if (binder) {
       over.insert(over.end(), binder->variables.begin(), binder->variables.end());
       binders.push_back(*binder);
@@ -360,8 +370,11 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
   frame.per_element = per_element;
   if (failed && !where) { // what it says is still looked at
     std::set<std::string> bound;
-    for (const auto &place : e.places)
+    for (const auto &place : e.places) {
       bound.insert(place.name.text);
+      for (const auto &piece : place.pieces)
+        bound.insert(piece.name.text);
+    }
     for (const Tree *use : uses)
       check_names(*use, bound, frame);
   }
@@ -377,6 +390,15 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     report(Code::E076, e.span, {e.text, std::to_string(over.size())});
     return nullptr;
   }
+  // Where only its pieces are used, a merged index is two loops.
+  std::set<int> used = variables_of(value);
+  if (where)
+    used.merge(variables_of(where));
+  for (size_t i = 0; i < over.size() && !position; ++i)
+    if (std::vector<int> pieces = variables_[over[i]].pieces; !pieces.empty() && !used.count(over[i])) {
+      over.erase(over.begin() + i);
+      over.insert(over.begin() + i, pieces.begin(), pieces.end());
+    }
   if (e.text == "mean" && !is_floating(value->type))
     value = build_.convert(value, real_);
   // Sums of i8 are i32; those of narrow floats are kept in f32 until they are complete.
@@ -395,9 +417,12 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     }
   }
   auto reduce = [&](const Expr *term) -> const Expr * {
-    std::set<int> free = variables_of(term);
-    for (int v : over)
+    std::set<int> free = indices_of(term);
+    for (int v : over) {
       free.erase(v);
+      for (int piece : variables_[v].pieces)
+        free.erase(piece);
+    }
     std::vector<int> space(free.begin(), free.end());
     const Tensor *result = reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text, space,
                                      reducer, over, term, e.span);

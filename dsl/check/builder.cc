@@ -206,6 +206,8 @@ bool fits(const Size &size) {
 
 } // namespace
 
+constexpr size_t most_terms = 64; // of a product that is multiplied out
+
 const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &args, bool &failed) {
   auto a = as_size(args[0]);
   auto b = args.size() > 1 ? as_size(args[1]) : std::nullopt;
@@ -240,8 +242,8 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
       return sized(*a - *b);
     return zero_b ? args[0] : nullptr;
   case Expr::mul:
-    if (a && b && (a->is_constant() || b->is_constant()))
-      return sized(a->is_constant() ? *b * a->constant() : *a * b->constant());
+    if (a && b && (a->terms().size() + 1) * (b->terms().size() + 1) <= most_terms)
+      return sized(*a * *b);
     if (zero_a || zero_b)
       return integer(0);
     return one_a ? args[1] : one_b ? args[0] : nullptr;

@@ -11,11 +11,22 @@ namespace heddle::checking {
 using syntax::Place;
 using syntax::Stmt;
 
+namespace {
+
+/// The names that a place of a target or of a reduction introduces.
+void bind_names(const Place &place, std::set<std::string> &bound) {
+  bound.insert(place.name.text);
+  for (const Place &piece : place.pieces)
+    bound.insert(piece.name.text);
+}
+
+} // namespace
+
 bool Elaborator::slot_of(const syntax::Target &target, const Tree &right, Frame &frame, Slot &slot,
                          std::vector<Binder> &binders) {
   bool failed = false;
   // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
-  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>>> wanted;
+  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>, const Place *>> wanted;
   for (const Place &place : target.places) {
     bool bare = place.kind == Place::value && place.expr->kind == Tree::name;
     std::optional<Entity> known;
@@ -63,19 +74,19 @@ bool Elaborator::slot_of(const syntax::Target &target, const Tree &right, Frame 
     const syntax::Name name = bare ? syntax::Name{place.expr->text, place.span} : place.name;
     std::optional<std::vector<Extent>> extents;
     if (place.kind == Place::range) {
-      if (auto given = extent(*place.expr, frame))
+      if (auto given = range_of(place, frame))
         extents = {{*given}};
     } else {
       extents = inferred(name, pack, {&right}, frame);
     }
     failed |= !extents;
     if (extents)
-      wanted.emplace_back(name, pack, *extents);
+      wanted.emplace_back(name, pack, *extents, &place);
     slot.places.insert(slot.places.end(), extents ? extents->size() : 1, std::nullopt);
   }
-  for (auto &[name, pack, extents] : wanted) {
+  for (auto &[name, pack, extents, place] : wanted) {
     auto binder = bind_index(name, pack, extents, frame);
-    failed |= !binder;
+    failed |= !binder || !bind_pieces(*place, *binder, frame);
     if (binder)
       binders.push_back(*binder);
   }
@@ -105,9 +116,9 @@ void Elaborator::define(const Stmt &s, Frame &frame) {
   std::vector<int> variables;
   std::vector<const Expr *> values;
   last_reduction_ = nullptr;
+  std::string defining = std::exchange(frame.defining, first.name.text);
   if (slot_of(first, right, frame, slot, binders)) {
     bool outer = std::exchange(frame.per_element, true);
-    std::string defining = std::exchange(frame.defining, first.name.text);
     Entity value = eval(right, frame);
     std::vector<Entity> items = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
     if (value.kind == Entity::error) {
@@ -119,16 +130,16 @@ void Elaborator::define(const Stmt &s, Frame &frame) {
         values.push_back(as_scalar(item, right, frame));
     }
     frame.per_element = outer;
-    frame.defining = defining;
   } else {
     std::set<std::string> bound;
     for (const Place &place : first.places)
       if (place.kind == Place::value)
         mentions(*place.expr, [&](const std::string &name, Span) { bound.insert(name); });
       else
-        bound.insert(place.name.text);
+        bind_names(place, bound);
     check_names(right, bound, frame);
   }
+  frame.defining = defining;
   for (const Binder &binder : binders) {
     release(binder, frame);
     variables.insert(variables.end(), binder.variables.begin(), binder.variables.end());
@@ -228,7 +239,7 @@ void Elaborator::check_names(const Tree &e, std::set<std::string> bound, Frame &
   }
   for (const Place &place : e.places)
     if (e.kind == Tree::reduce)
-      bound.insert(place.name.text);
+      bind_names(place, bound);
   for (const auto &arg : e.args)
     check_names(*arg, bound, frame);
   for (const Place &place : e.places) {
@@ -236,6 +247,8 @@ void Elaborator::check_names(const Tree &e, std::set<std::string> bound, Frame &
       check_names(*place.expr, bound, frame);
     if (place.upper)
       check_names(*place.upper, bound, frame);
+    for (const Place &piece : place.pieces)
+      check_names(*piece.expr, bound, frame);
   }
   if (e.callee)
     check_names(*e.callee, bound, frame);

@@ -23,6 +23,10 @@ bool uses_name(const syntax::Expr &e, const std::string &name) {
     if ((place.kind == Place::pack && place.name.text == name) || (place.expr && uses_name(*place.expr, name)) ||
         (place.upper && uses_name(*place.upper, name)))
       return true;
+    else
+      for (const auto &piece : place.pieces)
+        if (uses_name(*piece.expr, name))
+          return true;
   return (e.callee && uses_name(*e.callee, name)) || (e.outside && uses_name(*e.outside, name));
 }
 
@@ -84,11 +88,15 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
         return bare_uses(*e.args[*known ? 1 : 2], name, pack, frame, out);
   }
   if (e.kind == Tree::reduce)
-    for (const Place &place : e.places)
-      if (place.name.text == name) { // another index of that name
+    for (const Place &place : e.places) { // another index of that name
+      bool same = place.name.text == name;
+      for (const Place &piece : place.pieces)
+        same |= piece.name.text == name;
+      if (same) {
         reused_ = place.span;
         return;
       }
+    }
   if (e.kind == Tree::access) {
     bool bare = false;
     for (const Place &place : e.places)
@@ -168,7 +176,7 @@ std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name
 // --- indices
 
 int Elaborator::new_variable(const std::string &name, const Extent &extent) {
-  variables_.push_back({name, extent.size, extent.name});
+  variables_.push_back({name, extent.size, extent.name, 0, {}, -1});
   return variables_.size() - 1;
 }
 
@@ -188,7 +196,41 @@ std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &nam
   return binder;
 }
 
+std::optional<Extent> Elaborator::range_of(const syntax::Place &place, Frame &frame) {
+  if (place.pieces.empty())
+    return extent(*place.expr, frame);
+  Extent all{Size(1), ""};
+  for (const Place &piece : place.pieces) {
+    auto own = extent(*piece.expr, frame);
+    if (!own)
+      return std::nullopt;
+    const Expr *product = build_.apply(Expr::mul, Type::i32, {build_.of_size(all.size), build_.of_size(own->size)}, {});
+    auto size = product ? as_size(product) : std::nullopt;
+    if (!size) {
+      report(Code::E048, piece.span, {"this whole number does not fit 32 bits", "merge fewer or smaller ranges"});
+      return std::nullopt;
+    }
+    all.size = *size;
+  }
+  return all;
+}
+
+bool Elaborator::bind_pieces(const Place &place, Binder &binder, Frame &frame) {
+  for (const Place &piece : place.pieces) {
+    auto own = extent(*piece.expr, frame);
+    auto bound = own ? bind_index(piece.name, false, {*own}, frame) : std::nullopt;
+    if (!bound)
+      return false;
+    variables_[bound->variables[0]].merged = binder.variables[0];
+    variables_[binder.variables[0]].pieces.push_back(bound->variables[0]);
+    binder.pieces.push_back(piece.name.text);
+  }
+  return true;
+}
+
 void Elaborator::release(const Binder &binder, Frame &frame) {
+  for (const std::string &piece : binder.pieces)
+    frame.indices.erase(piece);
   frame.indices.erase(binder.name);
   frame.firsts.erase(binder.name);
   frame.index_packs.erase(binder.name);
@@ -223,6 +265,31 @@ std::set<int> Elaborator::variables_of(const Expr *e) {
     todo.insert(todo.end(), next->args.begin(), next->args.end());
   }
   return found;
+}
+
+std::set<int> Elaborator::indices_of(const Expr *e) {
+  std::set<int> found = variables_of(e);
+  for (int v : std::set<int>(found))
+    if (int whole = variables_[v].merged; whole >= 0 && found.count(whole))
+      found.erase(v);
+  return found;
+}
+
+const Expr *Elaborator::without_pieces(const Expr *e, const std::vector<int> &indices) {
+  std::map<int, const Expr *> as;
+  for (int v : indices) {
+    Size inner(1); // the product of the extents of the pieces that are counted faster
+    const std::vector<int> &pieces = variables_[v].pieces;
+    for (size_t i = pieces.size(); i-- > 0;) {
+      const Expr *piece = build_.apply(Expr::floor_div, Type::i32, {build_.index(v), build_.of_size(inner)}, {});
+      if (i > 0)
+        piece = build_.apply(Expr::mod, Type::i32, {piece, build_.of_size(variables_[pieces[i]].extent)}, {});
+      if (std::find(indices.begin(), indices.end(), pieces[i]) == indices.end())
+        as[pieces[i]] = piece ? piece : build_.integer(0); // of a constant extent 0 nothing is computed
+      inner = inner * variables_[pieces[i]].extent;
+    }
+  }
+  return as.empty() ? e : rewrite(e, as);
 }
 
 const Expr *Elaborator::rewrite(const Expr *e, const std::map<int, const Expr *> &variables) {
@@ -278,7 +345,9 @@ const Tensor *Elaborator::reduction(const std::string &name, const std::vector<i
     stage.over.push_back({variables_[v].name, variables_[v].extent});
   }
   std::map<const Expr *, const Expr *> done;
-  stage.value = finished(value, positions, done);
+  std::vector<int> indices = variables;
+  indices.insert(indices.end(), over.begin(), over.end());
+  stage.value = finished(without_pieces(value, indices), positions, done);
   stage.reducer = reducer;
   stage.span = span;
   stage.calls = calls_;
@@ -294,7 +363,7 @@ const Tensor *Elaborator::reduction(const std::string &name, const std::vector<i
 
 const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> &variables, const Expr *value,
                                 Span span) {
-  for (int v : variables_of(value))
+  for (int v : variables_of(without_pieces(value, variables)))
     if (std::find(variables.begin(), variables.end(), v) == variables.end()) {
       report(Code::E063, span, {variables_[v].name});
       return nullptr;

@@ -78,6 +78,7 @@ private:
     std::string name;
     bool pack = false;
     std::vector<int> variables;
+    std::vector<std::string> pieces = {}; // of a merged index: their names
   };
   void define(const syntax::Stmt &s, Frame &frame);
   /// Where on the left side a definition stands: the constant places, and the loop that gives the last one.
@@ -102,6 +103,10 @@ private:
   std::optional<std::vector<Extent>> shape_of(const Tree &e, Frame &frame);
   std::optional<Binder> bind_index(const syntax::Name &name, bool pack, const std::vector<Extent> &extents,
                                    Frame &frame);
+  /// Binds y and x of `n in (y in Y, x in X)`; false after a report.
+  bool bind_pieces(const syntax::Place &place, Binder &binder, Frame &frame);
+  /// What `in` says: `N`, or the product of the pieces' extents.
+  std::optional<Extent> range_of(const syntax::Place &place, Frame &frame);
   void release(const Binder &binder, Frame &frame);
   int new_variable(const std::string &name, const Extent &extent);
   /// The stage that gives `value` for each value of `variables`, or null when `value` needs an index that isn't there.
@@ -113,18 +118,33 @@ private:
   const Expr *rewrite(const Expr *e, const std::map<int, const Expr *> &variables);
   const Expr *finished(const Expr *e, const std::map<int, int> &positions, std::map<const Expr *, const Expr *> &done);
   std::set<int> variables_of(const Expr *e);
+  /// The same for the indices of a stage: what is said by a merged index is not said again by its pieces.
+  std::set<int> indices_of(const Expr *e);
+  /// With pieces whose merged index is one of `indices` as quotients and remainders of it.
+  const Expr *without_pieces(const Expr *e, const std::vector<int> &indices);
 
   // --- updates.cc
   struct Written {
     Update update;
     std::vector<LoopIndex> loops; // around it
+    /// What is written under which conditions, of which no two hold at once: the arms of an `if` may update one place.
+    struct Arm {
+      std::vector<Fact> when;
+      const Expr *value;
+      std::vector<int> variables;
+    };
+    std::vector<Arm> arms = {};
   };
   void run_update(const syntax::Stmt &s, Frame &frame);
   bool place_of(const syntax::Target &target, const Entity &state, const Tree &right, Frame &frame,
                 std::vector<Update::Along> &place, std::vector<Binder> &binders);
   bool inside(const syntax::Place &place, const Entity &state, size_t axis, const Expr *at, const std::string &index);
-  bool write(const syntax::Target &target, const Tensor *state, const Tensor *value, std::vector<Update::Along> place,
-             Span span);
+  bool write(const syntax::Target &target, Written own);
+  /// Takes back the update of the same places that another arm of an `if` has made, and returns what it writes.
+  std::vector<Written::Arm> other_arms(const Tensor *state, const std::vector<Update::Along> &place,
+                                       const std::vector<int> &variables);
+  /// The arm whose conditions hold, or `old`: the first `known` conditions of all arms are the same, and hold.
+  const Expr *chosen(const std::vector<Written::Arm> &arms, size_t known, const std::function<const Expr *()> &old);
   /// Whether the new value of an `index(N)` state is one; reports where not.
   bool stays_below(const Entity &value, const Tensor *state, Span span);
   /// Whether no turn of `a` writes what a turn of `b` does; for one update with itself, what another turn of it does.
@@ -137,7 +157,7 @@ private:
   const Expr *condition(const Tree &e, Frame &frame);
   std::optional<Size> size(const Tree &e, Frame &frame, const char *what);
   std::optional<Extent> extent(const Tree &e, Frame &frame);
-  Entity eval_name(const Tree &e, Frame &frame);
+  Entity eval_name(const Tree &e, Frame &frame, bool subscript = false);
   Entity eval_binary(const Tree &e, Frame &frame);
   Entity eval_condition(const Tree &e, Frame &frame);
   Entity eval_field(const Tree &e, Frame &frame);
@@ -250,10 +270,11 @@ private:
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
   int loop_count_ = 0;
-  int64_t work_ = 0;                       // expressions evaluated, turns unrolled, modules made
-  bool stopped_ = false;                   // too much of it, or a recursion: nothing more is evaluated
-  Span reused_;                            // where the last search for a range met the index's name again
-  std::vector<Written> written_;           // updates of this entry so far
+  int64_t work_ = 0;                                    // expressions evaluated, turns unrolled, modules made
+  bool stopped_ = false;                                // too much of it, or a recursion: nothing more is evaluated
+  std::set<std::tuple<int, int, std::string>> unknown_; // names reported, with file and line
+  Span reused_;                                         // where the last search for a range met the index's name again
+  std::vector<Written> written_;                        // updates of this entry so far
   const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
 };
 

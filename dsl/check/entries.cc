@@ -93,6 +93,7 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
     return nullptr;
   warn_unused(*own);
   list_used(*program_, weights_, states_);
+  program_->products.assign(prover_.products().begin(), prover_.products().end());
   check_states_set();
   if (diagnostics_.has_errors())
     return nullptr;

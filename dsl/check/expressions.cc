@@ -2,6 +2,7 @@
 // expression is follows from what its names stand for. Nothing is evaluated in a branch that a constant condition rules
 // out.
 #include "dsl/check/elaborate.h"
+#include "dsl/check/foreign.h"
 #include "dsl/check/nearest.h"
 
 #include <algorithm>
@@ -147,16 +148,37 @@ std::string Elaborator::nearest(const std::string &name, Frame &frame) {
   return nearest_of(name, known);
 }
 
-Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
+namespace {
+
+/// Whether statements define places of a tensor of that name: `y[t, d] = …`.
+bool defines_by_place(const syntax::Block &block, const std::string &name) {
+  for (const syntax::Stmt &s : block) {
+    for (const syntax::Target &target : s.targets)
+      if (s.kind == syntax::Stmt::assign && target.has_places && target.name.text == name)
+        return true;
+    if (defines_by_place(s.body, name) || defines_by_place(s.otherwise, name))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Entity Elaborator::eval_name(const Tree &e, Frame &frame, bool subscript) {
   if (auto found = find(e.text, frame)) {
     note(e.span, *found);
     return *found;
   }
-  bool unfinished = e.text == frame.defining;
+  const syntax::Stmt *loop = nullptr; // whose turns define it
   for (const Scope &scope : frame.scopes)
-    unfinished |= scope.collected.count(e.text) || scope.slices.count(e.text);
-  if (unfinished) {
-    report(Code::E062, e.span, {e.text});
+    if (scope.loop &&
+        (scope.collected.count(e.text) || scope.slices.count(e.text) || defines_by_place(scope.loop->body, e.text)))
+      loop = scope.loop;
+  if (loop || e.text == frame.defining) {
+    Diagnostic &d = report(Code::E062, e.span, {e.text});
+    if (loop && loop->names.size() == 1)
+      d.help = "it is there after the loop; what one turn passes to the next is carried: `for " + loop->names[0].text +
+               " in " + text(loop->exprs[0]->span) + " with last`";
     return {};
   }
   for (const Scope &scope : frame.scopes)
@@ -164,8 +186,16 @@ Entity Elaborator::eval_name(const Tree &e, Frame &frame) {
       report(Code::E077, e.span, {e.text, half->second});
       return {};
     }
-  std::string close = nearest(e.text, frame);
-  report(Code::E020, e.span, {e.text, close.empty() ? "define it before this line" : "did you mean `" + close + "`?"});
+  int line = sources_.position(e.span.file, e.span.begin).line;
+  if (!unknown_.insert({e.span.file, line, e.text}).second && diagnostics_.has_errors()) // the same slip again
+    return {};
+  std::string instead = instead_of_function(e.text), close = instead.empty() ? nearest(e.text, frame) : "";
+  report(Code::E020, e.span,
+         {e.text, !instead.empty() ? instead
+                  : !close.empty() ? "did you mean `" + close + "`?"
+                  : subscript
+                      ? "an index stands on the left side too, or a reduction runs over it: `sum[" + e.text + "](…)`"
+                      : "define it before this line"});
   return {};
 }
 
@@ -254,7 +284,11 @@ const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame)
                        : e.kind == Entity::array    ? "an array of modules"
                        : e.kind == Entity::tuple    ? "several values"
                                                     : "a function";
-    report(Code::E031, at.span, {text(at.span), what, "a number"});
+    Diagnostic &d = report(Code::E031, at.span, {text(at.span), what, "a number"});
+    if (e.kind == Entity::instance || e.kind == Entity::function || e.kind == Entity::builtin)
+      d.help = "call it: `" + text(at.span) + "(…)`";
+    else if (e.kind == Entity::list || e.kind == Entity::array)
+      d.help = "take one of it: `" + text(at.span) + "[0]`";
     return nullptr;
   }
   }
@@ -312,7 +346,9 @@ std::optional<Extent> Elaborator::extent(const Tree &e, Frame &frame) {
 const Expr *Elaborator::arithmetic(const Tree &e, const Expr *a, const Expr *b) {
   Operator op = e.op;
   auto refuse = [&](const Expr *x) {
-    report(Code::E038, e.span, {symbol(op), x->type == Type::boolean ? "a condition" : "a number"});
+    Diagnostic &d = report(Code::E038, e.span, {symbol(op), x->type == Type::boolean ? "a condition" : "a number"});
+    if (x->type == Type::boolean)
+      d.help = "a condition chooses: `if … then … else …`; as a number it is `real(…)` or `i32(…)`";
     return nullptr;
   };
   bool logic = op == Operator::logical_and || op == Operator::logical_or || op == Operator::logical_not;
@@ -336,6 +372,15 @@ const Expr *Elaborator::arithmetic(const Tree &e, const Expr *a, const Expr *b) 
         return product;
     }
     type = real_;
+  }
+  bool divides = op == Operator::floor_div || op == Operator::mod;
+  if (auto by = divides && is_integer(type) ? as_size(b) : std::nullopt; by && !by->is_constant()) {
+    std::string divisor = text(e.args[1]->span);
+    report(Code::E058, e.span,
+           {text(e.span), divisor,
+            as_size(a) ? "what the size should be is for the caller to say: declare it as a `dim` of its own"
+                       : "an index with pieces has them: `n in (i in N, j in " + divisor + ")`"});
+    return nullptr;
   }
   std::vector<const Expr *> args{build_.convert(a, type)};
   if (b)
@@ -362,7 +407,10 @@ Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
       return {};
     bool equality = e.op == Operator::equal || e.op == Operator::not_equal;
     if (a.kind == Entity::list || b.kind != Entity::text || !equality) {
-      report(Code::E038, e.span, {symbol(e.op), a.kind == Entity::list ? "a list" : "a string"});
+      Diagnostic &d = report(Code::E038, e.span, {symbol(e.op), a.kind == Entity::list ? "a list" : "a string"});
+      if (a.kind == Entity::text && equality)
+        d.help = "a string is compared with a string: `" + text(e.args[0]->span) + " " + symbol(e.op) + " \"" +
+                 text(e.args[1]->span) + "\"`";
       return {};
     }
     return entity(build_.boolean((a.string == b.string) == (e.op == Operator::equal)));
@@ -439,7 +487,10 @@ Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
     if (base.kind == Entity::array)
       report(Code::E047, e.span, {text(e.callee->span), e.text, "it is an array: take one member with `[…]`"});
     else
-      report(Code::E047, e.span, {text(e.callee->span), e.text, "only modules have members"});
+      report(Code::E047, e.span,
+             {text(e.callee->span), e.text,
+              base.tensor_like() && !instead_of_member(e.text).empty() ? instead_of_member(e.text)
+                                                                       : "only modules have members"});
     return {};
   }
   auto found = base.module->members.find(e.text);

@@ -18,6 +18,7 @@ void mentions(const std::vector<Place> &places, const Mention &found) {
       found(place.name.text, place.span);
     mentions(place.expr, found);
     mentions(place.upper, found);
+    mentions(place.pieces, found);
   }
 }
 

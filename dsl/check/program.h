@@ -185,6 +185,9 @@ struct Program {
   std::vector<Weight> weights; // only those that some entry reads
   std::vector<State> states;
   std::vector<Entry> entries;
+  /// Subscripts such as `y * X + x` are whole numbers of 32 bits because these products are: a call for which one of
+  /// them is not must be refused.
+  std::vector<Size> products;
 
   std::vector<std::string> dim_names() const;
 

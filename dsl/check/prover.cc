@@ -56,7 +56,7 @@ Prover::Affine Prover::quotient(const Affine &a, int64_t divisor) {
   int q = atom("q" + key(a) + "/" + std::to_string(divisor), [&](int self) {
     Affine rest = plus(a, {0, {{self, 1}}}, -divisor); // 0 <= a - c * q <= c - 1
     Affine room = plus({divisor - 1, {}}, rest, -1);
-    return Atom{Atom::made, "", {{rest, room}}};
+    return Atom{Atom::made, "", {{rest, room}}, -1, is_nonnegative(a)};
   });
   return {0, {{q, 1}}};
 }
@@ -70,12 +70,20 @@ Prover::Affine Prover::affine(const Size &size) {
         Conjunction bounds{{0, {{self, 1}}}};
         if (auto most = program_.dims[number].most)
           bounds.push_back({*most, {{self, -1}}});
-        return Atom{Atom::dim, program_.dims[number].name, {bounds}, number};
+        return Atom{Atom::dim, program_.dims[number].name, {bounds}, number, true, {}, Size::of_dim(number)};
       });
       sum = plus(sum, {0, {{d, 1}}}, factor);
       continue;
     }
+    if (a.kind == Size::Atom::product) {
+      Affine all{1, {}};
+      for (const Size::Atom &one : a.factors)
+        all = multiplied(all, affine(Size::of_atom(one)));
+      sum = plus(sum, all, factor);
+      continue;
+    }
     Affine inner = affine(*a.inner), q = quotient(inner, a.divisor);
+    atoms_[q.terms.begin()->first].size = Size::of_atom(a);
     sum = plus(sum, a.kind == Size::Atom::floor_div ? q : plus(inner, q, -a.divisor), factor);
   }
   return sum;
@@ -90,7 +98,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   auto ranged = [&](Atom::Kind kind, const std::string &key, const std::string &name, const Size &extent, int number) {
     Affine most = plus(affine(extent), {1, {}}, -1);
     int n = atom(key, [&](int self) {
-      return Atom{kind, name, {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}}, number};
+      return Atom{kind, name, {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}}, number, true, {}, extent};
     });
     return Affine{0, {{n, 1}}};
   };
@@ -100,8 +108,20 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   case Expr::size:
     return affine(e->extent);
   case Expr::index: {
-    const Variable &v = variables_[e->position];
-    return ranged(Atom::variable, "v" + std::to_string(e->position), v.name, v.extent, e->position);
+    auto variable = [&](int number) {
+      const Variable &v = variables_[number];
+      return ranged(Atom::variable, "v" + std::to_string(number), v.name, v.extent, number);
+    };
+    std::optional<Affine> merged = Affine{};
+    const std::vector<int> &pieces = variables_[e->position].pieces;
+    for (int piece : pieces) {
+      Affine own = variable(piece);
+      merged = product(*merged, affine(variables_[piece].extent));
+      if (!merged)
+        return std::nullopt;
+      merged = plus(*merged, own, 1);
+    }
+    return pieces.empty() ? variable(e->position) : merged;
   }
   case Expr::loop_index: {
     const LoopIndex &loop = loops_[e->position];
@@ -122,6 +142,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
       if (auto below = below_(e->tensor)) {
         Affine most = plus(affine(*below), {1, {}}, -1);
         value.cases = {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}};
+        value.nonnegative = true;
       }
       known_[e] = Affine{0, {{self, 1}}}; // the conditions speak of this element
       for (const Expr *each : known)
@@ -156,6 +177,8 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
     auto a = affine(e->args[0]);
     return a ? std::optional(times(*a, -1)) : std::nullopt;
   }
+  case Expr::cast: // a narrow whole number widened is the same number
+    return e->type == Type::i32 && e->args[0]->type == Type::i8 ? affine(e->args[0]) : std::nullopt;
   case Expr::add:
   case Expr::sub:
   case Expr::mul:
@@ -175,7 +198,15 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   if (e->op == Expr::mul) {
     if (b->terms.empty())
       return times(*a, b->constant);
-    return a->terms.empty() ? std::optional(times(*b, a->constant)) : std::nullopt;
+    if (a->terms.empty())
+      return times(*b, a->constant);
+    // Whole numbers have 32 bits: of a product of what only the data tell, or of two indices, nothing is known.
+    bool by_size = e->args[0]->op == Expr::size || e->args[1]->op == Expr::size;
+    auto most_a = most_of(*a), most_b = most_of(*b);
+    if (!by_size || !most_a || !most_b)
+      return std::nullopt;
+    products_.insert(*most_a * *most_b);
+    return product(*a, *b);
   }
   if (!b->terms.empty() || b->constant <= 0)
     return std::nullopt;
@@ -304,6 +335,23 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
     cases = both(cases, more);
     return true;
   };
+  // Of two numbers that are at least p and q: (a - p) * (b - q) >= 0.
+  std::map<int, int64_t> least;
+  for (const Cases &list : known)
+    if (list.size() == 1)
+      for (const Affine &line : list[0])
+        if (line.terms.size() == 1 && line.terms.begin()->second == 1)
+          least[line.terms.begin()->first] = std::max(least[line.terms.begin()->first], -line.constant);
+  auto take_products = [&](int number) {
+    const std::vector<int> &factors = atoms_[number].factors;
+    if (factors.size() != 2 || !atoms_[number].nonnegative || (!least.count(factors[0]) && !least.count(factors[1])))
+      return;
+    auto less = [&](int atom) {
+      auto found = least.find(atom);
+      return Affine{found == least.end() ? 0 : -found->second, {{atom, 1}}};
+    };
+    take({{multiplied(less(factors[0]), less(factors[1]))}});
+  };
   reach(*goal);
   std::vector<bool> used(known.size());
   auto touches = [&](const Cases &list) {
@@ -321,6 +369,10 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
       todo.pop_back();
       if (!take(Cases(atoms_[next].cases)))
         return {Outcome::unknown, {}};
+      take_products(next);
+      for (int factor : atoms_[next].factors)
+        if (reached.insert(factor).second)
+          todo.push_back(factor);
     }
     for (size_t i = 0; i < known.size(); ++i)
       if (!used[i] && touches(known[i])) {
@@ -343,11 +395,23 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
     Solution solution = solve(c, columns);
     if (solution.empty)
       continue;
+    std::map<int, int64_t> at;
+    for (size_t i = 0; i < solution.point.size(); ++i)
+      at[columns[i]] = solution.point[i];
+    for (int column : columns) { // of products only bounds are known: an example may be none
+      int64_t value = 1;
+      for (int factor : atoms_[column].factors)
+        overflow_ |= __builtin_mul_overflow(value, at.count(factor) ? at[factor] : 0, &value);
+      if (!atoms_[column].factors.empty() && value != at[column])
+        return {Outcome::unknown, {}};
+    }
     Outcome outcome{Outcome::refuted, {}};
     std::set<int> mentioned; // by the goal, through divisions
     std::function<void(const Affine &)> mention = [&](const Affine &a) {
       for (auto [atom, factor] : a.terms)
-        if (mentioned.insert(atom).second && atoms_[atom].kind == Atom::made)
+        if (mentioned.insert(atom).second && !atoms_[atom].factors.empty())
+          mentioned.insert(atoms_[atom].factors.begin(), atoms_[atom].factors.end());
+        else if (mentioned.insert(-1 - atom).second && atoms_[atom].kind == Atom::made)
           for (const Conjunction &definition : atoms_[atom].cases)
             for (const Affine &line : definition)
               mention(line);

@@ -19,6 +19,8 @@ struct Variable {
   Size extent;
   std::string extent_name; // as the author wrote it, where folding lost that
   int64_t first = 0;       // what it is where this variable is 0: for messages
+  std::vector<int> pieces; // `n in (y in Y, x in X)`: the variables y and x, of which this one is y * X + x
+  int merged = -1;         // of a piece: the variable that it is a piece of
 };
 
 struct LoopIndex {
@@ -49,6 +51,9 @@ public:
         known_of_(std::move(known_of)) {}
 
   Outcome nonnegative(const Expr *e, const std::vector<Fact> &facts);
+  /// Products of run-time sizes that proofs rely on: as long as they fit 32 bits, `y * X + x` does.
+  const std::set<Size> &products() const { return products_; }
+
   /// The least and the greatest value of `e` as text in the dims, where its indices alone decide it: "-T" and "-1".
   std::optional<std::pair<std::string, std::string>> range(const Expr *e, const std::vector<Fact> &facts);
 
@@ -65,6 +70,9 @@ private:
     std::string name;
     Cases cases;
     int number = -1; // of the dim or variable
+    bool nonnegative = false;
+    std::vector<int> factors = {}; // of a product: other atoms, ascending
+    std::optional<Size> size = {}; // that it does not exceed
   };
 
   Affine plus(const Affine &a, const Affine &b, int64_t factor);
@@ -73,6 +81,17 @@ private:
   std::optional<Affine> new_affine(const Expr *e);
   Affine affine(const Size &size);
   Affine quotient(const Affine &a, int64_t divisor);
+  /// The product of two expressions, its products of atoms being atoms themselves, with what bounds say about it.
+  std::optional<Affine> product(const Affine &a, const Affine &b);
+  Affine multiplied(const Affine &a, const Affine &b);
+  int monomial(int a, int b);
+  bool is_nonnegative(const Affine &a) const;
+  /// Expressions that are never negative: `a` itself, and what it lacks to its bounds.
+  std::vector<Affine> nonnegative_forms(const Affine &a);
+  std::optional<Affine> bound(const Affine &a, bool upper);
+  std::optional<Affine> upper_bound(int atom);
+  /// A size that `a` never exceeds, in any part of its sum.
+  std::optional<Size> most_of(const Affine &a) const;
   /// The atom of that key; made by `make` when it is new.
   int atom(const std::string &key, const std::function<Atom(int)> &make);
   Cases condition(const Expr *e, bool holds);
@@ -94,6 +113,7 @@ private:
   std::unordered_map<std::string, int> atom_numbers_;
   std::map<std::string, Solution> solved_;
   std::unordered_map<const Expr *, std::optional<Affine>> known_;
+  std::set<Size> products_;
   bool overflow_ = false; // some coefficient left 64 bits: nothing is concluded
 };
 

@@ -30,7 +30,7 @@ void Elaborator::need(const Expr *test, const std::string &message, Span span, F
                                         : facts_[i].condition;
     implied = build_.apply(Expr::logical_or, Type::boolean, {other, implied}, span);
   }
-  std::set<int> indices = variables_of(implied);
+  std::set<int> indices = indices_of(implied);
   std::vector<int> over(indices.begin(), indices.end());
   const Tensor *holds = over.empty() ? stage(frame.path + "require", {}, implied, span)
                                      : reduction(frame.path + "require", {}, Reducer::all, over, implied, span);
@@ -118,14 +118,10 @@ bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span
   }
   std::set<int> dims;
   bool sizes_only = true;
-  std::function<void(const Size &)> collect = [&](const Size &size) {
-    for (const Size::Term &term : size.terms())
-      term.atom.kind == Size::Atom::dim ? void(dims.insert(term.atom.dim_index)) : collect(*term.atom.inner);
-  };
   std::function<void(const Expr *)> visit = [&](const Expr *node) {
     sizes_only &= node->op != Expr::read;
     if (node->op == Expr::size)
-      collect(node->extent);
+      node->extent.for_each_dim([&](int dim) { dims.insert(dim); });
     for (const Expr *arg : node->args)
       visit(arg);
   };
@@ -142,13 +138,9 @@ bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span
 /// An entry tests those requirements all of whose dims its inputs or states tell; about others it knows nothing.
 void Elaborator::add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame) {
   std::set<int> told;
-  std::function<void(const Size &)> tell = [&](const Size &size) {
-    for (const Size::Term &term : size.terms())
-      term.atom.kind == Size::Atom::dim ? void(told.insert(term.atom.dim_index)) : tell(*term.atom.inner);
-  };
   auto tell_all = [&](const Tensor *tensor) {
     for (const Size &size : tensor->shape)
-      tell(size);
+      size.for_each_dim([&](int dim) { told.insert(dim); });
   };
   for (const Input &input : out.inputs)
     tell_all(input.tensor);

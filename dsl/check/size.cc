@@ -3,6 +3,7 @@
 // as x - c * (x // c), so that S // 2 * 2 + S % 2 is S.
 #include "dsl/check/size.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace heddle {
@@ -18,6 +19,14 @@ std::strong_ordering compare(const Size::Atom &a, const Size::Atom &b) {
     return c;
   if (a.kind == Size::Atom::dim)
     return a.dim_index <=> b.dim_index;
+  if (a.kind == Size::Atom::product) {
+    if (auto c = a.factors.size() <=> b.factors.size(); c != 0)
+      return c;
+    for (size_t i = 0; i < a.factors.size(); ++i)
+      if (auto c = compare(a.factors[i], b.factors[i]); c != 0)
+        return c;
+    return std::strong_ordering::equal;
+  }
   if (auto c = a.divisor <=> b.divisor; c != 0)
     return c;
   return *a.inner <=> *b.inner;
@@ -25,9 +34,11 @@ std::strong_ordering compare(const Size::Atom &a, const Size::Atom &b) {
 
 } // namespace
 
-Size Size::of_dim(int dim_index) {
+Size Size::of_dim(int dim_index) { return of_atom({Atom::dim, dim_index, nullptr, 0}); }
+
+Size Size::of_atom(const Atom &atom) {
   Size s;
-  s.add_term({Atom::dim, dim_index, nullptr, 0}, 1);
+  s.add_term(atom, 1);
   return s;
 }
 
@@ -68,6 +79,25 @@ Size Size::operator*(int64_t factor) const {
   return product;
 }
 
+Size Size::operator*(const Size &other) const {
+  Size product = *this * other.constant_;
+  product = product + Size(other) * constant_ - Size(constant_ * other.constant_);
+  for (const Term &a : terms_)
+    for (const Term &b : other.terms_) {
+      Atom both;
+      both.kind = Atom::product;
+      for (const Atom *one : {&a.atom, &b.atom})
+        if (one->kind == Atom::product)
+          both.factors.insert(both.factors.end(), one->factors.begin(), one->factors.end());
+        else
+          both.factors.push_back(*one);
+      std::sort(both.factors.begin(), both.factors.end(),
+                [](const Atom &x, const Atom &y) { return compare(x, y) < 0; });
+      product.add_term(both, a.factor * b.factor);
+    }
+  return product;
+}
+
 Size Size::floor_div(int64_t divisor) const {
   if (divisor == 1)
     return *this;
@@ -97,16 +127,43 @@ Size Size::floor_div(int64_t divisor) const {
 
 Size Size::mod(int64_t divisor) const { return *this - floor_div(divisor) * divisor; }
 
+namespace {
+
+int64_t value_of(const Size::Atom &atom, const std::vector<int64_t> &dims) {
+  if (atom.kind == Size::Atom::dim)
+    return dims[atom.dim_index];
+  if (atom.kind == Size::Atom::product) {
+    int64_t product = 1; // of more than 2^31 is too large for a tensor, whatever it is
+    for (const Size::Atom &factor : atom.factors)
+      product = std::clamp<int64_t>(product, -(int64_t(1) << 32), int64_t(1) << 32) * value_of(factor, dims);
+    return product;
+  }
+  int64_t inner = atom.inner->evaluate(dims), quotient = floor_quotient(inner, atom.divisor);
+  return atom.kind == Size::Atom::floor_div ? quotient : inner - quotient * atom.divisor;
+}
+
+std::string text_of(const Size::Atom &atom, const std::vector<std::string> &dim_names) {
+  if (atom.kind == Size::Atom::dim)
+    return dim_names[atom.dim_index];
+  std::string out;
+  for (const Size::Atom &factor : atom.factors) {
+    std::string one = text_of(factor, dim_names);
+    out += (out.empty() ? "" : " * ") + (factor.kind == Size::Atom::dim ? one : "(" + one + ")");
+  }
+  if (atom.kind == Size::Atom::product)
+    return out;
+  std::string inner = atom.inner->text(dim_names);
+  bool bare = atom.inner->as_dim() >= 0;
+  return (bare ? inner : "(" + inner + ")") + (atom.kind == Size::Atom::floor_div ? " // " : " % ") +
+         std::to_string(atom.divisor);
+}
+
+} // namespace
+
 int64_t Size::evaluate(const std::vector<int64_t> &dims) const {
   int64_t value = constant_;
-  for (const auto &[atom, factor] : terms_) {
-    if (atom.kind == Atom::dim) {
-      value += factor * dims[atom.dim_index];
-      continue;
-    }
-    int64_t inner = atom.inner->evaluate(dims), quotient = floor_quotient(inner, atom.divisor);
-    value += factor * (atom.kind == Atom::floor_div ? quotient : inner - quotient * atom.divisor);
-  }
+  for (const auto &[atom, factor] : terms_)
+    value += factor * value_of(atom, dims);
   return value;
 }
 
@@ -125,15 +182,9 @@ std::string Size::text(const std::vector<std::string> &dim_names) const {
     int64_t size = factor < 0 ? -factor : factor;
     if (size != 1)
       out += std::to_string(size) + " * ";
-    if (atom.kind == Atom::dim) {
-      out += dim_names[atom.dim_index];
-      continue;
-    }
-    std::string inner = atom.inner->text(dim_names);
-    bool bare = atom.inner->as_dim() >= 0;
-    std::string quotient = (bare ? inner : "(" + inner + ")") + (atom.kind == Atom::floor_div ? " // " : " % ") +
-                           std::to_string(atom.divisor);
-    out += size != 1 || out.size() > 1 ? "(" + quotient + ")" : quotient;
+    std::string one = text_of(atom, dim_names);
+    bool closed = atom.kind == Atom::dim || atom.kind == Atom::product || (size == 1 && out.size() <= 1);
+    out += closed ? one : "(" + one + ")";
   }
   if (constant_ != 0) {
     sign(constant_ < 0);

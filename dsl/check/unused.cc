@@ -162,7 +162,10 @@ private:
     if (found == known.end() || name.text[0] == '_')
       return;
     auto at = sources_.position(found->second.second.file, found->second.second.begin);
-    diagnostics_.report(Code::W104, name.span, {name.text, found->second.first, std::to_string(at.line)});
+    Diagnostic &d =
+        diagnostics_.report(Code::W104, name.span, {name.text, found->second.first, std::to_string(at.line)});
+    if (std::string(found->second.first) == "state")
+      d.help = "`" + name.text + " <- …` updates the state; for anything else, choose another name";
   }
 
   const Sources &sources_;

@@ -100,7 +100,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
     axis += p.kind == Place::pack ? rank + 1 - target.places.size() : 1;
     if (p.kind == Place::range) {
       plan.index = p.name.text;
-      plan.range = extent(*p.expr, frame);
+      plan.range = range_of(p, frame);
       if (!plan.range)
         return false;
     } else if (p.kind == Place::value && p.expr->kind == Tree::name) {
@@ -144,7 +144,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
       extents = {*plan.range};
     Span span = plan.place->kind == Place::value ? plan.place->span : plan.place->name.span;
     auto binder = bind_index({pack ? plan.place->name.text : plan.index, span}, pack, extents, frame);
-    if (!binder)
+    if (!binder || !bind_pieces(*plan.place, *binder, frame))
       return false;
     binders.push_back(*binder);
   }
@@ -245,7 +245,15 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   auto same = converted(value, state->type, target.name.text, target.span);
   if (!same || !stays_below(*same, state, right.span))
     return;
-  for (const Fact &fact : facts_) { // in an arm of an `if` that is decided at run time: else what was there stays
+  bool all = std::all_of(place.begin(), place.end(), [&](const Update::Along &along) {
+    return along.in_value && along.extent == state->shape[&along - place.data()] && whole_constant(along.offset) == 0;
+  });
+  if (all)
+    place.clear();
+  // In an arm of an `if` that is decided at run time, what was there stays where the condition does not hold.
+  std::vector<Written::Arm> arms = other_arms(state, place, variables);
+  arms.push_back({facts_, same->value, variables});
+  same->value = chosen(arms, 0, [&] {
     std::vector<const Expr *> at;
     size_t next = 0;
     for (size_t axis = 0; axis < state->shape.size(); ++axis) {
@@ -254,17 +262,85 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
       at.push_back(indexed ? build_.apply(Expr::add, Type::i32, {build_.index(variables[next++]), offset}, s.span)
                            : offset);
     }
-    const Expr *old = build_.read(state, at, true, s.span);
-    same->value =
-        fact.holds ? build_.select(fact.condition, same->value, old) : build_.select(fact.condition, old, same->value);
-  }
-  bool all = std::all_of(place.begin(), place.end(), [&](const Update::Along &along) {
-    return along.in_value && along.extent == state->shape[&along - place.data()] && whole_constant(along.offset) == 0;
+    return build_.read(state, at, true, s.span);
   });
-  if (all)
-    place.clear();
   if (const Tensor *tensor = stage(frame.path + target.name.text + ".new", variables, same->value, target.span))
-    write(target, state, tensor, std::move(place), s.span);
+    write(target, {{state, tensor, std::move(place), s.span}, loops_, std::move(arms)});
+}
+
+// --- arms of one `if`
+
+namespace {
+
+/// Whether two expressions without indices are the same formula.
+bool same_formula(const Expr *a, const Expr *b) {
+  if (a == b)
+    return true;
+  bool same = a->op == b->op && a->type == b->type && a->number == b->number && a->whole == b->whole &&
+              a->position == b->position && a->tensor == b->tensor && a->extent == b->extent &&
+              a->args.size() == b->args.size();
+  for (size_t i = 0; same && i < a->args.size(); ++i)
+    same = same_formula(a->args[i], b->args[i]);
+  return same;
+}
+
+bool same_places(const std::vector<Update::Along> &a, const std::vector<Update::Along> &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Update::Along &x, const Update::Along &y) {
+    return x.in_value == y.in_value && x.extent == y.extent && same_formula(x.offset, y.offset);
+  });
+}
+
+bool exclude_each_other(const std::vector<Fact> &a, const std::vector<Fact> &b) {
+  for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i].condition == b[i].condition; ++i)
+    if (a[i].holds != b[i].holds)
+      return true;
+  return false;
+}
+
+} // namespace
+
+std::vector<Elaborator::Written::Arm> Elaborator::other_arms(const Tensor *state,
+                                                             const std::vector<Update::Along> &place,
+                                                             const std::vector<int> &variables) {
+  auto same_loop = [](const LoopIndex &a, const LoopIndex &b) { return a.id == b.id; };
+  for (size_t i = 0; i < written_.size(); ++i) {
+    const Written &other = written_[i];
+    bool joins = other.update.state == state && same_places(other.update.place, place) &&
+                 std::equal(other.loops.begin(), other.loops.end(), loops_.begin(), loops_.end(), same_loop);
+    for (const Written::Arm &arm : other.arms)
+      joins &= exclude_each_other(arm.when, facts_);
+    auto step = std::find_if(steps_->begin(), steps_->end(), [&](const Step &s) {
+      auto *update = std::get_if<Update>(&s.what);
+      return update && update->value == other.update.value;
+    });
+    if (!joins || step == steps_->end())
+      continue;
+    std::vector<Written::Arm> arms = other.arms;
+    for (Written::Arm &arm : arms) {
+      std::map<int, const Expr *> as;
+      for (size_t v = 0; v < variables.size(); ++v)
+        as[arm.variables[v]] = build_.index(variables[v]);
+      arm.value = rewrite(arm.value, as);
+      arm.variables = variables;
+    }
+    steps_->erase(step);
+    written_.erase(written_.begin() + i);
+    return arms;
+  }
+  return {};
+}
+
+const Expr *Elaborator::chosen(const std::vector<Written::Arm> &arms, size_t known,
+                               const std::function<const Expr *()> &old) {
+  if (arms.empty())
+    return old();
+  if (arms[0].when.size() == known)
+    return arms[0].value;
+  std::vector<Written::Arm> sides[2];
+  for (const Written::Arm &arm : arms)
+    sides[arm.when[known].holds].push_back(arm);
+  return build_.select(arms[0].when[known].condition, chosen(sides[1], known + 1, old),
+                       chosen(sides[0], known + 1, old));
 }
 
 bool Elaborator::stays_below(const Entity &value, const Tensor *state, Span span) {
@@ -352,9 +428,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
   return true;
 }
 
-bool Elaborator::write(const syntax::Target &target, const Tensor *state, const Tensor *value,
-                       std::vector<Update::Along> place, Span span) {
-  Written own{{state, value, std::move(place), span}, loops_};
+bool Elaborator::write(const syntax::Target &target, Written own) {
   if (!own.loops.empty() && !disjoint(own, own)) {
     Diagnostic &d = report(Code::E067, target.span, {target.name.text});
     d.help = "each turn must update another place: use `" + loops_.back().name +
@@ -363,8 +437,10 @@ bool Elaborator::write(const syntax::Target &target, const Tensor *state, const 
     return false;
   }
   for (const Written &other : written_)
-    if (other.update.state == state && !disjoint(other, own)) {
-      report(Code::E067, target.span, {target.name.text});
+    if (other.update.state == own.update.state && !disjoint(other, own)) {
+      Diagnostic &d = report(Code::E067, target.span, {target.name.text});
+      if (!facts_.empty())
+        d.help = "the arms of an `if` update the same places, or places that never meet";
       return false;
     }
   Update out = own.update;

@@ -1,6 +1,7 @@
 // One walk over steps, stages and expressions; what is shared is looked at once.
 #include "dsl/check/uses.h"
 
+#include <map>
 #include <unordered_set>
 
 namespace heddle {
@@ -10,12 +11,47 @@ class Collection {
 public:
   explicit Collection(Uses &uses) : uses_(uses) {}
 
+  void run(std::span<const Step> all) {
+    for (const Step &step : all)
+      if (auto *update = std::get_if<Update>(&step.what))
+        add_cover(*update);
+    steps(all);
+  }
+
+private:
   void steps(std::span<const Step> steps) {
     for (const Step &step : steps)
       std::visit([this](const auto &what) { visit(what); }, step.what);
   }
 
-private:
+  /// Counts the places along the one axis of which an update has a part. Updates never overlap, so that counting tells
+  /// whether all of the state is written.
+  void add_cover(const Update &update) {
+    Cover &cover = covers_[update.state];
+    int axis = -1;
+    for (size_t i = 0; i < update.place.size(); ++i) {
+      const Update::Along &along = update.place[i];
+      bool fixed = along.offset->op == Expr::integer;
+      if (fixed && along.offset->whole == 0 && along.extent == update.state->shape[i])
+        continue;
+      cover.other |= !fixed || axis >= 0 || !along.extent.is_constant();
+      axis = i;
+    }
+    cover.other |= axis >= 0 && cover.axis >= 0 && axis != cover.axis;
+    if (axis >= 0) {
+      cover.axis = axis;
+      cover.places += update.place[axis].extent.constant();
+    }
+    cover.all |= axis < 0;
+  }
+  bool is_replaced(const Tensor *state) const {
+    auto found = covers_.find(state);
+    if (found == covers_.end())
+      return false;
+    const Cover &cover = found->second;
+    return cover.all || (!cover.other && cover.axis >= 0 && state->shape[cover.axis] == Size(cover.places));
+  }
+
   void visit(const Stage &stage) {
     for (const auto *indices : {&stage.space, &stage.over})
       for (const Index &index : *indices)
@@ -34,7 +70,7 @@ private:
     steps(loop.steps);
   }
   void visit(const Update &update) {
-    update.place.empty() ? list(update.state) : tensor(update.state);
+    update.place.empty() || is_replaced(update.state) ? list(update.state) : tensor(update.state);
     use(update.state).updates = true;
     for (const Update::Along &along : update.place) {
       expression(along.offset);
@@ -78,25 +114,28 @@ private:
 
   void size(const Size &size) { note_dims(size, uses_.dims); }
 
+  /// What the updates of a state outside of loops write, all in all.
+  struct Cover {
+    bool all = false, other = false; // all of it; or places that are not counted
+    int axis = -1;
+    int64_t places = 0;
+  };
+
   Uses &uses_;
+  std::map<const Tensor *, Cover> covers_;
   std::unordered_set<const void *> seen_;
 };
 
 } // namespace
 
 void note_dims(const Size &size, std::vector<bool> &dims) {
-  for (const Size::Term &term : size.terms()) {
-    if (term.atom.kind == Size::Atom::dim)
-      dims[term.atom.dim_index] = true;
-    else
-      note_dims(*term.atom.inner, dims);
-  }
+  size.for_each_dim([&](int dim) { dims[dim] = true; });
 }
 
 Uses uses_of(const Program &program, std::span<const Step> steps) {
   Uses uses;
   uses.dims.resize(program.dims.size());
-  Collection(uses).steps(steps);
+  Collection(uses).run(steps);
   return uses;
 }
 

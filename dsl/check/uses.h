@@ -13,7 +13,7 @@ struct Uses {
   std::vector<bool> dims;
   struct OfState {
     const Tensor *state;
-    bool reads = false; // its old value, be it only to keep the places that an update leaves alone
+    bool reads = false; // its old value, be it only to keep the places that updates leave alone
     bool updates = false;
   };
   std::vector<OfState> states;

@@ -7,6 +7,7 @@
 #include "dsl/interp/stage_program.h"
 
 #include <algorithm>
+#include <set>
 
 namespace heddle {
 
@@ -24,6 +25,7 @@ struct Interpreter::Impl {
   // of the call in progress
   Scope scope;
   std::unordered_map<const Tensor *, std::shared_ptr<Array>> updated;
+  std::set<const Tensor *> replaced; // states whose updates make up all of the new value
 
   Impl(const Program &program, WeightSource source) : program(program), source(std::move(source)) {}
 
@@ -81,9 +83,14 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
   for (const Output &output : entry.outputs)
     if (Status status = load(output.tensor); !status)
       return status.error();
-  for (const Tensor *tensor : uses_of(program, entry.steps).tensors)
+  Uses uses = uses_of(program, entry.steps);
+  for (const Tensor *tensor : uses.tensors)
     if (Status status = load(tensor); !status)
       return status.error();
+  replaced.clear();
+  for (const Uses::OfState &use : uses.states)
+    if (use.updates && !use.reads)
+      replaced.insert(use.state);
 
   auto last = last_uses(entry);
   for (size_t i = 0; i < entry.steps.size(); ++i) {
@@ -251,7 +258,8 @@ Status Interpreter::Impl::take(const Update &update) {
     return Done{};
   }
   if (!next)
-    next = std::make_shared<Array>(*scope.tensors.at(update.state));
+    next = std::make_shared<Array>(replaced.count(update.state) ? *fresh_state(update.state)
+                                                                : *scope.tensors.at(update.state));
   size_t rank = update.place.size();
   std::vector<int64_t> first(rank), extents(rank), strides(rank, 1);
   for (size_t d = rank; d-- > 0;) {

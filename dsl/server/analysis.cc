@@ -61,6 +61,8 @@ static const syntax::Expr *access_around(const syntax::Expr &e, Span span) {
   for (const auto &place : e.places) {
     visit(place.expr);
     visit(place.upper);
+    for (const auto &piece : place.pieces)
+      visit(piece.expr);
   }
   visit(e.outside);
   return found;

@@ -292,6 +292,8 @@ private:
   void target_place(const Place &place) {
     if (place.kind == Place::range) {
       walk(place.expr);
+      for (const Place &piece : place.pieces)
+        target_place(piece);
       define(Definition::index, place.name, place.span);
     } else if (place.kind == Place::pack) {
       define(Definition::index, place.name, place.span);
@@ -319,6 +321,8 @@ private:
       for (const Place &place : e.places) {
         walk(place.expr);
         walk(place.upper);
+        for (const Place &piece : place.pieces)
+          target_place(piece);
         define(Definition::index, place.name, place.span);
       }
       walk(e.outside);

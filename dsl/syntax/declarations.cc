@@ -236,6 +236,10 @@ Member Parser::param() {
     out.has_stored = true;
     out.stored = shape();
   }
+  if (at("="))
+    slip(Code::E017, current().span,
+         {"the values of a param come from the weights file",
+          "leave out `=` and the value; a constant is a setting or a definition"});
   out.span = since(out.span);
   return out;
 }
@@ -457,7 +461,7 @@ Type Parser::type() {
       std::string_view word, ours;
     };
     static constexpr Foreign foreign[] = {
-        {"float", "f32"},    {"float32", "f32"}, {"double", "real"},   {"f64", "real"}, {"float16", "f16"},
+        {"float", "real"},   {"float32", "f32"}, {"double", "real"},   {"f64", "real"}, {"float16", "f16"},
         {"half", "f16"},     {"fp16", "f16"},    {"bfloat16", "bf16"}, {"int", "i32"},  {"int32", "i32"},
         {"i64", "i32"},      {"int64", "i32"},   {"long", "i32"},      {"int8", "i8"},  {"u8", "i8"},
         {"boolean", "bool"}, {"tensor", "real"}, {"Tensor", "real"},
@@ -541,13 +545,16 @@ Place Parser::pack() {
   return out;
 }
 
-// NAME "in" expr; with an offset, where members are numbered: NAME "in" expr ".." expr
-Place Parser::range(bool may_offset) {
+// NAME "in" expr; with an offset, where members are numbered: NAME "in" expr ".." expr;
+// of definitions and reductions: NAME "in" "(" range "," range { "," range } ")"
+Place Parser::range(bool may_offset, bool may_merge) {
   Place out;
   out.kind = Place::range;
   out.span = current().span;
   out.name = name();
   need("in");
+  if (may_merge && at("(") && next().kind == Token::name && next(2).text == "in")
+    return merged(std::move(out));
   out.expr = expr();
   if (at("..")) {
     if (!may_offset)

@@ -416,6 +416,10 @@ ExprPtr Parser::reduce() {
   while (eat(","));
   if (eat("where"))
     out->outside = expr();
+  else if (at("if") || at("|"))
+    slip(Code::E018, current().span,
+         {"the condition of a reduction follows `where`",
+          "write `where` instead of `" + std::string(current().text) + "`"});
   close("]", bracket);
   const Token &opener = current();
   if (!at("("))
@@ -429,12 +433,12 @@ ExprPtr Parser::reduce() {
   return measured(std::move(out));
 }
 
-// over = ".." NAME | NAME [ "in" expr ]
+// over = ".." NAME | NAME [ "in" ( expr [ ".." expr ] | merged ) ]
 Place Parser::over(std::string_view reducer) {
   if (at(".."))
     return pack();
   if (at_name() && next_is("in"))
-    return range(true);
+    return range(true, true);
   Place out;
   out.kind = Place::range;
   out.span = current().span;

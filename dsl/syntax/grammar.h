@@ -18,8 +18,8 @@ private:
 
   // --- tokens (parser.cc)
   const Token &current() const { return slipped_ ? tokens_.list.back() : tokens_.list[at_]; }
-  const Token &next() const {
-    return slipped_ || at_ + 1 >= tokens_.list.size() ? tokens_.list.back() : tokens_.list[at_ + 1];
+  const Token &next(size_t by = 1) const {
+    return slipped_ || at_ + by >= tokens_.list.size() ? tokens_.list.back() : tokens_.list[at_ + by];
   }
   const Token &previous() const { return tokens_.list[at_ > 0 ? at_ - 1 : 0]; }
   bool at(std::string_view text) const;
@@ -91,7 +91,9 @@ private:
   Place extent();
   Place count();
   Place pack();
-  Place range(bool may_offset);
+  Place range(bool may_offset, bool may_merge = false);
+  Place merged(Place out);
+  bool after_slashes(Span place) const;
   Name name(std::string_view what = "a name");
   std::vector<Name> names();
   std::string string(std::string_view what);

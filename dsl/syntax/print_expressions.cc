@@ -212,9 +212,15 @@ void ExpressionPrinter::place(const Place &p, bool space) {
     return;
   case Place::range:
     put(p.name.text, space);
-    if (!p.expr)
+    if (!p.expr && p.pieces.empty())
       return;
     out_.word("in");
+    if (!p.pieces.empty()) {
+      out_.open("(", true);
+      places(p.pieces);
+      out_.close(")");
+      return;
+    }
     expr(*p.expr);
     if (p.upper) {
       out_.word("..");

@@ -81,6 +81,12 @@ Stmt Parser::let() {
   return out;
 }
 
+/// Whether `//` stands before a place on its line: a comment of another language.
+bool Parser::after_slashes(Span place) const {
+  std::string_view before = sources_.slice(Span{source_, 0, place.begin});
+  return before.substr(before.rfind('\n') + 1).find("//") != std::string_view::npos;
+}
+
 // assign = target { "," target } "=" expr
 // update = target "<-" expr
 Stmt Parser::assign_or_update() {
@@ -122,7 +128,9 @@ Stmt Parser::assign_or_update() {
           "give the new value a new name, or carry it: `for … with " + first + "`"});
   else if (!at("="))
     slip(Code::E019, since(out.span),
-         {"a value alone has no effect", tokens_.list[start].first || tokens_.list[start - 1].text == "{"
+         {"a value alone has no effect", after_slashes(tokens_.list[start].span)
+                                             ? "a comment begins with `#`; `//` divides"
+                                         : tokens_.list[start].first || tokens_.list[start - 1].text == "{"
                                              ? "define something with it (`y = …`), or `return` it"
                                              : "write an operator before it, or define something with it (`y = …`)"});
   need("=");
@@ -255,7 +263,7 @@ Place Parser::place() {
   if (at(".."))
     return pack();
   if (at_name() && next_is("in"))
-    return range(false);
+    return range(false, true);
   Place out;
   out.span = current().span;
   if (at(":"))
@@ -265,6 +273,27 @@ Place Parser::place() {
   if (at("in"))
     slip(Code::E018, since(out.span), {"only a name can range", "write `i in N`"});
   out.span = since(out.span);
+  return out;
+}
+
+// merged = "(" range "," range { "," range } ")"; `out` is what stands before it
+Place Parser::merged(Place out) {
+  const Token &opener = advance();
+  do
+    if (at_name() && next_is("in"))
+      out.pieces.push_back(range(false, false));
+    else
+      slip(Code::E018, current().span,
+           {"a merged index is made of ranges", "write `" + out.name.text + " in (y in Y, x in X)`"});
+  while (eat(","));
+  close(")", opener);
+  out.span = since(out.span);
+  if (out.pieces.size() == 1)
+    slip(Code::E018, out.span,
+         {"a merged index is made of two ranges or more",
+          "write `" + out.pieces[0].name.text + " in " + std::string(sources_.slice(out.pieces[0].expr->span)) + "`"});
+  else if (at(".."))
+    slip(Code::E018, current().span, {"a merged index starts at 0", "leave out `..` and what follows it"});
   return out;
 }
 

@@ -22,13 +22,14 @@ struct Name {
 
 /// One place of a shape, a target, a subscript list or a reduction's index list.
 ///   pack  `..S`      all      `:`      wildcard `_`
-///   range `j in N`   (also `j in A .. B` where the rule allows an offset)
+///   range `j in N`   (also `j in A .. B` where the rule allows an offset), or `n in (y in Y, x in X)` with its pieces
 ///   value any expression
 struct Place {
   enum Kind { value, pack, range, all, wildcard } kind = value;
   Name name;    // pack, range
-  ExprPtr expr; // value; range: the extent, or its first value where `upper` is set
+  ExprPtr expr; // value; range: the extent, or its first value where `upper` is set, or null where it has pieces
   ExprPtr upper;
+  std::vector<Place> pieces; // ranges, outermost first: `n` counts all their values
   Span span;
 };
 
@@ -112,11 +113,11 @@ struct Stmt {
   Span span;
   std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names
   std::vector<Target> targets; // assign; update has exactly one
-  std::vector<ExprPtr>
-      exprs;  // let, assign, update: the right side; loop: the extent, or the first value and the end; when, require: the condition; give: the values
-  Block body; // loop, when
-  Block otherwise;     // when
-  std::string message; // require … else "message"
+  std::vector<ExprPtr> exprs;  // let, assign, update: the right side; loop: the extent, or the first value and the end;
+                               // when, require: the condition; give: the values
+  Block body;                  // loop, when
+  Block otherwise;             // when
+  std::string message;         // require … else "message"
 };
 
 struct Function {

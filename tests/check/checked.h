@@ -4,6 +4,7 @@
 #include "dsl/check/check.h"
 #include "dsl/syntax/parser.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -32,6 +33,21 @@ inline Checked check_text(const std::string &text, CheckOptions options = {},
   return out;
 }
 
+inline std::string read_file(const std::string &path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// What `use` finds in a folder.
+inline std::map<std::string, std::string> files_beside(const std::string &folder) {
+  std::map<std::string, std::string> files;
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".heddle")
+      files[entry.path().stem()] = read_file(entry.path());
+  return files;
+}
+
 inline Value value_of(const std::string &text) {
   if (text == "true" || text == "false")
     return {text == "true"};
@@ -40,12 +56,6 @@ inline Value value_of(const std::string &text) {
   if (text.find_first_not_of("-+.e0123456789") == std::string::npos)
     return {std::stod(text)};
   return {text};
-}
-
-inline std::string read_file(const std::string &path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 } // namespace heddle::tests

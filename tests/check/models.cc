@@ -18,7 +18,8 @@ Checked check_model(const std::string &name, const std::string &head, std::map<s
   options.settings.by_key = std::move(settings);
   options.settings.by_key["architectures"] = {std::vector<Value>{{head}}};
   options.has_weight = std::move(has_weight);
-  return check_text(read_file(models + name + "/" + name + ".heddle"), options, {}, name + ".heddle");
+  return check_text(read_file(models + name + "/" + name + ".heddle"), options, files_beside(models + name),
+                    name + ".heddle");
 }
 
 const std::map<std::string, Value> odd_bert = {{"hidden_size", {int64_t(60)}},

@@ -63,13 +63,15 @@ TEST(Mutations, NoSlipLeavesTheCheckerWithoutAnAnswer) {
       "|",  ":",  " ..s", " in",  " sum", " where",  " and",     " B",   " T",      " x",    " i",     " 100000", "<",
       "==", " _", ",",    " for", " let", " return", " require", " max", " argmax", " true", " \"a\"", " softmax"};
   std::mt19937 random(17);
+  auto files = files_beside(HEDDLE_SOURCE_DIR "/models/bert");
+  files.merge(files_beside(HEDDLE_SOURCE_DIR "/models/vit"));
   CheckOptions options;
   options.settings.by_key["num_hidden_layers"] = {int64_t(2)};
   for (const auto &tokens : seeds) {
     std::string text;
     for (const std::string &token : tokens)
       text += token;
-    ASSERT_EQ(check_text(text, options).messages, "");
+    ASSERT_EQ(check_text(text, options, files).messages, "");
   }
   int refused = 0;
   for (int i = 0; i < 2500; ++i) {
@@ -94,7 +96,7 @@ TEST(Mutations, NoSlipLeavesTheCheckerWithoutAnAnswer) {
     std::string text;
     for (const std::string &token : tokens)
       text += token;
-    Checked checked = check_text(text, options);
+    Checked checked = check_text(text, options, files);
     refused += !checked.program;
     ASSERT_TRUE(checked.program || !checked.messages.empty()) << text;
     ASSERT_EQ(checked.messages.find("E079"), std::string::npos) << text;

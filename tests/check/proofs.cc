@@ -162,6 +162,32 @@ TEST(Proofs, PaddingOfAStridedWindowIsTested) {
             "1]? else -inf)");
 }
 
+TEST(Proofs, APlaceThatCountsRowsOfRunTimeSizesIsInsideTheirProduct) {
+  EXPECT_EQ(definition(in_model("x: real[S * T]", "real[S, T]", "y[i in S, j in T] = x[i * T + j]")),
+            "y[i in S, j in T]: f32 = x[i * T + j]");
+  EXPECT_EQ(definition(in_model("x: real[S * T + 1]", "real[S, T]", "y[i in S, j in T] = x[1 + T * i + j]")),
+            "y[i in S, j in T]: f32 = x[1 + T * i + j]");
+  EXPECT_EQ(definition(in_model("x: real[2 * S * (T // 2 + 1)]", "real[S, T // 2 + 1]",
+                                "y[i in S, k in T // 2 + 1] = x[(2 * i + 1) * (T // 2 + 1) + k]")),
+            "y[i in S, k in T // 2 + 1]: f32 = x[(2 * i + 1) * (T // 2 + 1) + k]");
+}
+
+TEST(Proofs, AMergedIndexAndItsPiecesAreInside) {
+  EXPECT_EQ(
+      definition(in_model("x: real[S, T], z: real[S * T]", "real[S * T]", "y[n in (i in S, j in T)] = x[i, j] + z[n]")),
+      "y[n in S * T]: f32 = x[n // T, n % T] + z[n]");
+  EXPECT_EQ(
+      definition(in_model("x: real[S, T]", "real[S * T + 1]",
+                          "z[n in (i in S, j in T)] = x[i, j] y[n in S * T + 1] = if n == 0 then 1 else z[n - 1]")),
+      "y[n in S * T + 1]: f32 = if n == 0 then 1.0 else z[n - 1]?");
+}
+
+TEST(Proofs, ABoundOfFactorsIsOneOfTheirProduct) {
+  EXPECT_EQ(definition(in_model("x: real[S * T]", "real", "require S >= 1 and T >= 1 y = x[S * T - 1]")),
+            "y: f32 = x[S * T - 1]");
+  EXPECT_EQ(definition(in_model("x: real[S * T]", "real", "y = x[0]")).find("E021") != std::string::npos, true);
+}
+
 TEST(Proofs, ALoopIndexIsInsideWhatTheLoopRunsOver) {
   Checked checked = check_text(
       in_model("x: real[S, V]", "real[V]",

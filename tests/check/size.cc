@@ -76,5 +76,18 @@ TEST(Size, EqualityIsATotalOrder) {
     }
 }
 
+TEST(Size, ProductsAreMultipliedOutAndEqualInAnyOrder) {
+  Size Y = Size::of_dim(0), X = Size::of_dim(1);
+  EXPECT_EQ(Y * X, X * Y);
+  EXPECT_EQ((Y + Size(1)) * X - X, Y * X);
+  EXPECT_EQ((Y + X) * (Y - X), Y * Y - X * X);
+  EXPECT_EQ((Y * X * 6).floor_div(3), Y * X * 2);
+  EXPECT_NE(Y * X, Y * Y);
+  EXPECT_EQ(((Y * X) * Y).evaluate({3, 5}), 45);
+  EXPECT_EQ((Y.floor_div(2) * X + Size(1)).text({"Y", "X"}), "X * (Y // 2) + 1");
+  EXPECT_EQ((Y * X * 2 - Y).text({"Y", "X"}), "-Y + 2 * Y * X");
+  EXPECT_EQ((Y * X).as_dim(), -1);
+}
+
 } // namespace
 } // namespace heddle

@@ -120,6 +120,18 @@ class Compare(Scratch):
         self.assertIn("`y` of out differs", err)
         self.assertIn("a library that is compiled from the model now agrees", err)
 
+    def test_the_kernel_of_a_difference_is_opened(self):
+        """Without any tolerance the exponentials differ: the kernel's end first, then what is in it."""
+        (self.folder / "soft.heddle").write_text("dim N <= 8\nmodel Soft {\n  entry run(x: real[N, 50]) -> y: real[N, 50] { return softmax(x) }\n}\n")
+        self.save("soft.safetensors", {"x": np.linspace(-3, 5, 350, dtype=np.float32).reshape(7, 50)})
+        status, out, err = self.heddle("compare", "soft.heddle", "--in", "soft.safetensors", "--tolerance", "0")
+        self.assertEqual((status, out), (1, ""))
+        first, kernel = err.splitlines()
+        self.assertRegex(first, r"^error: .*: `[\w.]+` is the first definition that differs: largest difference [\d.e-]+ ")
+        self.assertRegex(kernel, r"^In its kernel \([\w., ]*softmax\.e, [\w., ]*\) the first that differs is .*`softmax\.e`: largest difference [\d.e-]+ "
+                                 r"|^Its kernel computes .*softmax\.e, .*; returned one by one, all of them agree")
+        self.assertEqual(self.heddle("compare", "soft.heddle", "--in", "soft.safetensors")[0], 0)
+
     def test_user_errors(self):
         self.save("dump.safetensors", {"zz": self.x})
         self.refused("error: dump.safetensors: entry `apply` has no definition `zz`; `heddle show MODEL --stage tree` lists those there are\n",

@@ -538,5 +538,58 @@ TEST(Language, narrow_types_round_when_a_sum_is_complete) {
   EXPECT_EQ(t(in, "h").data[1], 1365.0 / 4096);
 }
 
+TEST(Language, a_merged_index_counts_rows_and_columns_of_run_time_sizes) {
+  Text t(R"(config P = 2
+            dim Y, X
+            model T { entry run(v: real[Y, X]) -> y: real[Y * X + 1], z: real[Y, X], s: real, b: i32, h: real[Y * (X // P)] {
+              t[n in (i in Y, j in X)] = v[i, j] + 100 * i + 10 * j + n
+              y[n in Y * X + 1] = if n == 0 then -1 else t[n - 1]
+              z[i in Y, j in X] = t[i * X + j]
+              s = sum[n in (i in Y, j in X) where j < i](v[i, j] * n)
+              b = argmax[n in (i in Y, j in X)](v[i, j] % 5)
+              h[n in (i in Y, j in X // P)] = v[i, P * j + 1]
+              return y, z, s, b, h
+            } })");
+  Array v = array({2, 3}, {0, 1, 2, 3, 4, 5});
+  expect_near(t({{"v", v}}, "b"), {}, {4});
+  expect_near(t({{"v", v}}, "h"), {2}, {1, 4});
+  expect_near(t({{"v", v}}), {7}, {-1, 0, 12, 24, 106, 118, 130});
+  expect_near(t({{"v", v}}, "z"), {2, 3}, {0, 12, 24, 106, 118, 130});
+  expect_near(t({{"v", v}}, "s"), {}, {9});
+  expect_near(t({{"v", array({0, 3}, {})}}), {1}, {-1});
+}
+
+TEST(Language, arms_of_an_if_may_update_one_place_of_a_state) {
+  Text t(R"(model T {
+              state s: real[2] = 0
+              entry run(x: real[2], what: i32) -> y: real[2] {
+                if what == 0 { s <- x } else if what == 1 { s[i] <- s[i] + x[i] } else { if x[0] > 0 { s[i] <- -x[i] } }
+                return s
+              } })");
+  auto call = [&](double a, double b, double what) {
+    return t({{"x", array({2}, {a, b})}, {"what", array({}, {what}, Type::i32)}});
+  };
+  call(1, 2, 0);
+  expect_near(call(10, 20, 1), {2}, {1, 2});
+  expect_near(call(5, 6, 2), {2}, {11, 22});
+  expect_near(call(-5, 6, 2), {2}, {-5, -6});
+  expect_near(call(0, 0, 1), {2}, {-5, -6});
+}
+
+TEST(Language, updates_of_all_slices_replace_a_state_whose_size_changes) {
+  Text t(R"(config L = 2
+            dim S
+            model T {
+              state seen: real[L, S]
+              entry fill(x: real[S]) { for l in L { seen[l, s] <- x[s] + l } }
+              entry run(z: real[S]) -> y: real[L, S] {
+                y[l, s] = seen[l, s] + z[s]
+                return y
+              } })");
+  t.run("fill", {{"x", array({1}, {3})}});
+  t.run("fill", {{"x", array({2}, {5, 7})}});
+  expect_near(t({{"z", array({2}, {0, 0})}}), {2, 2}, {5, 7, 6, 8});
+}
+
 } // namespace
 } // namespace heddle

@@ -82,6 +82,8 @@ TEST(Printer, every_piece_of_spacing_is_canonical) {
       "M\n}\n");
   EXPECT_EQ(formatted("fn f(x:real,n:index( N+1 )[B])->(real[N],i32)=- x[ :,..s,i-1|0 ]**-2//3%(not a==b)"),
             "fn f(x: real, n: index(N + 1)[B]) -> (real[N], i32) = -x[:, ..s, i - 1 | 0] ** -2 // 3 % (not a == b)\n");
+  EXPECT_EQ(formatted("fn f() -> real { y[n in(i in Y ,j in X)]=sum[m in ( a in 2,b in X)](x[i,m]) return y }"),
+            "fn f() -> real {\n  y[n in (i in Y, j in X)] = sum[m in (a in 2, b in X)](x[i, m])\n  return y\n}\n");
   EXPECT_EQ(formatted("fn f()->real=sum[i ,j in N where i<j]( x.y[0](1) )+real( n )+index( N )( i )"),
             "fn f() -> real = sum[i, j in N where i < j](x.y[0](1)) + real(n) + index(N)(i)\n");
 }

@@ -45,7 +45,9 @@ namespace {
 class DescriptorBuilder {
 public:
   DescriptorBuilder(const HostProgram &program, llvm::Module &module)
-      : program(program), module(module), context(module.getContext()), dims(passes::module_dims(program.module)) {}
+      : program(program), module(module), context(module.getContext()), dims(passes::module_dims(program.module)) {
+    dims.resize(passes::told_dims(program.module));
+  }
 
   void build() {
     std::vector<llvm::Constant *> dim_structs, entry_structs;
@@ -108,6 +110,8 @@ private:
       auto op = factor.operands[number].getDefiningOp<ir::DimOp>();
       number = op ? ir::dim_number(program.module, op.getName()) : -2;
     }
+    if (number >= int(dims.size())) // a product of dims
+      number = -2;
     return record({i32(number), i32(0), i64(0)});
   }
 
@@ -158,8 +162,8 @@ private:
           extent_desc(constant ? passes::Extent{constant.getValue(), {}}
                                : passes::Extent{1, {{AffineMap::get(map.getNumDims(), 0, extent), {}, true}}}));
     }
-    for (unsigned dim = 0; dim < map.getNumDims(); ++dim)
-      if (llvm::any_of(map.getResults(), [=](AffineExpr e) { return e.isFunctionOfDim(dim); }))
+    for (auto [dim, used] : llvm::enumerate(passes::dims_in(program.module, map)))
+      if (used)
         depends.push_back(i32(dim));
     auto initial = state.getInitialAttr();
     return record({text(state.getLabel()), i32(abi_type(type.getElementType())), i32(type.getRank()), array(extents),

@@ -55,7 +55,10 @@ private:
     }
     for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
       auto below = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::below);
-      if (!below || isa<AffineDimExpr, AffineConstantExpr>(below.getValue().getResult(0)))
+      AffineExpr limit = below ? below.getValue().getResult(0) : AffineExpr();
+      auto dim = dyn_cast_or_null<AffineDimExpr>(limit);
+      bool told = dim && dim.getPosition() < passes::told_dims(program.module);
+      if (!limit || told || isa<AffineConstantExpr>(limit))
         continue;
       auto bound = affine::expandAffineMap(b, loc, below.getValue(), sizes.dims());
       if (!bound)
@@ -72,8 +75,8 @@ private:
     auto out = function("layout", i64(), {pointer, pointer});
     SizeBuilder sizes(b, program.module, out.getArgument(0));
     Value too_large = arith::ConstantIntOp::create(b, loc, 0, 1), most = number64(most_elements);
-    for (size_t i = 0; i < passes::module_dims(program.module).size(); ++i) {
-      Value dim = LLVM::LoadOp::create(b, loc, i64(), element(out.getArgument(0), i64(), i));
+    for (Value size : sizes.dims()) {
+      Value dim = sizes.as_i64(size);
       Value over = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, dim, most);
       too_large = arith::OrIOp::create(b, loc, too_large, over);
     }

@@ -85,16 +85,17 @@ static InterfaceValue describe(Value value, DictionaryAttr attributes, ArrayRef<
 }
 
 /// The dims that the caller tells: those of the inputs. Others come from the session's states.
-static std::vector<int> dims_of_inputs(func::FuncOp entry, size_t n_dims) {
+static std::vector<int> dims_of_inputs(func::FuncOp entry) {
+  auto module = entry->getParentOfType<ModuleOp>();
   std::vector<int> out;
-  for (size_t number = 0; number < n_dims; ++number) {
-    bool used = false;
-    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
-      if (auto map = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents))
-        used |= map.getValue().isFunctionOfDim(number);
-    if (used)
+  std::vector<bool> told(passes::told_dims(module));
+  for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+    if (auto map = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents))
+      for (auto [number, used] : llvm::enumerate(passes::dims_in(module, map.getValue())))
+        told[number] = told[number] || used;
+  for (size_t number = 0; number < told.size(); ++number)
+    if (told[number])
       out.push_back(number);
-  }
   return out;
 }
 
@@ -118,18 +119,22 @@ std::vector<std::pair<std::string, int64_t>> module_tokens(ModuleOp module) {
 
 ModelInterface model_interface(ModuleOp module, const std::string &name) {
   ModelInterface out{.name = name, .tokens = module_tokens(module)};
+  std::vector<std::string> dims; // those that are products, too: they stand in extents
   for (const passes::ModuleDim &dim : passes::module_dims(module)) {
+    dims.push_back(dim.name);
+    if (dim.product)
+      continue;
     out.dims.push_back(dim.name);
     out.most.push_back(dim.most);
   }
   for (auto state : module.getOps<ir::StateOp>())
-    out.states.push_back(describe(state, out.dims));
+    out.states.push_back(describe(state, dims));
   for (func::FuncOp entry : passes::entries(module)) {
-    InterfaceEntry item{.name = entry.getName().str(), .dims = dims_of_inputs(entry, out.dims.size())};
+    InterfaceEntry item{.name = entry.getName().str(), .dims = dims_of_inputs(entry)};
     for (BlockArgument argument : entry.getArguments())
-      item.inputs.push_back(describe(argument, entry.getArgAttrDict(argument.getArgNumber()), out.dims));
+      item.inputs.push_back(describe(argument, entry.getArgAttrDict(argument.getArgNumber()), dims));
     for (auto [i, value] : llvm::enumerate(entry.front().getTerminator()->getOperands()))
-      item.results.push_back(describe(value, entry.getResultAttrDict(i), out.dims));
+      item.results.push_back(describe(value, entry.getResultAttrDict(i), dims));
     for (const passes::StateUse &use : passes::state_uses(entry))
       item.uses.push_back({out.states[use.state].name, use.reads, use.updates, use.in_place});
     entry.walk([&](ir::RequireOp require) { item.requirements.push_back(require.getMessage().str()); });

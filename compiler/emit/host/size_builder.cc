@@ -16,10 +16,26 @@ SizeBuilder::SizeBuilder(OpBuilder &builder, ModuleOp module, Value dims)
   auto i64 = builder.getI64Type();
   for (size_t i = 0; i < names_.size(); ++i) {
     Location loc = dims.getLoc();
+    if (names_[i].product) {
+      Value all;
+      SmallVector<Value> known(dims_);
+      known.resize(names_.size(), dims_.front()); // those behind it, which it does not mention
+      for (Value factor : *affine::expandAffineMap(builder, loc, names_[i].product, known))
+        all = all ? Value(arith::MulIOp::create(builder, loc, limited(all), factor)) : factor;
+      dims_.push_back(all);
+      continue;
+    }
     Value at = LLVM::GEPOp::create(builder, loc, dims.getType(), i64, dims, ArrayRef<LLVM::GEPArg>{int32_t(i)});
     Value size = LLVM::LoadOp::create(builder, loc, i64, at);
     dims_.push_back(arith::IndexCastOp::create(builder, loc, builder.getIndexType(), size));
   }
+}
+
+/// Within 2^32, so that no product of two sizes leaves 64 bits; a tensor of such a size is refused either way.
+Value SizeBuilder::limited(Value size) {
+  constexpr int64_t most = int64_t(1) << 32;
+  Value below = arith::MinSIOp::create(builder_, size.getLoc(), size, constant(most));
+  return arith::MaxSIOp::create(builder_, size.getLoc(), below, constant(-most));
 }
 
 Value SizeBuilder::constant(int64_t value) {

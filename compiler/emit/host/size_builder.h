@@ -30,6 +30,8 @@ public:
   mlir::Value as_i64(mlir::Value index);
 
 private:
+  mlir::Value limited(mlir::Value size);
+
   mlir::OpBuilder &builder_;
   std::vector<passes::ModuleDim> names_;
   llvm::SmallVector<mlir::Value> dims_;
