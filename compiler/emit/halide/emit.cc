@@ -134,8 +134,11 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
-  pipeline.compile_to({{file_type(options.form), file.path()}}, lowered->arguments, object.symbol,
-                      halide_target(target, options));
+  // Only the function itself: wrappers and descriptions of arguments are code that would be compiled, too.
+  Halide::LinkageType linkage =
+      options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
+  pipeline.compile_to_module(lowered->arguments, object.symbol, halide_target(target, options), linkage)
+      .compile({{file_type(options.form), file.path()}});
   object.bytes = file.contents();
   object.compile_seconds = seconds_since(start);
   if (object.bytes.empty())

@@ -17,6 +17,7 @@ enum class KernelForm { object, statement, llvm, assembly };
 struct EmitOptions {
   KernelForm form = KernelForm::object; // the others are text, for people
   bool with_asserts = false;            // check every promise about buffers at run time (tests)
+  bool with_argv = false;               // also `<symbol>_argv`, which takes an array of pointers (tests, benches)
 };
 
 struct KernelObject {
