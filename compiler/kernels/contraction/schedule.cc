@@ -320,30 +320,42 @@ private:
     Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), row("row"), block("block"), group("group");
     bool whole_panels = lane_.size >= 0 && lane_.size % width_ == 0;
     result.split(lane_.var, panel, column, width_, whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {column};
-    std::vector<Var> outer; // what tasks are made of, innermost first
+    // Tasks have one index of each of the two outermost other axes; further ones are loops of the task. Halide knows
+    // an index exactly that is a quotient of the task's number, or a quotient of a remainder. Of a remainder of a
+    // remainder it only sees a range, and room for one index would begin at the first of that range.
+    std::vector<VarOrRVar> order = {column}, inside;
+    std::vector<Var> outer, others; // what tasks are made of, innermost first
+    for (size_t i = 0; i < others_.size(); ++i)
+      if (i + 2 < others_.size())
+        inside.push_back(others_[i].var);
+      else
+        others.push_back(others_[i].var);
     if (has_rows_) {
       bool whole_tiles = row_.size >= 0 && row_.size % rows_ == 0;
       result.split(row_.var, tiles, row, rows_, whole_tiles ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
           .split(tiles, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
-      order.insert(order.end(), {row, tile, panel});
+      Var columns = panel; // of a task
+      order.insert(order.end(), {row, tile});
       if (chunk_ > 0) {
         Var member("member");
         result.split(panel, group, member, panels_in_task(), TailStrategy::GuardWithIf);
-        order.back() = member;
-        order.push_back(group);
+        order.push_back(member);
+        columns = group;
       }
-      order.push_back(block);
-      outer = rows_outside_ ? std::vector<Var>{block} : std::vector<Var>{chunk_ > 0 ? group : panel, block};
+      if (rows_outside_) {
+        order.push_back(columns);
+        outer = {block};
+      } else {
+        outer = {columns, block};
+      }
+    } else if (!rows_outside_ || others_.empty()) {
+      outer = {panel};
     } else {
       order.push_back(panel);
-      if (!rows_outside_ || others_.empty())
-        outer = {panel};
     }
-    for (const Axis &axis : others_) {
-      order.push_back(axis.var);
-      outer.push_back(axis.var);
-    }
+    outer.insert(outer.end(), others.begin(), others.end());
+    order.insert(order.end(), inside.begin(), inside.end());
+    order.insert(order.end(), outer.begin(), outer.end());
     result.reorder(order).vectorize(column, lanes_).unroll(column);
     Var all = outer[0];
     for (size_t i = 1; i < outer.size(); ++i) {
@@ -352,21 +364,22 @@ private:
       all = fused;
     }
     result.parallel(all);
+    VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Sum &sum : sums_)
       if (chunk_ > 0)
-        schedule_chunks(sum, result, all);
+        schedule_chunks(sum, result, same);
       else
         schedule_piece(sum.pieces[0], result,
-                       has_rows_       ? tile
-                       : rows_outside_ ? panel
-                                       : all,
-                       rows_outside_ ? panel : all, all);
+                       has_rows_       ? VarOrRVar(tile)
+                       : rows_outside_ ? VarOrRVar(panel)
+                                       : same,
+                       rows_outside_ ? VarOrRVar(panel) : same, same);
   }
 
   /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.
-  void schedule_chunks(Sum &sum, Func &result, const Var &task) {
+  void schedule_chunks(Sum &sum, Func &result, const VarOrRVar &task) {
     std::vector<Var> args = sum.func.args();
-    sum.func.compute_at(result, task).bound(args[0], 0, width_);
+    Func(sum.func).compute_at(Halide::LoopLevel(result, task)).bound(args[0], 0, width_);
     for (size_t i = 2; i + 1 < args.size(); ++i)
       sum.func.bound_extent(args[i], 1);
     sum.func.vectorize(args[0], lanes_).unroll(args[0]);
@@ -387,7 +400,7 @@ private:
   }
 
   /// `inner`: the loop of `user` over tiles. `per_panel`, `per_block`: where a panel and a block of rows is the same.
-  void schedule_piece(Piece &piece, Func &user, const Var &inner, const VarOrRVar &per_panel,
+  void schedule_piece(Piece &piece, Func &user, const VarOrRVar &inner, const VarOrRVar &per_panel,
                       const VarOrRVar &per_block) {
     const std::vector<Var> &args = piece.args;
     auto at = [&](const Func &func, const VarOrRVar &loop) { Func(func).compute_at(Halide::LoopLevel(user, loop)); };
@@ -440,7 +453,7 @@ private:
     }
   }
 
-  PanelPrefetch prefetch(const Piece &piece, const Var &tiles) {
+  PanelPrefetch prefetch(const Piece &piece, const VarOrRVar &tiles) {
     PanelPrefetch prefetch = piece.prefetch;
     prefetch.weights = piece.panels;
     prefetch.sum_loop = piece.func.name() + ".s1." + piece.loops[0].name();
