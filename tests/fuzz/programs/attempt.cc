@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,6 +17,7 @@ namespace {
 
 struct Record {
   int64_t kind, compared, free, kernels, length; // the first `kernels` bytes of the text are about them
+  double seconds;
 };
 
 void write_all(int to, const void *bytes, size_t size) {
@@ -49,10 +51,12 @@ void Worker::start() {
     signal(SIGPIPE, SIG_IGN);
     close(ends[0]);
     for (uint64_t seed : seeds_) {
+      std::clock_t begun = std::clock();
       Verdict verdict = examine(text_of_(seed), compile_);
       std::string text = verdict.kernels + verdict.what;
-      Record record{verdict.kind, verdict.compared, verdict.free, int64_t(verdict.kernels.size()),
-                    int64_t(text.size())};
+      Record record{verdict.kind,         verdict.compared,
+                    verdict.free,         int64_t(verdict.kernels.size()),
+                    int64_t(text.size()), double(std::clock() - begun) / CLOCKS_PER_SEC};
       write_all(ends[1], &record, sizeof record);
       write_all(ends[1], text.data(), text.size());
     }
@@ -75,15 +79,32 @@ void Worker::stop() {
   child_ = -1;
 }
 
+/// CPU that a process has used, in seconds.
+static double cpu_of(pid_t process) {
+  clockid_t clock;
+  timespec used = {};
+  if (clock_getcpuclockid(process, &clock) == 0)
+    clock_gettime(clock, &used);
+  return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
+}
+
 bool Worker::fill() {
+  // What counts is the time that the child gets, not what passes: the machine may be busy, and both may be stopped.
   pollfd wait{pipe_, POLLIN, 0};
-  int ready;
-  do
-    ready = poll(&wait, 1, seconds_per_program * 1000);
-  while (ready < 0 && errno == EINTR);
-  if (ready <= 0) {
-    timed_out_ = true;
-    return false;
+  double begun = cpu_of(child_), last = begun;
+  for (int idle = 0;;) {
+    int ready = poll(&wait, 1, 1000);
+    if (ready > 0)
+      break;
+    if (ready < 0 && errno != EINTR)
+      return false;
+    double now = cpu_of(child_);
+    idle = now > last ? 0 : idle + 1;
+    last = now;
+    if (now - begun > seconds_per_program || idle > seconds_per_program) {
+      timed_out_ = true;
+      return false;
+    }
   }
   char bytes[4096];
   ssize_t got = ::read(pipe_, bytes, sizeof bytes);
@@ -113,7 +134,7 @@ std::optional<Worker::Finished> Worker::next() {
       int status = 0;
       if (!timed_out_ && waitpid(child_, &status, 0) == child_)
         child_ = -1;
-      lost.verdict.what = timed_out_            ? "no answer within " + std::to_string(seconds_per_program) + " s"
+      lost.verdict.what = timed_out_ ? "no answer within " + std::to_string(seconds_per_program) + " s of CPU"
                           : WIFSIGNALED(status) ? std::string("died of ") + strsignal(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
       stop();
@@ -122,8 +143,9 @@ std::optional<Worker::Finished> Worker::next() {
     }
   std::string text = buffer_.substr(sizeof record, size_t(record.length));
   size_t kernels = size_t(record.kernels);
-  Finished out{
-      seed, {Verdict::Kind(record.kind), text.substr(kernels), record.compared, record.free, text.substr(0, kernels)}};
+  Finished out{seed,
+               {Verdict::Kind(record.kind), text.substr(kernels), record.compared, record.free, text.substr(0, kernels),
+                record.seconds}};
   buffer_.erase(0, sizeof record + size_t(record.length));
   seeds_.erase(seeds_.begin());
   return out;

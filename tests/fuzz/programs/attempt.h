@@ -11,7 +11,7 @@
 
 namespace heddle::fuzz {
 
-constexpr int seconds_per_program = 120;
+constexpr int seconds_per_program = 120; // of CPU, or without any
 
 /// A child that examines programs one after the other and tells of each.
 class Worker {

@@ -7,7 +7,7 @@ namespace heddle::fuzz {
 
 std::string generate(uint64_t seed) { return Generator(seed).program(); }
 
-Generator::Generator(uint64_t seed) : random_(seed * 0x9E3779B97F4A7C15 + 1) { variables_.reserve(256); }
+Generator::Generator(uint64_t seed) : random_(seed * 0x9E3779B97F4A7C15 + 1), widths_(seed) { variables_.reserve(256); }
 
 void Generator::line(const std::string &text) { body_.push_back(std::string(2 * indent_, ' ') + text); }
 
@@ -22,8 +22,17 @@ std::string Generator::type_name(Kind kind, const Extent &below) {
   return kind == real ? "real" : kind == whole ? "i32" : kind == boolean ? "bool" : "index(" + below.text + ")";
 }
 
-Generator::Variable &Generator::add(const std::string &name, Kind kind, const std::vector<Extent> &shape) {
+std::string Generator::width(Kind kind) {
+  static const char *const reals[] = {"bf16", "f16", "f32"};
+  bool other = widths_() % 16 == 0;
+  if (kind == real)
+    return other ? reals[widths_() % 3] : "real";
+  return kind == whole && other ? "i8" : type_name(kind, {});
+}
+
+Generator::Variable &Generator::add(const std::string &name, Kind kind, const std::vector<Extent> &shape, bool made) {
   variables_.push_back({name, kind, shape, {}});
+  variables_.back().made = made;
   return variables_.back();
 }
 
@@ -53,9 +62,10 @@ Generator::Extent Generator::any_extent() {
 std::string Generator::input(Kind kind, const std::vector<Extent> &shape, const Extent &below) {
   std::string name = fresh(kind == position ? "ids" : kind == boolean ? "mask" : kind == whole ? "num" : "x");
   // An input's extent is a dim or a constant, so that calls can bind dims by it; sums of them are bound otherwise.
-  inputs_.push_back(name + ": " + type_name(kind, below) + bracketed(shape) +
+  std::string type = kind == position || shape.empty() ? type_name(kind, below) : width(kind);
+  inputs_.push_back(name + ": " + type + bracketed(shape) +
                     (chance(0.08) && kind != position ? kind == boolean ? " = true" : " = 1" : ""));
-  add(name, kind, shape).below = below;
+  add(name, kind, shape, false).below = below;
   return name;
 }
 
@@ -67,7 +77,7 @@ std::string Generator::weight(const std::vector<Extent> &shape) {
   std::string text = "param " + name;
   if (chance(0.2))
     text += " as \"" + name + ".weight\"";
-  text += ": real" + bracketed(shape);
+  text += ": " + width(real) + bracketed(shape);
   if (shape.size() > 1 && chance(0.3)) { // a view of what is stored flat
     std::string first = shape[0].text;
     for (size_t d = 1; d + 1 < shape.size(); ++d)
@@ -76,7 +86,7 @@ std::string Generator::weight(const std::vector<Extent> &shape) {
         chance(0.5) ? " stored [" + std::to_string(count) + "]" : " stored [" + first + ", " + shape.back().text + "]";
   }
   members_.push_back(text);
-  add(name, real, shape);
+  add(name, real, shape, false).shared = true;
   return name;
 }
 
@@ -94,8 +104,6 @@ std::string Generator::need(Kind kind, const std::vector<Extent> &shape, bool fr
   std::string name;
   if (kind == real && constant && may_be_weight && chance(0.7))
     name = weight(shape);
-  else if (in_loop_ && known.empty())
-    name = input(kind, shape);
   else if (kind == real && chance(0.15)) { // made of indices
     name = fresh("y");
     define_over(name, real, shape, 2);
@@ -125,12 +133,14 @@ std::string Generator::functions() {
 std::string Generator::calls() {
   std::string out;
   std::map<std::string, int64_t> first;
-  const int sizes[] = {0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 23};
-  for (int call = 0; call < 3; ++call) {
+  const int sizes[] = {0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 23};
+  for (int call = 0; call < int(2 + entry_names_.size()); ++call) {
     out += "# call";
+    if (entry_names_.size() > 1)
+      out += " " + (call < 2 ? entry_names_[call] : one_of(entry_names_));
     for (const std::string &name : dim_names_) {
       // The first call is an ordinary one.
-      int size = call == 0 ? 2 + below(7) : sizes[below(15)];
+      int size = call == 0 ? 2 + below(7) : sizes[below(16)];
       if (keeps_dims_ && call > 0)
         size = int(first[name]);
       first.try_emplace(name, size);
@@ -141,19 +151,13 @@ std::string Generator::calls() {
   return out;
 }
 
-std::string Generator::program() {
-  for (const char *name : {"B", "T", "M"})
-    if (dim_names_.empty() || chance(0.5)) {
-      dim_names_.push_back(name);
-      dims_[name] = 24;
-    }
-  for (const char *name : {"D", "H"})
-    if (chance(0.4))
-      configs_.push_back(std::string(name) + " = " + std::to_string(2 + below(6)));
-
+std::string Generator::entry(const std::string &name) {
+  std::erase_if(variables_, [](const Variable &v) { return !v.shared; });
+  inputs_.clear();
+  body_.clear();
   // Every dim is the extent of some input.
-  for (const std::string &name : dim_names_) {
-    std::vector<Extent> shape{{name}};
+  for (const std::string &dim_name : dim_names_) {
+    std::vector<Extent> shape{{dim_name}};
     while (shape.size() < 4 && chance(0.6))
       shape.insert(chance(0.5) ? shape.begin() : shape.end(), chance(0.3) ? dim() : fixed());
     input(real, shape);
@@ -165,24 +169,22 @@ std::string Generator::program() {
     input(boolean, {any_extent()});
   if (chance(0.2))
     input(position, {any_extent()}, number_extent(1 + below(8)));
+  if (chance(0.15))
+    input(whole, {});
 
-  if (chance(0.12))
-    declare_states();
-
-  size_t given = variables_.size();
-  int statements = 1 + below(chance(0.3) ? 6 : 3);
+  use_states();
+  // Mostly one: what goes wrong seldom takes more, and small programs compile fast.
+  int statements = chance(0.6) ? 1 : 1 + below(chance(0.3) ? 6 : 3);
   for (int i = 0; i < statements; ++i)
     statement();
-
   update_states();
+
   // What nothing reads is a result; and the last value, so that there is one.
   std::string header, returned;
   int results = 0;
-  for (size_t i = variables_.size(); i-- > given && results < 4;) {
+  for (size_t i = variables_.size(); i-- > 0 && results < 4;) {
     const Variable &v = variables_[i];
-    bool own = v.name[0] != 'w' && v.name.compare(0, 1, "x") && v.kind != position && v.name.compare(0, 3, "num") &&
-               v.name.compare(0, 4, "mask") && v.name.compare(0, 3, "ids");
-    if (!own || (results > 0 && v.reads > 0 && chance(0.8)))
+    if (!v.made || (results > 0 && v.reads > 0 && chance(0.8)))
       continue;
     header += (results ? ",\n" : "\n") + std::string("    out") + std::to_string(results) + ": " +
               type_name(v.kind, {}) + bracketed(v.shape);
@@ -195,9 +197,39 @@ std::string Generator::program() {
     header = "\n    out0: " + type_name(v.kind, {}) + bracketed(v.shape);
     returned = v.name;
   }
+  std::string out = "  entry " + name + "(";
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    out += (i ? ",\n    " : "\n    ") + inputs_[i];
+  out += ")\n  ->" + header + " {\n";
+  for (const std::string &text : body_)
+    out += text + "\n";
+  return out + "    return " + returned + "\n  }\n";
+}
+
+std::string Generator::program() {
+  for (const char *name : {"B", "T", "M"})
+    if (dim_names_.empty() || chance(0.5)) {
+      dim_names_.push_back(name);
+      dims_[name] = 24;
+    }
+  for (const char *name : {"D", "H"})
+    if (chance(0.4))
+      configs_.push_back(std::string(name) + " = " + std::to_string(2 + below(6)));
+  if (chance(0.15))
+    declare_states();
+  for (Variable &v : variables_)
+    v.shared = true; // the states
+  entry_names_ = {"run"};
+  if (chance(states_.empty() ? 0.08 : 0.3))
+    entry_names_.push_back("next");
+  std::string entries;
+  for (const std::string &name : entry_names_)
+    entries += entry(name);
 
   std::string out = calls() + "# data " + one_of({"whole", "normal"}) + "\n# target " +
                     one_of({"native", "native", "native", "x86-64-v3"}) + "\n";
+  if (uint64_t n = widths_() % 6; n < 2)
+    out += n == 0 ? "# real bf16\n" : "# real f16\n";
   for (const std::string &config : configs_)
     out += "config " + config + "\n";
   for (const std::string &name : dim_names_)
@@ -205,13 +237,7 @@ std::string Generator::program() {
   out += functions() + "model Fuzz {\n";
   for (const std::string &member : members_)
     out += "  " + member + "\n";
-  out += "  entry run(";
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    out += (i ? ",\n    " : "\n    ") + inputs_[i];
-  out += ")\n  ->" + header + " {\n";
-  for (const std::string &text : body_)
-    out += text + "\n";
-  return out + "    return " + returned + "\n  }\n}\n";
+  return out + entries + "}\n";
 }
 
 } // namespace heddle::fuzz

@@ -1,8 +1,8 @@
 // Random programs of the Heddle language, as text: valid by construction, so a refusal by the checker is a find like
 // any other. A seed is a program. Every statement is drawn from a list of patterns (statements.cc: definitions,
-// reductions, concatenations, slices, loops …; patterns.cc: products, attention, norms, lookups, windows …) whose
-// formulas come from one typed expression generator (expressions.cc). What a program computes over is small, since
-// mistakes of a compiler show at sizes around the width of a vector and of a tile.
+// reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; sequences.cc: attention, loops,
+// states) whose formulas come from one typed expression generator (expressions.cc). What a program computes over is
+// small, since mistakes of a compiler show at sizes around the width of a vector and of a tile.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,11 @@
 namespace heddle::fuzz {
 
 /// A program on one session's calls. The first lines of the text say how to call it:
-///   # call B=0 T=1      one call with these dims, one line each
+///   # call B=0 T=1      one call of the first entry with these dims, one line each
+///   # call next B=0     one of the entry `next`
 ///   # data whole        numbers of inputs and weights: whole ones (compared exactly), or `normal`
 ///   # target NAME       what to compile for
+///   # real bf16         what `real` is; without it f32
 std::string generate(uint64_t seed);
 
 class Generator {
@@ -43,7 +45,12 @@ private:
     std::vector<Extent> shape;
     Extent below; // position
     int reads = 0;
-    bool carried = false;
+    bool made = false;   // by a statement of this entry
+    bool shared = false; // by all entries
+  };
+  struct Rows { // a state [batch, room, width]
+    std::string name;
+    Extent batch, room, width;
   };
   struct Index {
     std::string name;
@@ -79,27 +86,42 @@ private:
   void reduce_statement();
   void whole_tensor();
   void slice();
-  void concatenate();
   void unrolled_loop();
-  void time_loop();
   void requirement();
-  void declare_states();
-  void update_states();
   /// `name[i, j] = formula` over these ranges.
   void define_over(const std::string &name, Kind kind, const std::vector<Extent> &ranges, int depth);
 
   // --- patterns.cc
   void product();
-  void attention();
   void norm();
-  void lookup();
-  void window();
   void layers();
   void position_of_best();
   void call_function();
 
+  // --- windows.cc
+  void window();
+  void window_module();
+  /// `v[ranges] = formula`, with what may follow it; `channel` is the axis of bias and norm.
+  void finish(const std::string &formula, const std::vector<std::string> &at, const std::vector<std::string> &ranges,
+              const std::vector<Extent> &shape, size_t channel);
+  Extent plus(const Extent &e, int64_t n);
+
+  // --- lookups.cc
+  void lookup();
+  void merge_or_cut();
+  void concatenate();
+
+  // --- sequences.cc
+  void attention();
+  void recurrence();
+  void time_loop();
+  void choice();
+  void declare_states();
+  void use_states();
+  void update_states();
+
   // --- generator.cc: declarations and the frame
-  Variable &add(const std::string &name, Kind kind, const std::vector<Extent> &shape);
+  Variable &add(const std::string &name, Kind kind, const std::vector<Extent> &shape, bool made = true);
   /// A value of that kind and shape: one that there is, an input, or a weight where the shape is constant.
   std::string need(Kind kind, const std::vector<Extent> &shape, bool fresh = false, bool may_be_weight = true);
   std::string input(Kind kind, const std::vector<Extent> &shape) { return input(kind, shape, Extent()); }
@@ -118,20 +140,25 @@ private:
   static std::string type_name(Kind kind, const Extent &below);
   std::string functions();
   std::string calls();
+  /// An entry's text.
+  std::string entry(const std::string &name);
 
-  std::mt19937_64 random_;
+  /// The type of an input or weight of that kind: sometimes one of other width than the usual.
+  std::string width(Kind kind);
+
+  std::mt19937_64 random_, widths_; // widths have their own, so that a program is the same but for them
   std::vector<Variable> variables_;
   std::vector<Index> indices_;
   std::map<std::string, int64_t> dims_; // with their bounds
   std::vector<std::string> dim_names_, configs_, members_, inputs_, body_;
-  std::map<std::string, std::string> outputs_; // name of the result, type
-  std::vector<std::string> states_;            // names of those that are updated whole
-  std::string cache_;                          // the tensor appended to a state, and its extents
-  bool keeps_dims_ = false;                    // all calls have the same dims
+  std::vector<std::string> states_, updates_; // names of those that are updated whole; updates at the entry's end
+  Rows cache_, memory_;                       // a state that rows are appended to; one that moves on
+  std::string cached_;                        // how many rows the first has
+  bool keeps_dims_ = false;                   // all calls have the same dims
+  std::vector<std::string> entry_names_;
   int names_ = 0, indent_ = 2;
   int guards_ = 0; // tests around the formula being made: uses of an index under one decide no range
   int reductions_ = 0;
-  bool in_loop_ = false;
 };
 
 } // namespace heddle::fuzz

@@ -41,10 +41,10 @@ std::string read_file(const std::string &path) {
   return text.str();
 }
 
-/// How far a campaign has come, kept in DIR/state.
+/// How far a campaign has come, kept in DIR/state (and of each program a line in DIR/programs).
 struct State {
   uint64_t next = 0;
-  int64_t programs = 0, failures = 0, compared = 0, free = 0, unsupported = 0;
+  int64_t programs = 0, failures = 0, compared = 0, free = 0;
   std::map<std::string, int64_t> kernels; // by kind
 
   void load(const std::string &path) {
@@ -75,11 +75,7 @@ struct State {
     fs::rename(unfinished, path, ignored);
   }
   std::vector<std::pair<std::string, int64_t *>> fields() {
-    return {{"programs", &programs},
-            {"failures", &failures},
-            {"compared", &compared},
-            {"free", &free},
-            {"unsupported", &unsupported}};
+    return {{"programs", &programs}, {"failures", &failures}, {"compared", &compared}, {"free", &free}};
   }
 };
 
@@ -115,15 +111,16 @@ int campaign(const Options &options) {
   size_t at = 0; // of the list
   auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begun).count(); };
   auto show = [&](bool last) {
-    std::printf(
-        "%s%lld programs (%.1f/s), %lld failures, %lld not compiled yet; %.1f %% of %lld elements held to bounds%s",
-        isatty(1) ? "\r" : "", (long long)state.programs, double(state.programs - before) / seconds(),
-        (long long)state.failures, (long long)state.unsupported,
-        100.0 * double(state.compared) / double(std::max<int64_t>(1, state.compared + state.free)),
-        (long long)(state.compared + state.free), last || !isatty(1) ? "\n" : "   ");
+    std::printf("%s%lld programs (%.1f/s), %lld failures; %.1f %% of %lld elements held to bounds%s",
+                isatty(1) ? "\r" : "", (long long)state.programs, double(state.programs - before) / seconds(),
+                (long long)state.failures,
+                100.0 * double(state.compared) / double(std::max<int64_t>(1, state.compared + state.free)),
+                (long long)(state.compared + state.free), last || !isatty(1) ? "\n" : "   ");
     std::fflush(stdout);
     shown = Clock::now();
   };
+  // What each program cost and holds: seed, verdict, milliseconds of CPU, kernels.
+  std::ofstream costs(options.folder + "/programs", options.list.empty() ? std::ios::app : std::ios::trunc);
   while (!interrupted && seconds() < options.minutes * 60) {
     std::vector<uint64_t> seeds;
     if (options.list.empty())
@@ -140,12 +137,13 @@ int campaign(const Options &options) {
       ++state.programs;
       state.compared += verdict.compared;
       state.free += verdict.free;
-      state.unsupported += verdict.kind == Verdict::unsupported;
       std::istringstream kinds(verdict.kernels);
       for (std::string kind; kinds >> kind;)
         ++state.kernels[kind];
       state.next = finished->seed + 1;
-      if (verdict.kind != Verdict::agrees && verdict.kind != Verdict::unsupported) {
+      costs << finished->seed << " " << kind_name(verdict.kind) << " " << int64_t(verdict.seconds * 1000) << " "
+            << verdict.kernels << std::endl;
+      if (verdict.kind != Verdict::agrees) {
         ++state.failures;
         report_failure(options, finished->seed, verdict);
       }
@@ -169,7 +167,7 @@ int examine_files(const Options &options) {
     std::string text = read_file(file);
     Verdict verdict = attempt(text, options.compile);
     std::printf("%s: %s %s\n", file.c_str(), kind_name(verdict.kind), verdict.what.c_str());
-    if (verdict.kind == Verdict::agrees || verdict.kind == Verdict::unsupported)
+    if (verdict.kind == Verdict::agrees)
       continue;
     ++failed;
     if (options.minimise)

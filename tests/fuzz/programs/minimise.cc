@@ -98,7 +98,8 @@ private:
         std::string removed;
         for (size_t i = at; i < at + length; ++i)
           removed += parts[i];
-        bool directive = removed.find("# data") != std::string::npos || removed.find("# target") != std::string::npos;
+        bool directive = removed.find("# data") != std::string::npos || removed.find("# target") != std::string::npos ||
+                         removed.find("# real") != std::string::npos;
         parts.erase(parts.begin() + at, parts.begin() + at + length);
         bool callable = joined(parts).find("# call") != std::string::npos;
         if (directive || !callable || !try_text(joined(parts)))
@@ -106,37 +107,51 @@ private:
       }
   }
 
+  /// Results of an entry go together with their places in its last line.
   void drop_results() {
-    for (size_t at = 0; at < 8; ++at) {
+    for (size_t at = 0; Clock::now() < end_; ++at) {
       Words lines = lines_of(text_);
-      std::vector<size_t> results;
-      size_t last = 0;
-      for (size_t i = 0; i < lines.size(); ++i) {
-        if (lines[i].find("    out") == 0)
+      std::vector<size_t> results; // the `at`-th of all, and its companions
+      size_t last = 0, seen = 0, place = 0;
+      bool here = false;
+      for (size_t i = 0; i < lines.size() && last == 0; ++i) {
+        if (lines[i].find("    out") == 0) {
+          if (seen == at) {
+            here = true;
+            place = results.size();
+          }
+          ++seen;
           results.push_back(i);
-        if (lines[i].find("    return ") == 0)
-          last = i;
+        }
+        if (lines[i].find("    return ") == 0) {
+          if (here)
+            last = i;
+          else
+            results.clear();
+        }
       }
-      if (results.size() < 2 || at >= results.size() || last == 0)
+      if (last == 0)
         return;
+      if (results.size() < 2)
+        continue;
       Words names;
       std::istringstream list(lines[last].substr(11));
       for (std::string name; std::getline(list, name, ',');)
         names.push_back(name);
       if (names.size() != results.size())
         return;
-      names.erase(names.begin() + at);
+      names.erase(names.begin() + place);
       std::string returned;
       for (const std::string &name : names) {
         size_t begin = name.find_first_not_of(" \n"), end = name.find_last_not_of(" \n");
         returned += (returned.empty() ? "" : ", ") + name.substr(begin, end + 1 - begin);
       }
       lines[last] = "    return " + returned + "\n";
-      if (at + 1 == results.size()) { // the one before becomes the last: without comma, with what ends the header
-        std::string &before = lines[results[at - 1]];
+      if (place + 1 == results.size()) { // the one before becomes the last: without comma, with what ends the header
+        std::string &before = lines[results[place - 1]];
         before = before.substr(0, before.rfind(',')) + " {\n";
       }
-      lines.erase(lines.begin() + results[at]);
+      lines.erase(lines.begin() + results[place]);
       if (try_text(joined(lines)))
         --at;
     }

@@ -1,18 +1,11 @@
 // The shapes of computation that models are made of and that kernels of their own exist for: products of many
-// layouts, attention, norms, lookups, sliding windows, layers with weights.
+// layouts, norms, layers with weights (windows.cc: sliding windows; sequences.cc: attention, loops over time, states;
+// lookups.cc: lookups, merged and cut axes).
 #include "tests/fuzz/programs/generator.h"
 
 #include <algorithm>
 
 namespace heddle::fuzz {
-
-namespace {
-
-struct Axis {
-  std::string index, extent;
-};
-
-} // namespace
 
 /// Two tensors, summed over one or two common indices; axes of both in any order, with what may follow a product.
 void Generator::product() {
@@ -26,6 +19,8 @@ void Generator::product() {
   bool of_weight = chance(0.6);
   if (!of_weight && chance(0.5))
     batch.push_back({"b", any_extent()});
+  if (!batch.empty() && chance(0.4))
+    batch.push_back({"h", size(4)});
   rows.push_back({"i", chance(0.7) ? dim() : size(9)});
   if (chance(0.3))
     rows.push_back({"j", chance(0.5) ? dim() : size(5)});
@@ -104,49 +99,6 @@ void Generator::product() {
   add(name, real, shape(y));
 }
 
-void Generator::attention() {
-  Extent batch = any_extent(), heads = number_extent(1 + below(3)), queries = chance(0.7) ? dim() : fixed(9),
-         keys = chance(0.6) ? queries : any_extent(), width = number_extent(std::vector{1, 2, 3, 4, 8, 16}[below(6)]);
-  std::string q = need(real, {batch, queries, heads, width}, false, false),
-              k = need(real, {batch, keys, heads, width}, false, false),
-              v = need(real, {batch, keys, heads, width}, chance(0.5), false);
-  std::string score = "sum[e](" + q + "[b, i, h, e] * " + k + "[b, j, h, e])";
-  if (chance(0.6))
-    score += one_of({" / 2", " / sqrt(3.0)", " * 0.25"});
-  if (chance(0.2))
-    score += " - 0.5 * abs(i - j)";
-  if (chance(0.2))
-    score += " + " + need(real, {heads}, false) + "[h]";
-  std::string test;
-  auto also = [&](const std::string &what) { test += (test.empty() ? "" : " and ") + what; };
-  if (chance(0.35))
-    also("j <= i");
-  if (chance(0.15))
-    also("i - j < 3");
-  if (chance(0.3))
-    also(need(boolean, {batch, keys}, false, false) + "[b, j]");
-  if (chance(0.15))
-    also("j < " + need(whole, {batch}, false, false) + "[b]");
-  std::string s = fresh("s"), a = fresh("a");
-  line(s + "[b in " + batch.text + ", h in " + heads.text + ", i in " + queries.text + ", j in " + keys.text +
-       "] = " + (test.empty() ? score : "if " + test + " then " + score + " else -inf"));
-  if (chance(0.5)) {
-    line("let " + a + " = attend(" + s + ", " + v + ")");
-  } else {
-    std::string p = fresh("p");
-    line("let " + p + " = softmax(" + s + ")");
-    line(a + "[b, i, h, e] = sum[j](" + p + "[b, h, i, j] * " + v + "[b, j, h, e])");
-    if (chance(0.2))
-      add(p, real, {batch, heads, queries, keys});
-  }
-  add(a, real, {batch, queries, heads, width});
-  if (chance(0.5)) {
-    std::string w = weight({heads, width, number_extent(5)}), o = fresh("o");
-    line(o + "[b, i, d] = sum[h, e](" + a + "[b, i, h, e] * " + w + "[h, e, d])");
-    add(o, real, {batch, queries, number_extent(5)});
-  }
-}
-
 void Generator::norm() {
   Variable *v = variable(real);
   if (!v || v->shape.empty())
@@ -173,76 +125,6 @@ void Generator::norm() {
          "[..s]) ** 2) + 0.1)");
   }
   add(name, real, shape);
-}
-
-/// Rows of a table by numbers that are data: certain to be inside (index inputs), or guarded.
-void Generator::lookup() {
-  Extent rows = number_extent(2 + below(8)), width = fixed();
-  std::vector<Extent> at{any_extent()};
-  if (chance(0.5))
-    at.push_back(any_extent());
-  std::string table = chance(0.6) ? weight({rows, width}) : need(real, {rows, width}, false, true);
-  const char *letters[] = {"i", "j"};
-  std::string places;
-  for (size_t d = 0; d < at.size(); ++d)
-    places += (d ? ", " : "") + std::string(letters[d]);
-  std::string name = fresh("e"), formula;
-  if (chance(0.7)) {
-    std::string ids;
-    for (Variable &v : variables_)
-      if (v.kind == position && v.below == rows && v.shape == at && chance(0.7))
-        ids = v.name;
-    if (ids.empty())
-      ids = input(position, at, rows);
-    formula = table + "[" + ids + "[" + places + "], d]";
-  } else {
-    std::string n = need(whole, at, false, false);
-    formula = table + "[" + n + "[" + places + "], d | 0]";
-  }
-  if (chance(0.4))
-    formula += " + " + need(real, {at.back(), width}) + "[" + letters[at.size() - 1] + ", d]";
-  line(name + "[" + places + ", d in " + width.text + "] = " + formula);
-  at.push_back(width);
-  add(name, real, at);
-}
-
-void Generator::window() {
-  int channels = 1 + below(3), radius = 1 + below(3), stride = 1 + below(2), padding = below(radius);
-  Extent batch = any_extent(), height = number_extent(radius + below(6)),
-         length = chance(0.3) ? Extent{dim().text + " + " + std::to_string(radius)} : number_extent(radius + below(7));
-  std::string c = std::to_string(channels), name = fresh("v");
-  if (chance(0.5)) { // along one axis, written out
-    std::string x = need(real, {batch, length, number_extent(channels)}, false, false), r = std::to_string(radius),
-                p = std::to_string(padding), s = std::to_string(stride);
-    Extent turns{"(" + length.text + " + " + std::to_string(2 * padding - radius) + ") // " + s + " + 1"};
-    if (length.constant())
-      turns = number_extent((length.value + 2 * padding - radius) / stride + 1);
-    std::string at = s + " * i + u - " + p;
-    if (chance(0.5)) {
-      std::string w = weight({number_extent(4), number_extent(channels), number_extent(radius)});
-      line(name + "[b, i in " + turns.text + ", o] = sum[c, u](" + x + "[b, " + at + ", c | 0] * " + w + "[o, c, u])");
-      add(name, real, {batch, turns, number_extent(4)});
-    } else {
-      line(name + "[b, i in " + turns.text + ", c] = " + one_of({"max", "sum"}) + "[u in " + r + "](" + x + "[b, " +
-           at + ", c | 0])");
-      add(name, real, {batch, turns, number_extent(channels)});
-    }
-    return;
-  }
-  std::string x = need(real, {batch, number_extent(channels), height, length}, false, false), sub = fresh("conv");
-  bool pool = chance(0.4);
-  auto after = [&](const Extent &e) {
-    if (e.constant())
-      return number_extent((e.value + 2 * padding - radius) / stride + 1);
-    return Extent{"(" + e.text + " + " + std::to_string(2 * padding - radius) + ") // " + std::to_string(stride) +
-                  " + 1"};
-  };
-  std::string numbers = std::to_string(radius) + ", " + std::to_string(stride) + ", " + std::to_string(padding);
-  int out = pool ? channels : 1 + below(5);
-  members_.push_back("sub " + sub + " = " + (pool ? "MaxPool(" : "Conv(" + c + ", " + std::to_string(out) + ", ") +
-                     numbers + ")");
-  line("let " + name + " = " + sub + "(" + x + ")");
-  add(name, real, {batch, number_extent(out), after(height), after(length)});
 }
 
 /// Layers of one module, each with its weights, called in a written-out loop.

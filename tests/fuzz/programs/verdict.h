@@ -9,9 +9,8 @@ namespace heddle::fuzz {
 struct Verdict {
   enum Kind {
     agrees,
-    unsupported, // by the compiler (E090); the evaluator was still compared with the bounds
-    refused,     // by the checker
-    unstable,    // the printer does not give back what it read
+    refused,  // by the checker
+    unstable, // the printer does not give back what it read
     not_compiled,
     call_failed,  // the library refused a call that the evaluator took, or the other way round
     wrong_bounds, // evaluator and interval bounds differ
@@ -24,6 +23,7 @@ struct Verdict {
   int64_t compared = 0; // elements that the bounds hold to something
   int64_t free = 0;     // elements about which they say nothing
   std::string kernels;  // the kinds of its kernels, each followed by a blank
+  double seconds = 0;   // of CPU that it took
 };
 
 const char *kind_name(Verdict::Kind kind);
