@@ -114,7 +114,7 @@ class Usage(unittest.TestCase):
     def test_what_is_not_built_yet_says_so(self):
         for words, message in [
             (["tune", "x"], "tune is not built yet; `heddle compile` uses the schedules of its cost model"),
-            (["compile", "x", "--precision", "bf16"], "--precision bf16 is not built yet; leave it out for f32"),
+            (["compile", "x", "--precision", "bf16"], "--precision bf16 is not built yet; leave it out for f32, or store numbers as bf16 with --set real=bf16"),
             (["compile", "x", "--target", "cuda:sm_80"],
              "--target cuda:sm_80 is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"),
         ]:
@@ -158,7 +158,7 @@ class Road(Scratch):
         self.compile()
         np.save(self.folder / "x.npy", self.x)
         np.save(self.folder / "kind.npy", np.full((2, 4), 5, np.uint8))
-        out = self.done("run", "out", "--in", "x=x.npy", "kind=kind.npy", "--threads", "1")
+        out = self.done("run", "out", "--in", "x=x.npy", "--in", "kind=kind.npy", "--threads", "1")
         want = self.expected(self.x, 5)
         self.assertRegex(out, r"^y: F32 \[2, 4, 3\], from \S+ to \S+, mean \S+, begins( \S+){4}\n$")
         self.assertAlmostEqual(float(out.split("mean ")[1].split(",")[0]), want.mean(), places=3)
@@ -301,7 +301,7 @@ class Refusals(Scratch):
         self.compile()
         for words in [["run", "out", "--reference", "--in", "x.safetensors"],
                       ["run", "out", "--set", "O=3", "--in", "x.safetensors"],
-                      ["run", "out", "--in", "x.safetensors", "--out", "a.safetensors", "b.safetensors"],
+                      ["run", "out", "--in", "x.safetensors", "--out", "a.safetensors", "--out", "b.safetensors"],
                       ["bench", "out", "--dim", "B"]]:
             status, out, err = self.heddle(*words)
             self.assertEqual((status, out), (2, ""), words)

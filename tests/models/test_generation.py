@@ -19,7 +19,7 @@ class Command(unittest.TestCase):
             library, given, out = (Path(scratch) / name for name in ("library", "in.safetensors", "out.safetensors"))
             must("compile", GOLDENS / "marian", "-o", library)
             save(given, {name: np.array(case[name]) for name in ("input_ids", "attention_mask")})
-            tokens = [word for name, value in options["tokens"].items() for word in ("--token", f"{name}={value}")]
+            tokens = [word for name, ids in options["tokens"].items() for id in np.ravel(ids) for word in ("--token", f"{name}={id}")]
             must("generate", library, "--in", given, "--out", out, "--steps", case["steps"], "--beam", options["beams"],
                  "--min-steps", options["min_steps"], "--length-penalty", options["length_penalty"], "--early-stopping", str(options["early_stopping"]).lower(), *tokens)
             got = tensors(out)
