@@ -16,6 +16,10 @@
 
 namespace heddle {
 
+static std::string counted(int64_t count, const char *one, const char *many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
 static Status check_model(const ModelOptions &options) {
   if (is_artifact(options.path)) {
     auto library = Library::open(options.path, 1);
@@ -38,9 +42,12 @@ static Status check_model(const ModelOptions &options) {
     numbers += std::accumulate(weight.stored.begin(), weight.stored.end(), int64_t(1), std::multiplies<>());
   for (const Entry &entry : model->program->entries)
     steps += entry.steps.size();
-  std::printf("%s: no errors; %zu %s, %zu steps, %zu weights of %lld numbers\n", options.path.c_str(),
-              model->program->entries.size(), model->program->entries.size() == 1 ? "entry" : "entries", steps,
-              model->program->weights.size(), (long long)numbers);
+  const Program &program = *model->program;
+  std::printf("%s: no errors; %s, %s, %s of %s\n", options.path.c_str(),
+              counted(int64_t(program.entries.size()), "entry", "entries").c_str(),
+              counted(int64_t(steps), "step", "steps").c_str(),
+              counted(int64_t(program.weights.size()), "weight", "weights").c_str(),
+              counted(numbers, "number", "numbers").c_str());
   return Done{};
 }
 
