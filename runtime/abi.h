@@ -113,8 +113,8 @@ typedef struct heddle_state_desc {
 } heddle_state_desc;
 
 // A token id that the model's config.json tells, under its name there: "pad_token_id", "eos_token_id" (several: given
-// several times), "decoder_start_token_id", "bad_words_ids" (those of one token), "bad_words_ids.0", "bad_words_ids.1", …
-// (the tokens of one phrase each), …
+// several times), "decoder_start_token_id", "bad_words_ids" (those of one token), "bad_words_ids.0", "bad_words_ids.1",
+// … (the tokens of one phrase each), …
 typedef struct heddle_token_desc {
   const char *name;
   int64_t id;

@@ -103,8 +103,8 @@ typedef void (*heddle_observer)(void *context, const char *kernel, int32_t begin
 #endif
 
 enum {
-  // Read the weights into memory of this process instead of mapping their file. A mapped file must not be shortened while
-  // the model is in use (SIGBUS): write another one and rename it, as `heddle compile` does.
+  // Read the weights into memory of this process instead of mapping their file. A mapped file must not be shortened
+  // while the model is in use (SIGBUS): write another one and rename it, as `heddle compile` does.
   HEDDLE_COPY_WEIGHTS = 1
 };
 

@@ -26,7 +26,7 @@ struct Model {
   std::unique_ptr<Program> program;
   std::optional<WeightFiles> weights;
   std::vector<TokenId> tokens; // of a Hugging Face folder
-  std::string library_name; // C identifier made of the model file's name
+  std::string library_name;    // C identifier made of the model file's name
 };
 
 /// Reads and checks the model. A failure's message is ready to print (see print_error).

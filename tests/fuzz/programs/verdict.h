@@ -19,11 +19,11 @@ struct Verdict {
     crash,        // set by the campaign: the process died
     hang,
   } kind = agrees;
-  std::string what;     // one line for a person
-  int64_t compared = 0; // elements that the bounds hold to something
-  int64_t free = 0;     // elements about which they say nothing
-  std::string kernels;  // the kinds of its kernels, each followed by a blank
-  double seconds = 0;   // of CPU that it took
+  std::string what;         // one line for a person
+  int64_t compared = 0;     // elements that the bounds hold to something
+  int64_t free = 0;         // elements about which they say nothing
+  std::string kernels = {}; // the kinds of its kernels, each followed by a blank
+  double seconds = 0;       // of CPU that it took
 };
 
 const char *kind_name(Verdict::Kind kind);
