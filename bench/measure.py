@@ -15,6 +15,26 @@ ROOT = HERE.parent
 TOLERANCE = 2e-4  # of the largest value
 
 
+def add_options(parser, name):
+    """What every comparison is told: the command, the peers' environment, where it keeps things and writes its table."""
+    parser.add_argument("--heddle", type=Path, default=ROOT / "build" / "bin" / "heddle", help="the command to compile with")
+    parser.add_argument("--venv", type=Path, default=ROOT / ".cache" / "peers-venv",
+                        help="Python environment of the peers; made and filled when missing (default .cache/peers-venv)")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / name, help=f"what is made once (default .cache/{name})")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the table")
+
+
+def check_options(options, compiles=True):
+    """Ends the program where these cannot be measured; makes the cache."""
+    usable = len(os.sched_getaffinity(0))
+    if max(options.threads) > usable:
+        sys.exit(f"--threads {max(options.threads)}: only {usable} CPUs may be used")
+    if compiles and not options.heddle.exists():
+        sys.exit(f"there is no {options.heddle}: build it with ./dev build, or name another with --heddle")
+    options.cache.mkdir(parents=True, exist_ok=True)
+
+
 def say(text):
     print(f"==> {text}", flush=True)
 
@@ -114,9 +134,3 @@ def versions(python, packages):
             "print(json.dumps({p: m.version(p) for p in sys.argv[1:]}))")
     done = subprocess.run([python, "-c", code, *packages], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
-
-
-def need_cpus(threads):
-    usable = len(os.sched_getaffinity(0))
-    if max(threads) > usable:
-        sys.exit(f"--threads {max(threads)}: only {usable} CPUs may be used")

@@ -23,8 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from measure import (TOLERANCE, Worker, cpu_in_file_names, cpu_name, difference, environment_python,  # noqa: E402
-                     make_roofs, measure_roofs, need_cpus, say, versions)
+from measure import (TOLERANCE, Worker, add_options, check_options, cpu_in_file_names, cpu_name, difference,  # noqa: E402
+                     environment_python, make_roofs, measure_roofs, say, versions)
 from models import MODELS  # noqa: E402
 
 PEERS = ["heddle", "pytorch", "onnxruntime", "openvino"]
@@ -125,21 +125,13 @@ def table(rows, facts, options, python):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--heddle", type=Path, default=ROOT / "build" / "bin" / "heddle", help="the command to compile with")
-    parser.add_argument("--venv", type=Path, default=ROOT / ".cache" / "peers-venv",
-                        help="Python environment of the peers; made and filled when missing (default .cache/peers-venv)")
-    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "peers", help="where models are kept (default .cache/peers)")
+    add_options(parser, "peers")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--calls", type=int, default=4, help="calls of a runtime in one round")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the table")
     options = parser.parse_args()
-    need_cpus(options.threads)
-    if "heddle" in options.peers and not options.heddle.exists():
-        sys.exit(f"there is no {options.heddle}: build it with ./dev build, or name another with --heddle")
-    options.cache.mkdir(parents=True, exist_ok=True)
+    check_options(options, "heddle" in options.peers)
 
     python = environment_python(options.venv)
     make_models(python, options.models, options.cache)

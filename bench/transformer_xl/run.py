@@ -29,18 +29,20 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import model  # noqa: E402
-from measure import (TOLERANCE, Worker, cpu_in_file_names, cpu_name, difference, environment_python,  # noqa: E402
-                     make_roofs, measure_roofs, need_cpus, say, versions)
+from measure import (TOLERANCE, Worker, add_options, check_options, cpu_in_file_names, cpu_name, difference,  # noqa: E402
+                     environment_python, make_roofs, measure_roofs, say, versions)
 
 # attention length: how many times slower the vanilla model was in the paper, on one GPU
 PAPER = {800: 363, 1800: 773, 2800: 1409, 3800: 1874}
-SIDES = {  # what it is, its runtime, tokens of a call, calls of a round
-    "heddle-xl": ("Transformer-XL, Heddle", "heddle", model.SEGMENT, 3),
-    "pytorch-xl": ("Transformer-XL, PyTorch, as the authors' code", "pytorch", model.SEGMENT, 2),
-    "pytorch-xl-keys": ("Transformer-XL, PyTorch, keys and values kept", "pytorch", model.SEGMENT, 2),
-    "heddle-vanilla": ("vanilla, Heddle", "heddle", 1, 1),
-    "pytorch-vanilla": ("vanilla, PyTorch, fused attention", "pytorch", 1, 1),
+SIDES = {  # what it is, its head in the table, its runtime, tokens of a call, calls of a round
+    "heddle-xl": ("Transformer-XL, Heddle", "XL, Heddle", "heddle", model.SEGMENT, 3),
+    "pytorch-xl-published": ("Transformer-XL, PyTorch as published", "PyTorch as published", "pytorch", model.SEGMENT, 2),
+    "pytorch-xl-fused": ("Transformer-XL, PyTorch with fused attention", "PyTorch, fused", "pytorch", model.SEGMENT, 2),
+    "pytorch-xl-keys": ("Transformer-XL, PyTorch fused, keys and values kept", "PyTorch, fused, keys kept", "pytorch", model.SEGMENT, 2),
+    "heddle-vanilla": ("vanilla, Heddle", "vanilla, Heddle", "heddle", 1, 1),
+    "pytorch-vanilla": ("vanilla, PyTorch, fused attention", "vanilla, PyTorch, fused", "pytorch", 1, 1),
 }
+PYTORCH_XL = [side for side in SIDES if side.startswith("pytorch-xl")]
 
 
 def flops(side, length):
@@ -116,7 +118,7 @@ class Workers:
         self.python, self.cache, self.threads, self.running = python, cache, threads, {}
 
     def ask(self, what, side, length, argument):
-        runtime = SIDES[side][1]
+        runtime = SIDES[side][2]
         if runtime not in self.running:
             self.running[runtime] = Worker(self.python, HERE / "sides.py", [runtime, self.cache], self.cache / f"{runtime}.log",
                                            self.threads)
@@ -135,7 +137,7 @@ def compare(workers, python, length, key, cache):
     if done.exists():
         return json.loads(done.read_text())
     differences = {}
-    for name, reference in (("xl", "pytorch-xl"), ("vanilla", "pytorch-vanilla")):
+    for name, reference in (("xl", "pytorch-xl-published"), ("vanilla", "pytorch-vanilla")):
         for side in [reference, *(s for s in SIDES if f"-{name}" in s and s != reference)]:
             say(f"attention length {length}: {SIDES[side][0]} computes" +
                 (", after filling the memory where no file has it" if name == "xl" else ""))
@@ -155,7 +157,7 @@ def measure(workers, roofs, length, threads, key, rounds, samples, deadline):
     if len(have) >= rounds:
         return True
     for side in SIDES:
-        if SIDES[side][2] > 1:
+        if SIDES[side][3] > 1:
             workers.ask("time", side, length, 1)  # warm; the vanilla models' calls are long enough
     while len(have) < rounds:
         if time.monotonic() > deadline:
@@ -164,19 +166,19 @@ def measure(workers, roofs, length, threads, key, rounds, samples, deadline):
         first = len(have) % len(names)
         row = {"length": length, "threads": threads, "key": key, "date": datetime.date.today().isoformat(), "times": {}}
         for side in names[first:] + names[:first]:
-            row["times"][side] = workers.ask("time", side, length, SIDES[side][3])
+            row["times"][side] = workers.ask("time", side, length, SIDES[side][4])
         row["fma"], row["read"] = measure_roofs(roofs, threads)
         samples.add(row)
         have = samples.of(length, threads, key)
         say(f"length {length}, {threads} thread{'s' if threads > 1 else ''}, round {len(have)} of {rounds}: " + ", ".join(
-            f"{side} {min(t for t, _ in times) / SIDES[side][2] * 1e3:.4g} ms" for side, times in sorted(row["times"].items())))
+            f"{side} {min(t for t, _ in times) / SIDES[side][3] * 1e3:.4g} ms" for side, times in sorted(row["times"].items())))
     return True
 
 
 def results_of(length, threads, rounds, differences):
     peak = max(r["fma"] for r in rounds)
     rows = []
-    for side, (what, _, tokens, _) in SIDES.items():
+    for side, (_, _, _, tokens, _) in SIDES.items():
         walls = [wall / tokens for r in rounds for wall, _ in r["times"][side]]
         busy = [cpu / tokens for r in rounds for _, cpu in r["times"][side]]
         best = min(walls)
@@ -195,54 +197,50 @@ def table(rows, options, python):
     lines = [f"# Transformer-XL against the vanilla model, time per predicted token, float32, {datetime.date.today().isoformat()}", "",
              f"{cpu_name()}, {os.cpu_count()} CPUs; torch {versions(python, ['torch'])['torch']}. {model.WHAT}. Batch 1. "
              "ms per predicted token, minimum of all calls (median); in %: the operations that a token needs at least "
-             "(causal, positions and memory known) in that time, of the multiply-adds measured in the same rounds. "
+             "(causal, positions and memory known) in that time, of the multiply-adds measured in the same rounds. As published: the "
+             "authors' formulation; fused: with PyTorch's fused attention, the position scores as its bias (README.md says more). "
              "Written by `./dev bench transformer-xl`.", ""]
     for threads in options.threads:
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", "",
-                  "| attention length | XL, Heddle | XL, PyTorch as the authors | XL, PyTorch with keys kept | vanilla, Heddle | vanilla, PyTorch |",
-                  "|--:|--:|--:|--:|--:|--:|"]
+                  "| attention length | " + " | ".join(head for _, head, *_ in SIDES.values()) + " |", "|--:" * (len(SIDES) + 1) + "|"]
         for length in options.lengths:
             if row_of(length, threads, "heddle-xl"):
                 cells = [row_of(length, threads, side) for side in SIDES]
                 lines.append(f"| {length} | " + " | ".join(
                     f"{c['ms_per_token']:.4g} ({c['median_ms_per_token']:.4g}), {100 * c['share_of_fma_peak']:.0f} %" for c in cells) + " |")
-        lines += ["", "| attention length | vanilla / XL, Heddle | PyTorch | PyTorch, keys kept | operations | paper | PyTorch XL / Heddle XL | keys kept | PyTorch vanilla / Heddle vanilla | rounds | differs by |",
-                  "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+        heads = [SIDES[side][1] for side in PYTORCH_XL]
+        lines += ["", "How many times the time of a token of Transformer-XL one of the vanilla model takes:", "",
+                  "| attention length | Heddle | " + " | ".join(heads) + " | operations | paper |", "|--:" * (len(heads) + 4) + "|"]
+        rest = ["How many times Heddle's time PyTorch takes:", "",
+                "| attention length | " + " | ".join(f"XL, {head}" for head in heads) + " | vanilla | rounds | differs by |",
+                "|--:" * (len(heads) + 4) + "|"]
         for length in options.lengths:
             c = {side: row_of(length, threads, side) for side in SIDES}
             if not c["heddle-xl"]:
                 continue
             ms = {side: r["ms_per_token"] for side, r in c.items()}
-            lines.append(
-                f"| {length} | **{ms['heddle-vanilla'] / ms['heddle-xl']:.0f}** | {ms['pytorch-vanilla'] / ms['pytorch-xl']:.0f} | "
-                f"{ms['pytorch-vanilla'] / ms['pytorch-xl-keys']:.0f} | {model.vanilla_flops(length) / model.xl_flops(length):.0f} | "
-                f"{PAPER.get(length, '')} | {ms['pytorch-xl'] / ms['heddle-xl']:.2f} | {ms['pytorch-xl-keys'] / ms['heddle-xl']:.2f} | "
-                f"{ms['pytorch-vanilla'] / ms['heddle-vanilla']:.2f} | {c['heddle-xl']['rounds']} | "
-                f"{max(c['heddle-xl']['difference'], c['heddle-vanilla']['difference']):.0e} |")
+            lines.append(f"| {length} | **{ms['heddle-vanilla'] / ms['heddle-xl']:.0f}** | " +
+                         " | ".join(f"{ms['pytorch-vanilla'] / ms[side]:.0f}" for side in PYTORCH_XL) +
+                         f" | {model.vanilla_flops(length) / model.xl_flops(length):.0f} | {PAPER.get(length, '')} |")
+            rest.append(f"| {length} | " + " | ".join(f"{ms[side] / ms['heddle-xl']:.2f}" for side in PYTORCH_XL) +
+                        f" | {ms['pytorch-vanilla'] / ms['heddle-vanilla']:.2f} | {c['heddle-xl']['rounds']} | "
+                        f"{max(c['heddle-xl']['difference'], c['heddle-vanilla']['difference']):.0e} |")
+        lines += ["", *rest]
         lines.append("")
     return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--heddle", type=Path, default=ROOT / "build" / "bin" / "heddle", help="the command to compile with")
-    parser.add_argument("--venv", type=Path, default=ROOT / ".cache" / "peers-venv",
-                        help="Python environment of PyTorch; made and filled when missing (default .cache/peers-venv)")
-    parser.add_argument("--cache", type=Path, default=ROOT / ".cache" / "transformer-xl",
-                        help="models, memories and samples (default .cache/transformer-xl)")
+    add_options(parser, "transformer-xl")
     parser.add_argument("--lengths", nargs="+", type=int, default=list(PAPER), help="attention lengths (default those of the paper)")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=4, help="rounds of each row")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no round after that many seconds")
     parser.add_argument("--prepare", action="store_true", help="compile, fill the memories and compare, but time nothing")
     parser.add_argument("--fresh", action="store_true", help="forget the rounds of earlier calls")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder for the table")
     options = parser.parse_args()
-    need_cpus(options.threads)
-    if not options.heddle.exists():
-        sys.exit(f"there is no {options.heddle}: build it with ./dev build, or name another with --heddle")
+    check_options(options)
     deadline = time.monotonic() + options.seconds
-    options.cache.mkdir(parents=True, exist_ok=True)
     if options.fresh:
         (options.cache / "samples.jsonl").unlink(missing_ok=True)
 
