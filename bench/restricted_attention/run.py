@@ -1,23 +1,43 @@
 #!/usr/bin/env python3
 """Restricted self-attention against the length of the text: time and memory per position, which must stay the same, of
 one encoder layer with a neighbourhood of 129 positions (models/restricted_attention, width 512, 8 heads). Beside Heddle,
-PyTorch in the two forms it has: a mask of n x n, and windows unfolded to n x 129 x 512. Every row is measured in a
-process of its own, on one thread, and all results are compared before times count."""
+PyTorch in the two forms it has: a mask of n x n, and windows unfolded to n x 129 x 512.
+
+    ./dev bench restricted-attention                        about two minutes
+    ./dev bench restricted-attention --sides heddle         Heddle alone
+
+Every side of every length is a process of its own, stopped except while it is timed; a round visits all of them and
+measures the machine's multiply-adds, so that a slow phase of the machine meets all lengths. Before that, results are held
+against PyTorch's for the windows of some positions alone: the first, the last and those around the middle."""
 
 import argparse
-import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE.parent)]
+from measure import Worker, add_options, check_options, environment_python, make_roofs, measure_roofs, say  # noqa: E402
+from worker import serve, timed  # noqa: E402
+
 WIDTH, HEADS, FORWARD, REACH = 512, 8, 2048, 64
+CHECKED = 150  # positions of each place where results are compared
+TOLERANCE = 2e-5  # of the largest value: one layer
 GIB = 1 << 30
+# Bytes that a side takes at most for n positions.
+NEEDS = {"heddle": lambda n: 40_000 * n, "mask": lambda n: 80 * n * n, "unfold": lambda n: 50_000 * n}
+
+
+def flops(n):
+    """Multiplications and additions of n positions."""
+    return n * 2 * (4 * WIDTH**2 + 2 * WIDTH * FORWARD) + 4 * WIDTH * sum(
+        min(n, i + REACH + 1) - max(0, i - REACH) for i in range(n))
 
 
 def text(n):
@@ -66,70 +86,119 @@ def unfolded(layer, n):
     return run
 
 
-def measure(side, n, folder):
-    x = text(n)
-    if side == "heddle":
-        import heddle
+class Side:
+    """What a worker process times."""
 
-        session = heddle.load(folder / "library").session(threads=1)
-        call = lambda: session.run({"src": x})["output"]
-    else:
+    def __init__(self, name, n, folder):
+        self.given = text(n)
+        if name == "heddle":
+            import heddle
+
+            session = heddle.load(folder / "library").session(threads=1)
+            self.run = lambda: session.run({"src": self.given})["output"]
+            return
         import torch
 
         layer = torch_layer(folder)
-        run = (masked if side == "mask" else unfolded)(layer, n)
-        given = torch.from_numpy(x)
+        inner, given = (masked if name == "mask" else unfolded)(layer, n), torch.from_numpy(self.given)
 
-        def call():
+        def run():
             with torch.inference_mode():
-                return run(given).numpy()
+                return inner(given).numpy()
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = call()
-    times = []
-    while len(times) < 2 or (len(times) < 20 and sum(times) < 2):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    np.save(folder / f"{side}.npy", result)
-    print(json.dumps({"seconds": min(times), "bytes": peak * 1024}))
+        self.run = run
+
+
+def differs(side, got, n, folder):
+    """From PyTorch with a mask, at some positions, of which it gets the neighbourhood only; as a share of the largest."""
+    import torch
+
+    layer, x, worst = torch_layer(folder), side.given, 0.0
+    for first in {0, max(0, n // 2 - CHECKED // 2), max(0, n - CHECKED)}:
+        last = min(n, first + CHECKED)
+        start, end = max(0, first - REACH), min(n, last + REACH)
+        with torch.inference_mode():
+            want = masked(layer, end - start)(torch.from_numpy(x[:, start:end]))[0, first - start : last - start].numpy()
+        worst = max(worst, float(np.abs(got[0, first:last] - want).max() / np.abs(want).max()))
+    return worst
+
+
+def start(threads):
+    name, n, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    side = Side(name, n, folder)
+
+    def answer(what, *words):
+        if what == "time":
+            return timed(side.run, words[0])
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        result = side.run()
+        taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        return {"bytes": taken, "differs": differs(side, result, n, folder)}
+
+    return answer
+
+
+def prepare(python, options):
+    """Weights of PyTorch's layer, and the library; a fresh one each time."""
+    folder = options.cache
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    code = f"import sys, pathlib; sys.path.insert(0, {str(HERE)!r}); import run; run.torch_layer(pathlib.Path({str(folder)!r}))"
+    subprocess.run([python, "-c", code], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    shutil.rmtree(folder / "library", ignore_errors=True)
+    done = subprocess.run([options.heddle, "compile", ROOT / "models" / "restricted_attention" / "restricted_attention.heddle",
+                           "--set", "num_encoder_layers=1", "--set", "final_norm=false", "--weights", folder / "model.safetensors",
+                           "-o", folder / "library"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"heddle compile failed:\n{done.stderr}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--heddle", default="heddle", help="the compiler")
-    parser.add_argument("--python", default=sys.executable, help="one that has PyTorch")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, "restricted-attention")
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16384, 65536])
+    parser.add_argument("--sides", nargs="+", choices=NEEDS, default=list(NEEDS))
     parser.add_argument("--memory", type=float, default=8, help="GiB that a side may take; where it would need more it is left out")
-    parser.add_argument("--side", choices=["heddle", "mask", "unfold"], help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    if args.side:
-        return measure(args.side, args.lengths[0], args.folder)
-    needs = {"heddle": lambda n: 0, "mask": lambda n: 6 * n * n, "unfold": lambda n: 4 * 2 * n * (2 * REACH + 1) * WIDTH}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        subprocess.run([args.python, "-c", f"import sys, pathlib; sys.path.insert(0, {str(Path(__file__).parent)!r}); import run; "
-                        f"run.torch_layer(pathlib.Path({scratch!r}))"], check=True)
-        subprocess.run([args.heddle, "compile", ROOT / "models" / "restricted_attention" / "restricted_attention.heddle",
-                        "--set", "num_encoder_layers=1", "--set", "final_norm=false", "--weights", folder / "model.safetensors",
-                        "-o", folder / "library"], check=True, stdout=subprocess.DEVNULL)
-        print("| positions | side | us per position | MB beyond the start | bytes per position |\n|--:|---|--:|--:|--:|")
-        for n in args.lengths:
-            for side in ("heddle", "mask", "unfold"):
-                if needs[side](n) > args.memory * GIB:
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    options.threads = [1]
+    check_options(options)
+    python, rows = environment_python(options.venv), []
+    roofs = make_roofs(options.cache)
+    prepare(python, options)
+    try:
+        for n in options.lengths:
+            for name in options.sides:
+                if NEEDS[name](n) > options.memory * GIB:
                     continue
-                done = subprocess.run([args.python, __file__, "--side", side, "--lengths", str(n), "--folder", folder], check=True,
-                                      capture_output=True, text=True)
-                row = json.loads(done.stdout)
-                if side != "heddle":
-                    want, got = np.load(folder / f"{side}.npy"), np.load(folder / "heddle.npy")
-                    worst = np.abs(want - got).max() / np.abs(want).max()
-                    if not worst < 2e-5:
-                        sys.exit(f"{side} at {n}: results differ by {worst:.1e} of the largest")
-                print(f"| {n} | {side} | {row['seconds'] / n * 1e6:.1f} | {row['bytes'] / 1e6:.0f} | {row['bytes'] / n:.0f} |", flush=True)
+                worker = Worker(python, __file__, [name, n, options.cache], options.cache / f"{name}.log", 1)
+                worker.name, worker.n, worker.times = name, n, []
+                rows.append(worker)
+                worker.facts = worker.ask("compare")
+                if not worker.facts["differs"] < TOLERANCE:
+                    sys.exit(f"{name} at {n}: results differ by {worker.facts['differs']:.1e} of the largest")
+        peaks = []
+        for number in range(options.rounds):
+            for worker in rows[number % len(rows) :] + rows[: number % len(rows)]:
+                worker.times += worker.ask("time", max(1, 8192 // worker.n))
+            peaks.append(measure_roofs(roofs, 1)[0])
+    except RuntimeError as reason:
+        sys.exit(f"a worker failed: {reason}")
+    finally:
+        for worker in rows:
+            worker.close()
+    say(f"multiply-adds on the same CPU in the same rounds: {min(peaks):.0f} to {max(peaks):.0f} GFLOP/s")
+    print("| positions | side | us per position | median | of the peak | MB beyond the start | bytes per position | differs by |\n"
+          "|--:|---|--:|--:|--:|--:|--:|--:|")
+    for worker in rows:
+        walls = sorted(wall for wall, _ in worker.times)
+        least, middle, taken = walls[0], walls[len(walls) // 2], worker.facts["bytes"]
+        print(f"| {worker.n} | {worker.name} | {least / worker.n * 1e6:.1f} | {middle / worker.n * 1e6:.1f} | "
+              f"{100 * flops(worker.n) / least * 1e-9 / max(peaks):.0f} % | {taken / 1e6:.0f} | {taken / worker.n:.0f} | "
+              f"{worker.facts['differs']:.0e} |")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] and sys.argv[1] in NEEDS:
+        serve(start)
+    else:
+        main()
