@@ -24,9 +24,15 @@ def attention_seq2seq(gates, words, width, units, layers, directions, scores):
     return 2 * words * width + reader + writer + scores + 2 * units * units + (units + 1) * words
 
 
-# The parameters that the authors' code trains, and says so; those of the first convolution and stage, which it does not; and
-# four numbers for each channel of the fixed batch norms, which are no parameters there.
-DETR_R50 = 41_302_368 + (9_408 + 212_992) + 4 * 26_560
+def trained_vanilla(layers):
+    """What only training has: heads for the next two characters of every layer, but for the one that is used."""
+    return (2 * layers - 1) * 256 * 512
+
+
+# All tensors of transformers' class over timm's backbone, with the statistics of its norms. That the authors' code trains 41302368
+# numbers of DETR-R50, and does not train its first convolution and stage and four numbers per channel of the norms, makes the same.
+assert 41_302_368 + (9_408 + 212_992) + 4 * 26_560 == 41_631_008
+DETR = "transformers, DetrForObjectDetection(DetrConfig(num_labels=91)) over timm's backbone"
 
 COUNTS = {  # model, preset: numbers, tolerance as a share, source
     ("bert", "base"): (109_482_240, 0, "google-bert/bert-base-uncased, BertModel"),
@@ -49,10 +55,18 @@ COUNTS = {  # model, preset: numbers, tolerance as a share, source
     ("seq2seq", "sutskever2014"): (384e6, 0.002, "Sutskever et al. 2014, section 3.4"),
     ("seq2seq_attention", "luong2015"): (attention_seq2seq(4, 50_000, 1000, 1000, 4, 1, 1000**2), 0, "torch.nn.LSTM and the rest"),
     ("seq2seq_attention", "bahdanau2014"): (attention_seq2seq(3, 30_000, 620, 1000, 1, 2, 2 * 1000**2 + 1000), 0, "torch.nn.GRU and the rest"),
-    ("detr", "r50"): (DETR_R50, 0, "facebookresearch/detr"),
-    ("detr", "dc5"): (DETR_R50, 0, "facebookresearch/detr"),
-    ("detr", "r101"): (60e6, 0.0125, "Carion et al. 2020, table 1"),
-    ("detr", "dc5-r101"): (60e6, 0.0125, "Carion et al. 2020, table 1"),
+    ("detr", "r50"): (41_631_008, 0, DETR),
+    ("detr", "dc5"): (41_631_008, 0, DETR),
+    ("detr", "r101"): (60_675_360, 0, DETR),
+    ("detr", "dc5-r101"): (60_675_360, 0, DETR),
+    ("transformer_xl", "wt103-base"): (151_107_538, 0, "kimiyoung/transformer-xl, printed by its training on WikiText-103"),
+    ("transformer_xl", "wt103-large"): (285_205_322 + 1024 * (256 + 64 + 16), 0, "transformers 4.35, TransfoXLLMHeadModel; projections of rare words, shared by input and output, count twice here"),
+    ("transformer_xl", "enwik8-12"): (41e6, 0.0125, "Dai et al. 2019, table 2"),
+    ("transformer_xl", "enwik8-24"): (277e6, 0.002, "Dai et al. 2019, table 2"),
+    ("vanilla_lm", "t12"): (44e6 - trained_vanilla(12), 0.0125, "Al-Rfou et al. 2018, table 2"),
+    ("vanilla_lm", "t64"): (235e6 - trained_vanilla(64), 0.0025, "Al-Rfou et al. 2018, table 2"),
+    ("restricted_attention", "base"): (18_915_328, 0, "torch.nn.TransformerEncoder with a norm at its end"),
+    ("restricted_attention", "big"): (75_579_392, 0, "torch.nn.TransformerEncoder with a norm at its end"),
     ("setr", "naive-large"): (305.67e6, 0.02, "Zheng et al. 2020, table 2"),
     ("setr", "pup-large"): (318.31e6, 0.07, "Zheng et al. 2020, table 2, with what only training has: three auxiliary heads"),
     ("setr", "mla-large"): (310.57e6, 0.02, "Zheng et al. 2020, table 2"),
