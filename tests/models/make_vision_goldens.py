@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes the folders goldens/detr_* and goldens/setr_*, in the form of make_goldens.py.
 
-    python tests/models/make_vision_goldens.py [FOLDER...]    (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0)
+    python tests/models/make_vision_goldens.py [FOLDER...]    (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0;
+                                                              detr_dc5 needs timm as well; made with 1.0.31)
 
-DETR is transformers' DetrForObjectDetection with its own ResNet. SETR is the module below, after section 3 of the paper
+DETR is transformers' DetrForObjectDetection with its own ResNet, or for a dilated last stage with timm's. SETR is the module below, after section 3 of the paper
 (https://arxiv.org/abs/2012.15840) with the structure and the names of mmsegmentation. Images are small and of odd sizes,
 batches padded; all norms have statistics of their own."""
 
@@ -177,13 +178,35 @@ def detr_calls(generator):
     yield "3x70x61", {"pixel_values": image(generator, 3, 70, 61), "pixel_mask": mask}
 
 
-def detr(resnet, **settings):
-    backbone = t.ResNetConfig(**RESNET, **resnet)
-    return t.DetrForObjectDetection(t.DetrConfig(backbone_config=backbone, **DETR, **settings))
+def detr(**resnet):
+    return t.DetrForObjectDetection(t.DetrConfig(backbone_config=t.ResNetConfig(**RESNET, **resnet), **DETR))
+
+
+class Features(nn.Module):
+    """timm's ResNet up to its last stage."""
+
+    def __init__(self, resnet):
+        super().__init__()
+        self.resnet = resnet
+
+    def forward(self, image):
+        return [self.resnet.forward_features(image)]
+
+
+def detr_dc5():
+    """A last stage of stride 1 and dilation 2, of three blocks; the backbone is as small as timm's may be."""
+    from timm.models.resnet import Bottleneck, ResNet
+
+    depths = [1, 2, 1, 3]
+    config = t.DetrConfig(backbone_config=t.ResNetConfig(**RESNET | {"embedding_size": 64}, depths=depths, layer_type="bottleneck"), **DETR, dilation=True)
+    model = t.DetrForObjectDetection(config)
+    model.model.backbone.model = Features(ResNet(Bottleneck, depths, num_classes=0, channels=[4, 6, 8, 10], output_stride=16))
+    return model
 
 
 # A backbone of full width, saved under timm's names; its weights are drawn (drawn_weights.py).
-RESNET18 = dict(embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", out_features=["stage4"])
+BASIC = dict(embedding_size=64, hidden_sizes=[64, 128, 256, 512], layer_type="basic", out_features=["stage4"])
+DEPTHS = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3]}
 TIMM = [(r"embedder\.embedder\.convolution", "conv1"), (r"embedder\.embedder\.normalization", "bn1"),
         (r"shortcut\.convolution", "downsample.0"), (r"shortcut\.normalization", "downsample.1"),
         (r"encoder\.stages\.(\d)\.layers", lambda at: f"layer{int(at[1]) + 1}"),
@@ -200,9 +223,10 @@ def timm_name(name):
     return "model.backbone.conv_encoder.model." + inside
 
 
-def detr_boxes(name):
-    folder = new_folder(name)
-    config = t.DetrConfig(backbone_config=t.ResNetConfig(**RESNET18), **DETR, position_embedding_type="learned", activation_function="gelu")
+def detr_of_full_width(name, boxes, **settings):
+    """`boxes`: with what transformers makes of the results."""
+    folder, resnet = new_folder(name), name.removeprefix("detr_")
+    config = t.DetrConfig(backbone_config=t.ResNetConfig(**BASIC, depths=DEPTHS[resnet]), **DETR, **settings)
     model = t.DetrForObjectDetection(config).eval()
     state, told = {key: value for key, value in model.state_dict().items() if value.dim()}, {}
     for key, value in state.items():
@@ -211,8 +235,7 @@ def detr_boxes(name):
         norm = value.dim() == 1 and (key.endswith("weight") or "running_var" in key)
         told[timm_name(key)] = [list(value.shape), 1.0 if norm else 0.0, 0.1 if value.dim() == 1 else scale]
     (folder / "weights.json").write_text("{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items()) + "\n}\n")
-    settings = {**DETR, "model_type": "detr", "backbone": "resnet18", "position_embedding_type": "learned", "activation_function": "gelu",
-                "with_boxes": True}
+    settings = {**DETR, "model_type": "detr", "backbone": resnet, **settings, **({"with_boxes": True} if boxes else {})}
     del settings["attn_implementation"], settings["use_timm_backbone"]
     (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n")
     drawn = draw(folder)
@@ -222,6 +245,10 @@ def detr_boxes(name):
         sizes = torch.tensor([[480 + 7 * b, 640 - 31 * b] for b in range(len(inputs["pixel_values"]))])
         with torch.no_grad():
             done = model(**inputs)
+        if not boxes:
+            save_file(inputs, folder / f"{call}.in.safetensors")
+            save_file({key: done[key].contiguous() for key in ("logits", "pred_boxes")}, folder / f"{call}.out.safetensors")
+            continue
         # post_process_object_detection of transformers, which needs torchvision, before it drops scores below a threshold
         scores, labels = done.logits.softmax(-1)[..., :-1].max(-1)
         x, y, width, height = done.pred_boxes.unbind(-1)
@@ -231,14 +258,19 @@ def detr_boxes(name):
                    "boxes": corners * torch.stack([columns, rows, columns, rows], 1)[:, None]}
         save_file({**inputs, "target_sizes": sizes}, folder / f"{call}.in.safetensors")
         save_file(outputs, folder / f"{call}.out.safetensors")
-    print(f"{name:20}  labels {sorted(set(outputs['labels'].flatten().tolist()))}, scores {outputs['scores'].min():.2f} to {outputs['scores'].max():.2f}")
+    print(f"{name:20} spread {float(done.logits.std()):.2f}, of the queries {float(done.logits.std(1).mean()):.2f}")
 
 
 FOLDERS = [
-    (0, "detr_bottleneck", lambda: detr(dict(depths=[1, 2, 1, 1], layer_type="bottleneck")), detr_calls),
+    (0, "detr_bottleneck", lambda: detr(depths=[1, 2, 1, 1], layer_type="bottleneck"), detr_calls),
+    (5, "detr_dc5", detr_dc5, detr_calls),
+    (6, "detr_early", lambda: detr(depths=[2, 1, 2, 1], layer_type="bottleneck", downsample_in_first_stage=True,
+                                   downsample_in_bottleneck=True), detr_calls),
     *[(2 + i, f"setr_{decoder}", lambda decoder=decoder: Setr({**SETR, "decoder": decoder}), setr_calls)
       for i, decoder in enumerate(("naive", "pup", "mla"))],
 ]
+FULL_WIDTH = {"detr_resnet18": lambda name: detr_of_full_width(name, True, position_embedding_type="learned", activation_function="gelu"),
+              "detr_resnet34": lambda name: detr_of_full_width(name, False)}
 
 
 def new_folder(name):
@@ -252,9 +284,10 @@ def main():
     torch.set_num_threads(1)
     t.logging.set_verbosity_error()
     t.logging.disable_progress_bar()
-    wanted = sys.argv[1:] or [*(name for _, name, _, _ in FOLDERS), "detr_resnet18"]
-    if "detr_resnet18" in wanted:
-        detr_boxes("detr_resnet18")
+    wanted = sys.argv[1:] or [*(name for _, name, _, _ in FOLDERS), *FULL_WIDTH]
+    for name in wanted:
+        if name in FULL_WIDTH:
+            FULL_WIDTH[name](name)
     for seed, name, make, calls in FOLDERS:
         if name not in wanted:
             continue
@@ -265,6 +298,11 @@ def main():
         if isinstance(model, Setr):
             (folder / "config.json").write_text(json.dumps(model.config, indent=2) + "\n")
             state = {key: value.contiguous() for key, value in model.state_dict().items() if value.dim()}
+            save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+        elif name == "detr_dc5":
+            (folder / "config.json").write_text(json.dumps(model.config.to_dict(), indent=2, sort_keys=True) + "\n")
+            state = {key.replace("backbone.model.resnet.", "backbone.conv_encoder.model."): value.contiguous()
+                     for key, value in model.state_dict().items() if value.dim()}
             save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
         else:
             model.save_pretrained(folder)
@@ -280,4 +318,5 @@ def main():
         print(f"{name:20} {size / 1e3:7.0f} kB   spread {min(float(v.std()) for v in outputs.values()):.2f}")
 
 
-main()
+if __name__ == "__main__":
+    main()
