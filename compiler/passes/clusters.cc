@@ -319,7 +319,8 @@ bool Clusters::may_join(int producer, int consumer) const {
     // What comes before a contraction would be computed again for every block of its columns.
     if (work_[consumer] == Work::contraction)
       return false;
-    if (!from_contraction && llvm::any_of(from, [&](int m) { return used_outside(m, all); }))
+    // A kernel with a product has one result: the product would be computed again for each further one.
+    if (llvm::any_of(from, [&](int m) { return used_outside(m, all); }))
       return false;
     return is_epilogue(from, to) && !makes_cycle(all);
   }

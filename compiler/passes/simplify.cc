@@ -1,6 +1,7 @@
 // Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
-// A part of a state that lies in one piece is a view of it (tensor.extract_slice). Weights that nothing reads any more
-// are dropped. Runs between upstream's canonicalize and cse, which do the rest.
+// A part of a state that lies in one piece is a view of it (tensor.extract_slice). A weight is seen without its axes of
+// extent 1, so that a 1 x 1 filter is the matrix that it is. Weights that nothing reads any more are dropped. Runs
+// between upstream's canonicalize and cse, which do the rest.
 //
 //   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
 //   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …
@@ -157,6 +158,77 @@ struct SliceOfState : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// A weight that is read at place 0 of axes of extent 1, as a weight without these axes.
+struct DropUnitAxes : OpRewritePattern<ir::GetOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(ir::GetOp op, PatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getType());
+    SmallVector<int64_t> shape, kept;
+    for (auto [axis, extent] : llvm::enumerate(type.getShape()))
+      if (extent != 1) {
+        shape.push_back(extent);
+        kept.push_back(int64_t(axis));
+      }
+    if (kept.empty() || shape.size() == type.getShape().size() || op->use_empty() ||
+        !llvm::all_of(op->getUsers(), llvm::IsaPred<tensor::ExtractOp>))
+      return failure();
+    auto all = ir::GetOp::create(rewriter, op.getLoc(), RankedTensorType::get(shape, type.getElementType()),
+                                 op.getWeightAttr());
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+      auto read = cast<tensor::ExtractOp>(user);
+      auto places = llvm::map_to_vector(kept, [&](int64_t axis) -> Value { return read.getIndices()[axis]; });
+      OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(read);
+      rewriter.replaceOpWithNewOp<tensor::ExtractOp>(read, all, places);
+    }
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+/// What a body reads at its own plain indices is an operand.
+struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    SmallVector<int64_t> extents = op.getStaticLoopRanges();
+    SmallVector<unsigned> loops;
+    auto is_plain = [&](tensor::ExtractOp read) {
+      auto type = cast<RankedTensorType>(read.getTensor().getType());
+      loops.clear();
+      for (auto [axis, place] : llvm::enumerate(read.getIndices())) {
+        auto index = place.getDefiningOp<linalg::IndexOp>();
+        if (!index || llvm::is_contained(loops, unsigned(index.getDim())) || type.isDynamicDim(unsigned(axis)) ||
+            type.getDimSize(unsigned(axis)) != extents[index.getDim()])
+          return false;
+        loops.push_back(unsigned(index.getDim()));
+      }
+      return !loops.empty() && !op.getRegion().isAncestor(read.getTensor().getParentRegion());
+    };
+    for (auto read : op.getBlock()->getOps<tensor::ExtractOp>()) {
+      if (!is_plain(read))
+        continue;
+      SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+      SmallVector<AffineExpr> places;
+      for (unsigned loop : loops)
+        places.push_back(rewriter.getAffineDimExpr(loop));
+      unsigned number = unsigned(op.getNumDpsInputs());
+      maps.insert(maps.begin() + number, AffineMap::get(op.getNumLoops(), 0, places, getContext()));
+      SmallVector<Value> inputs(op.getInputs());
+      inputs.push_back(read.getTensor());
+      auto made = linalg::GenericOp::create(rewriter, op.getLoc(), op->getResultTypes(), inputs, op.getOutputs(), maps,
+                                            op.getIteratorTypesArray());
+      BlockArgument element = op.getBlock()->insertArgument(number, read.getType(), read.getLoc());
+      rewriter.replaceOp(read, element);
+      rewriter.inlineRegionBefore(op.getRegion(), made.getRegion(), made.getRegion().end());
+      rewriter.replaceOp(op, made->getResults());
+      return success();
+    }
+    return failure();
+  }
+};
+
 struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
   StringRef getArgument() const override { return "simplify"; }
@@ -164,7 +236,8 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState>(&getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, DropUnitAxes, ReadAsOperand>(
+        &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

@@ -95,10 +95,16 @@ std::string convolution(const Shape &shape) {
 
 const std::vector<std::vector<int64_t>> pictures = {{1, 1, 1}, {2, 5, 7}, {1, 9, 14}};
 
-/// One row, with Halide's asserts and without.
-void check_row(const std::string &text, int64_t rows, int64_t width, const std::vector<std::vector<int64_t>> &sizes) {
+/// One row, with Halide's asserts and without. `depth`: terms of a chunk; 0: the sum in one go.
+void check_row(const std::string &text, int64_t rows, int64_t width, const std::vector<std::vector<int64_t>> &sizes,
+               int64_t depth = 0) {
   KernelText kernel(text);
-  kernel.set_row({"tiles", {{"rows", rows}, {"width", width}}, {}});
+  heddle::ScheduleRow row{"tiles", {{"rows", rows}, {"width", width}}, {}};
+  if (depth > 0) {
+    row.variant = "chunks";
+    row.params["depth"] = depth;
+  }
+  kernel.set_row(row);
   EXPECT_EQ(heddle::kind_of(kernel.function()).name, "convolution");
   heddle::Target target = *heddle::find_target("native");
   CompiledKernel checked(kernel.function(), 0, target, true), fast(kernel.function(), 0, target, false);
@@ -132,6 +138,13 @@ TEST(ConvolutionKernels, slide_in_strides_and_with_gaps) {
   check_row(convolution({.stride = 2, .layout = "axis = 0, width = 64, last = 1"}), 6, 64, pictures);
   check_row(convolution({.dilation = 2, .channels = 17, .outputs = 33, .layout = ""}), 12, 32, pictures);
   check_row(convolution({.stride = 2, .dilation = 3, .window = 5, .channels = 3, .layout = ""}), 6, 16, {{1, 11, 13}});
+}
+
+TEST(ConvolutionKernels, add_up_sums_chunk_by_chunk) {
+  std::string panels = convolution({.channels = 7, .layout = "axis = 0, width = 32, last = 1"});
+  for (int64_t depth : {1, 21}) // a pixel, even where it is more than asked for, and a row of pixels
+    check_row(panels, 12, 32, pictures, depth);
+  check_row(convolution({.stride = 2, .channels = 7, .outputs = 33, .layout = ""}), 6, 16, pictures, 9);
 }
 
 TEST(ConvolutionKernels, read_pictures_with_channels_outside) {

@@ -14,6 +14,21 @@ namespace {
 // cache out: it makes these loops slower, not faster.
 constexpr int reading = 0, second_cache = 2, data = 1;
 
+/// Whether the name of a loop ends so, whatever Halide did to where it starts.
+bool is(const For *loop, const std::string &end) {
+  return !end.empty() && (ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased"));
+}
+
+/// Asks for the line of element `index` of a buffer.
+Stmt ask(const std::string &name, const Expr &index, Halide::Type element) {
+  Expr start = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), name));
+  Expr place = Cast::make(Halide::Int(64), simplify(index));
+  Expr bytes = Cast::make(Halide::UInt(64), place * element.bytes());
+  Expr address = reinterpret(Halide::Handle(), start + bytes);
+  Expr call = Call::make(Halide::Int(32), "llvm.prefetch.p0", {address, reading, second_cache, data}, Call::Extern);
+  return Evaluate::make(call);
+}
+
 /// The index of the first element of the first read of `name` that is a plain vector.
 class FindRead : public IRVisitor {
 public:
@@ -56,10 +71,6 @@ private:
     return result;
   }
 
-  /// Whether the name of a loop ends so, whatever Halide did to where it starts.
-  static bool is(const For *loop, const std::string &end) {
-    return !end.empty() && (ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased"));
-  }
   static Expr variable(const For *loop) { return Variable::make(Halide::Int(32), loop->name); }
   /// Turns of a loop before this one. A loop of one turn is gone.
   static Expr turn(const For *loop) { return loop ? variable(loop) - loop->min : Expr(0); }
@@ -96,18 +107,8 @@ private:
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that.
     Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
     Expr place = turn(tile_) * sum_->extent * share + turn(sum_) * (share - prefetch_.width);
-    Stmt ahead = ask(prefetch_.weights, read, distance() + place);
+    Stmt ahead = ask(prefetch_.weights, read.first + distance() + place, read.element);
     return Block::make(ahead, op);
-  }
-
-  /// Asks for the line `ahead` elements behind a read.
-  static Stmt ask(const std::string &name, const FindRead &read, const Expr &ahead) {
-    Expr start = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), name));
-    Expr place = Cast::make(Halide::Int(64), simplify(read.first + ahead));
-    Expr bytes = Cast::make(Halide::UInt(64), place * read.element.bytes());
-    Expr address = reinterpret(Halide::Handle(), start + bytes);
-    Expr call = Call::make(Halide::Int(32), "llvm.prefetch.p0", {address, reading, second_cache, data}, Call::Extern);
-    return Evaluate::make(call);
   }
 
   PanelPrefetch prefetch_;
@@ -115,8 +116,91 @@ private:
   bool done_ = false;
 };
 
+/// The vectors that the loop over rows writes to the result, and those that it reads where the row says.
+class FindRows : public IRVisitor {
+public:
+  explicit FindRows(const RowsPrefetch &prefetch) : prefetch_(prefetch) {}
+  struct Place {
+    std::string buffer;
+    Expr first;
+    Halide::Type element;
+  };
+  std::vector<Place> places;
+  const For *rows = nullptr;
+  Expr first_row, row_count;
+
+private:
+  using IRVisitor::visit;
+  void visit(const For *op) override {
+    const For *outside = rows;
+    if (!rows && is(op, prefetch_.row_loop)) {
+      rows = op;
+      first_row = known(op->min);
+      row_count = known(op->extent);
+    }
+    IRVisitor::visit(op);
+    if (places.empty())
+      rows = outside;
+  }
+  void visit(const LetStmt *op) override {
+    lets_[op->name] = known(op->value);
+    IRVisitor::visit(op);
+    lets_.erase(op->name);
+  }
+  /// In terms of what is known outside of the tile.
+  Expr known(const Expr &e) const { return substitute(lets_, e); }
+  void visit(const Store *op) override {
+    if (!rows || op->name != prefetch_.result)
+      return;
+    add(op->name, op->index, op->value.type());
+    IRVisitor::visit(op);
+  }
+  void visit(const Load *op) override {
+    if (rows && op->param.defined())
+      add(op->name, op->index, op->type);
+    IRVisitor::visit(op);
+  }
+  void add(const std::string &buffer, const Expr &index, Halide::Type type) {
+    const Ramp *ramp = index.as<Ramp>();
+    Expr first = ramp ? known(ramp->base) : Expr();
+    if (!ramp || !is_const_one(ramp->stride) || !expr_uses_var(first, rows->name))
+      return;
+    for (const Place &place : places)
+      if (place.buffer == buffer && equal(place.first, first))
+        return;
+    places.push_back({buffer, first, type.element_of()});
+  }
+  const RowsPrefetch &prefetch_;
+  std::map<std::string, Expr> lets_;
+};
+
+class RowsPass : public IRMutator {
+public:
+  explicit RowsPass(const RowsPrefetch &prefetch) : prefetch_(prefetch) {}
+
+private:
+  using IRMutator::visit;
+  Stmt visit(const For *op) override {
+    if (!is(op, prefetch_.tile_loop))
+      return IRMutator::visit(op);
+    FindRows find(prefetch_);
+    op->body.accept(&find);
+    if (find.places.empty())
+      return op;
+    std::vector<Stmt> asked;
+    for (const FindRows::Place &place : find.places)
+      asked.push_back(ask(place.buffer, place.first, place.element));
+    Stmt ahead = For::make(find.rows->name, find.first_row, find.row_count, ForType::Serial, Halide::Partition::Never,
+                           find.rows->device_api, Block::make(asked));
+    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
+                     Block::make(ahead, op->body));
+  }
+  RowsPrefetch prefetch_;
+};
+
 } // namespace
 
 std::shared_ptr<IRMutator> make_pass(const PanelPrefetch &prefetch) { return std::make_shared<Pass>(prefetch); }
+std::shared_ptr<IRMutator> make_pass(const RowsPrefetch &prefetch) { return std::make_shared<RowsPass>(prefetch); }
 
 } // namespace heddle::contraction

@@ -364,6 +364,8 @@ private:
       all = fused;
     }
     result.parallel(all);
+    if (has_rows_ && chunk_ == 0 && rows_ >= fewest_rows_to_prefetch)
+      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Sum &sum : sums_)
       if (chunk_ > 0)

@@ -139,16 +139,24 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   int64_t vectors = width / target.lanes;
   // Accumulators, a row of the weight and one broadcast share the registers.
   int64_t rows = std::clamp<int64_t>((target.registers - 2 - vectors) / vectors, 1, 12);
-  return {{"tiles", {{"rows", rows}, {"width", width}}, {}}};
+  if (depth_of(reached) * width * 4 <= target.l2 * 3 / 4)
+    return {{"tiles", {{"rows", rows}, {"width", width}}, {}}};
+  return {{"chunks", {{"rows", rows}, {"width", width}, {"depth", target.l2 * 3 / 16 / (width * 4)}}, {}}};
 }
 
 static constexpr int64_t row_values[] = {1, 6, 12};
 static constexpr int64_t width_values[] = {16, 32, 64};
+static constexpr int64_t depth_values[] = {256, 512, 768};
 static const Variant variants[] = {
     {"tiles",
      "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
      {{"rows", {std::begin(row_values), std::end(row_values)}},
       {"width", {std::begin(width_values), std::end(width_values)}}}},
+    {"chunks",
+     "tiles over whole inner loops of the sum, `depth` terms at most, so that panels of long sums stay in the cache",
+     {{"rows", {std::begin(row_values), std::end(row_values)}},
+      {"width", {std::begin(width_values), std::end(width_values)}},
+      {"depth", {std::begin(depth_values), std::end(depth_values)}}}},
 };
 
 } // namespace heddle::convolution

@@ -168,6 +168,8 @@ void Windows::replace(const Var &place, const std::vector<Var> &places, const st
   for (auto [name, factor] : forms.found[0])
     if (name != place.name())
       sliding_.push_back(name);
+    else
+      stride_ *= std::abs(factor);
 }
 
 } // namespace heddle::convolution

@@ -35,6 +35,8 @@ public:
   const std::vector<Halide::Expr> &places() const { return places_; }
   /// Whether the sum's loop is part of a form with one of the result's.
   bool slides(const Halide::Var &sum) const;
+  /// Places of a window per place of the result: 4 where both of its axes have strides of 2.
+  int64_t stride() const { return stride_; }
 
 private:
   void replace(const Halide::Var &place, const std::vector<Halide::Var> &places, const std::vector<Halide::Var> &sums);
@@ -42,6 +44,7 @@ private:
   Halide::Expr value_;
   std::map<std::string, Halide::Expr> forms_; // by the name of their variable
   std::vector<std::string> sliding_;
+  int64_t stride_ = 1;
   std::vector<Halide::Var> variables_;
   std::vector<Halide::Expr> places_;
 };

@@ -137,3 +137,42 @@ module @gate attributes {heddle.dims = [{name = "S"}]} {
     return %y : tensor<?x96xf32>
   }
 }
+
+// -----
+
+// A product whose result is stored anyway is not computed again for what else needs it: x w, and x w + t.
+// CHECK-LABEL: @stored_product
+// CHECK: %[[P:.*]] = heddle.kernel({{.*}}
+// CHECK: heddle.yield
+// CHECK: %[[Y:.*]] = heddle.kernel({{.*}}%[[P]]{{.*}}
+// CHECK-NOT: "reduction"
+// CHECK: return %[[P]], %[[Y]]
+#mn = affine_map<(m, n) -> (m, n)>
+module @stored_product attributes {heddle.dims = [{name = "S"}]} {
+  heddle.weight @w : tensor<96x64xf32> names ["w"] stored [96, 64]
+  func.func @run(%x: tensor<?x64xf32> {heddle.extents = affine_map<(S) -> (S, 64)>},
+                 %t: tensor<?x96xf32> {heddle.extents = affine_map<(S) -> (S, 96)>})
+      -> (tensor<?x96xf32> {heddle.extents = affine_map<(S) -> (S, 96)>},
+          tensor<?x96xf32> {heddle.extents = affine_map<(S) -> (S, 96)>}) attributes {heddle.entry} {
+    %S = heddle.dim "S"
+    %w = heddle.get @w : tensor<96x64xf32>
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty(%S) : tensor<?x96xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x96xf32>) -> tensor<?x96xf32>
+    %p = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>],
+                         iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x, %w : tensor<?x64xf32>, tensor<96x64xf32>) outs(%f : tensor<?x96xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %0 = arith.mulf %l, %r : f32
+      %1 = arith.addf %acc, %0 : f32
+      linalg.yield %1 : f32
+    } -> tensor<?x96xf32>
+    %y = linalg.generic {indexing_maps = [#mn, #mn, #mn], iterator_types = ["parallel", "parallel"]}
+        ins(%p, %t : tensor<?x96xf32>, tensor<?x96xf32>) outs(%e : tensor<?x96xf32>) {
+    ^bb0(%l: f32, %r: f32, %out: f32):
+      %0 = arith.addf %l, %r : f32
+      linalg.yield %0 : f32
+    } -> tensor<?x96xf32>
+    return %p, %y : tensor<?x96xf32>, tensor<?x96xf32>
+  }
+}

@@ -1,5 +1,5 @@
 // Readers of a permuted or broadcast copy read what was copied; a weight that nothing reads goes.
-// RUN: heddle-opt %s --simplify --canonicalize --cse | FileCheck %s
+// RUN: heddle-opt %s -split-input-file --simplify --canonicalize --cse | FileCheck %s
 
 // CHECK-NOT: @unused
 // CHECK: func.func @run(%[[X:.*]]: tensor<3x4xf32> {{.*}}, %[[V:.*]]: tensor<4xf32>
@@ -37,5 +37,34 @@ module {
       linalg.yield %0 : f32
     } -> tensor<3xf32>
     return %y, %first : tensor<4x3xf32>, tensor<3xf32>
+  }
+}
+
+// -----
+
+// A filter of one pixel is a matrix, so the product that reads it is a plain one.
+// CHECK-LABEL: module @pixel
+// CHECK: %[[W:.*]] = heddle.get @w : tensor<5x4xf32>
+// CHECK: linalg.generic {{.*}}["parallel", "parallel", "reduction"]} ins(%{{.*}}, %[[W]] : tensor<3x4xf32>, tensor<5x4xf32>)
+// CHECK-NOT: tensor.extract
+module @pixel {
+  heddle.weight @w : tensor<5x4x1x1xf32> names ["w"] stored [5, 4, 1, 1]
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}) -> (tensor<3x5xf32> {heddle.name = "y"}) attributes {heddle.entry} {
+    %w = heddle.get @w : tensor<5x4x1x1xf32>
+    %c0 = arith.constant 0 : index
+    %z = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<3x5xf32>
+    %f = linalg.fill ins(%z : f32) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(p, o, c) -> (p, c)>, affine_map<(p, o, c) -> (p, o)>], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x : tensor<3x4xf32>) outs(%f : tensor<3x5xf32>) {
+    ^bb0(%in: f32, %sum: f32):
+      %o = linalg.index 1 : index
+      %c = linalg.index 2 : index
+      %0 = tensor.extract %w[%o, %c, %c0, %c0] : tensor<5x4x1x1xf32>
+      %1 = arith.mulf %in, %0 : f32
+      %2 = arith.addf %sum, %1 : f32
+      linalg.yield %2 : f32
+    } -> tensor<3x5xf32>
+    return %y : tensor<3x5xf32>
   }
 }
