@@ -5,10 +5,12 @@ Also the worker process of run.py: `python peers.py NAME FOLDER THREADS` answers
     output FILE   computes once and saves the results
     time N        computes N times and answers the seconds of each, and its CPU seconds"""
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
+from models import MODELS, STEPS
 from safetensors.numpy import load_file, save_file
 from worker import serve, timed
 
@@ -17,31 +19,32 @@ class Heddle:
     def __init__(self, folder, threads):
         import heddle
 
+        self.model, self.inputs = MODELS[folder.name], load_file(folder / "inputs.safetensors")
         self.session = heddle.load(folder / "heddle").session(threads=threads)
-        self.inputs = load_file(folder / "inputs.safetensors")
 
     def run(self):
-        return self.session.run(self.inputs)
+        if self.model.entry == "generate":
+            return {"sequences": self.session.generate(self.inputs, STEPS, min_steps=STEPS)[0]}
+        return self.session.run(self.inputs, entry=self.model.entry or None)
 
 
 class PyTorch:
-    """transformers' own module, eager, with PyTorch's fused attention."""
+    """The module itself, eager, with PyTorch's fused attention."""
 
     def __init__(self, folder, threads):
         import torch
-        import transformers
 
         torch.set_num_threads(threads)
-        transformers.logging.disable_progress_bar()
-        config = transformers.AutoConfig.from_pretrained(folder)
-        architecture = getattr(transformers, config.architectures[0])
-        self.model = architecture.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32).eval()
-        self.inputs = {key: torch.from_numpy(value) for key, value in load_file(folder / "inputs.safetensors").items()}
-        self.mode = torch.inference_mode
+        import modules  # noqa: F401  the classes of what is loaded
+
+        self.module = torch.load(folder / "module.pt", weights_only=False)
+        inputs = load_file(folder / "inputs.safetensors")
+        self.inputs = [torch.from_numpy(inputs[name]) for name in json.loads((folder / "facts.json").read_text())["inputs"]]
+        self.mode, self.results = torch.inference_mode, MODELS[folder.name].results
 
     def run(self):
         with self.mode():
-            return {key: value.numpy() for key, value in self.model(**self.inputs).items()}
+            return {key: value.numpy() for key, value in zip(self.results, self.module(*self.inputs))}
 
 
 class OnnxRuntime:
@@ -55,7 +58,7 @@ class OnnxRuntime:
         self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
         wanted = {value.name for value in self.session.get_inputs()}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
-        self.names = [value.name for value in self.session.get_outputs()]
+        self.names = MODELS[folder.name].results
 
     def run(self):
         return dict(zip(self.names, self.session.run(None, self.inputs)))
@@ -70,7 +73,7 @@ class OpenVino:
                     "NUM_STREAMS": 1}
         model = core.compile_model(core.read_model(folder / "model.onnx"), "CPU", settings)
         self.request = model.create_infer_request()
-        self.names = [output.get_any_name() for output in model.outputs]
+        self.names = MODELS[folder.name].results
         wanted = {name for value in model.inputs for name in value.names}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
 

@@ -252,6 +252,16 @@ Status bench_command(const BenchCommand &options) {
   auto inputs = made_up_inputs(*library, *entry, *dims);
   if (!inputs)
     return inputs.error();
+  for (const std::string &name : options.first) {
+    auto before = library->entry(name);
+    if (!before)
+      return before.error();
+    auto given = made_up_inputs(*library, *before, *dims);
+    if (!given)
+      return given.error();
+    if (auto ran = library->run(*before, *given); !ran)
+      return ran.error();
+  }
   auto results = library->run(*entry, *inputs); // also the first of the warm-up calls
   if (!results)
     return results.error();

@@ -77,7 +77,8 @@ Status compare_command(const CompareCommand &options);
 struct BenchCommand {
   std::string path;
   std::string entry;
-  std::vector<std::string> dims; // NAME=N
+  std::vector<std::string> first; // entries that run once before
+  std::vector<std::string> dims;  // NAME=N
   int threads = 0;
   std::string json;
 };

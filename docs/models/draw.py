@@ -2,7 +2,8 @@
 """Draws the pictures of the pages here: the kernels of a model's main entry in the order in which they run, from the page
 that `heddle show --html` writes. What repeats (layers) is drawn once.
 
-    python docs/models/draw.py [MODEL...]          writes docs/models/pictures/MODEL.svg; run it when kernels change"""
+    python docs/models/draw.py [MODEL...]          writes docs/models/pictures/MODEL.svg; run it when kernels change
+    python docs/models/draw.py --check [MODEL...]  fails where a picture is not what would be drawn (a test runs it)"""
 
 import os
 import re
@@ -146,12 +147,18 @@ def draw(model, entry, row):
 
 
 def main():
-    for model in sys.argv[1:] or PICTURES:
+    check, old = sys.argv[1:2] == ["--check"], []
+    for model in sys.argv[2 if check else 1 :] or PICTURES:
         entry, settings = PICTURES[model]
         row = list(kernels(model, entry, settings))
-        path = ROOT / "docs" / "models" / "pictures" / f"{model}.svg"
-        path.write_text(draw(model, entry, row))
-        print(f"{path.relative_to(ROOT)}: {calls(row)} kernel calls")
+        path, picture = ROOT / "docs" / "models" / "pictures" / f"{model}.svg", draw(model, entry, row)
+        if not check:
+            path.write_text(picture)
+            print(f"{path.relative_to(ROOT)}: {calls(row)} kernel calls")
+        elif path.read_text() != picture:
+            old.append(model)
+    if old:
+        sys.exit(f"these pictures show kernels that are no longer so; draw them anew: python docs/models/draw.py {' '.join(old)}")
 
 
 if __name__ == "__main__":

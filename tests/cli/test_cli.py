@@ -225,6 +225,22 @@ class Road(Scratch):
             self.assertGreater(kernel["ms"], 0)
             self.assertGreater(kernel["of_roof"], 0)
 
+    def test_bench_runs_the_entries_that_must_come_before(self):
+        (self.folder / "kept.heddle").write_text("""dim B
+model Kept {
+  state total: f32[B]
+  entry begin(x: f32[B]) { total <- x }
+  entry add(x: f32[B]) -> y: f32[B] {
+    total[b] <- total[b] + x[b]
+    return total
+  }
+}
+""")
+        self.done("compile", "kept.heddle", "-o", "kept")
+        words = ["bench", "kept", "--entry", "add", "--dim", "B=3", "--threads", "1"]
+        self.refused("error: state 'total' has no value yet: call an entry that updates it\n", *words)
+        self.assertIn("kept B=3, 1 thread: min ", self.done(*words, "--first", "begin"))
+
     def test_timings_name_the_stages(self):
         out = self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out", "--timings")
         for stage in ["reading the model", "import", "compiling kernels", "linking", "packing weights"]:
