@@ -152,6 +152,13 @@ TEST(Attention, ATaskOfSeveralBlocksWhereAConditionIsOfRowsAndKeysAlone) {
 
 TEST(Attention, ARowThatAttendsToNothingIsZero) { check_rows(text(nothing, 16), "attention", {blocks}, {{1, 18, 9}}); }
 
+TEST(Attention, BlocksOfKeysAreJoinedWhereverARowsKeysEnd) {
+  const ScheduleRow joined = {"key_blocks", {{"rows", 12}, {"keys", 64}, {"blocks", 9}}, std::nullopt};
+  check_rows(text(causal, 16), "attention", {joined}, {{1, 150, 150}, {2, 20, 200}});
+  check_rows(text(by_mask, 40), "attention", {joined}, {{1, 14, 129}});
+  check_rows(text(nothing, 16), "attention", {joined}, {{1, 18, 70}});
+}
+
 /// o[b, i, h, e] = sum[o](softmax[o](s)[b, h, i, o] * v[b, p, h, e | 0]) with p = {A} * i + {C} * o - {L}, o < {R}, and
 /// s[b, h, i, o] = if mask[b, p | 0] != 0 then sum[e](q[b, i, h, e] * k[b, p, h, e | 0]) + 0.1 * o else -inf.
 /// B pictures of T queries and S keys; 2 heads of width 16.
@@ -289,7 +296,8 @@ static std::string sliding_text(int row, int key, int left, int window) {
 }
 
 TEST(Attention, KeysThatSlideAlongWithTheRowsAreRightAroundTheEdgesOfBlocksAndTexts) {
-  check_all_rows(sliding_text(1, 1, 2, 5), "attention", {{1, 1, 1}, {2, 15, 15}, {1, 16, 9}, {1, 49, 49}, {1, 97, 97}});
+  check_rows(sliding_text(1, 1, 2, 5), "attention", {blocks, copies},
+             {{1, 1, 1}, {2, 15, 15}, {1, 16, 9}, {1, 49, 49}, {1, 97, 97}});
 }
 
 TEST(Attention, WindowsMayBeLongerThanTheText) {
@@ -306,8 +314,13 @@ TEST(Attention, ManyRowsShareACopyOfTheKeys) {
   ASSERT_TRUE(target);
   KernelText kernel(text(by_mask, 16));
   std::vector<ScheduleRow> rows = kind_of(kernel.function()).choose(kernel.function(), *target);
+  ASSERT_EQ(rows.size(), 5u);
   ASSERT_TRUE(rows.front().when);
-  EXPECT_EQ(rows.front().variant, "copied_keys");
+  EXPECT_EQ(rows[0].variant, "key_blocks");
+  EXPECT_GT(rows[0].params["keys"], 0);
+  EXPECT_EQ(rows[1].variant, "key_blocks");
+  EXPECT_EQ(rows[1].params["keys"], 0);
+  EXPECT_EQ(rows[2].variant, "copied_keys");
   EXPECT_EQ(rows.back().variant, "row_blocks");
 }
 

@@ -1,0 +1,124 @@
+// See formulas.h.
+#include "compiler/kernels/attention/formulas.h"
+
+#include "compiler/emit/halide/ranges.h"
+
+#include <algorithm>
+
+namespace heddle::attention {
+
+using Halide::Expr;
+using Halide::Var;
+namespace hi = Halide::Internal;
+
+Formulas::Formulas(LoweredKernel &kernel, const Match &match, const Target &target)
+    : kernel_(kernel), match_(match), output_(kernel.outputs.front()), lanes_(target.lanes),
+      accumulators_(target.registers - target.registers / 4), feature_(output_.axes[match.lane_axis]),
+      query_(output_.axes[match.row_axis]) {
+  for (int axis = int(output_.axes.size()) - 1; axis >= 0; --axis)
+    if (axis != match.row_axis && axis != match.lane_axis) {
+      outer_.push_back(output_.axes[axis]);
+      outer_vars_.push_back(Var("o" + std::to_string(axis)));
+      axes_within_rows_ += axis > match.row_axis;
+    }
+  if (Stage *weighted = kernel.stage_of(match.weighted.product.op->getResult(0)))
+    for (const Loop &loop : weighted->loops)
+      if (loop.reduction)
+        all_keys_ = loop.extent;
+}
+
+Substitution Formulas::places(const Stage &stage) const {
+  Substitution here;
+  const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
+  int sums = 0;
+  for (size_t loop = stage.loops.size(); loop-- > 0;) {
+    const Loop &l = stage.loops[loop];
+    std::string name = l.reduction ? l.rvar.name() : l.var.name();
+    if (roles[loop] == summed)
+      here[name] = Var("k" + std::to_string(sums++));
+    else if (roles[loop] == keys)
+      here[name] = key_;
+    else if (roles[loop] == match_.row_axis)
+      here[name] = row_;
+    else if (roles[loop] == match_.lane_axis)
+      here[name] = feature_place_;
+    else
+      for (size_t i = 0; i < outer_.size(); ++i)
+        if (outer_[i].var.same_as(output_.axes[roles[loop]].var))
+          here[name] = outer_vars_[i];
+  }
+  return here;
+}
+
+std::vector<Var> Formulas::with_outer(std::vector<Var> first) const {
+  first.insert(first.end(), outer_vars_.begin(), outer_vars_.end());
+  return first;
+}
+
+bool Formulas::is_product(const Stage &stage) const {
+  const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
+  return stage.has_update() && std::count(roles.begin(), roles.end(), summed) > 0;
+}
+
+hi::Interval Formulas::needed_keys(const Stage &stage, const Expr &first_row, int rows) {
+  const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
+  std::vector<hi::Interval> ranges;
+  unsigned along = 0;
+  for (size_t loop = 0; loop < stage.loops.size(); ++loop) {
+    ranges.emplace_back(Expr(0), stage.loops[loop].extent - 1);
+    if (roles[loop] == match_.row_axis)
+      ranges.back() = {first_row, min(first_row + rows, query_.extent) - 1};
+    else if (roles[loop] == keys)
+      along = unsigned(loop);
+  }
+  return needed_range(kernel_.function, stage.op, along, ranges, scalars_of(kernel_));
+}
+
+std::pair<Expr, Expr> Formulas::common_factors(const Expr &weights,
+                                               const std::function<bool(const Expr &)> &over_keys) {
+  const hi::Div *div = weights.as<hi::Div>();
+  const hi::Mul *mul = weights.as<hi::Mul>();
+  const hi::Select *choice = weights.as<hi::Select>();
+  const hi::Call *call = weights.as<hi::Call>();
+  bool strict_div = call && call->is_intrinsic(hi::Call::strict_div);
+  auto with = [](const Expr &factor, const Expr &more) { return factor.defined() ? factor * more : more; };
+  if (div || strict_div) {
+    Expr a = div ? div->a : call->args[0], b = div ? div->b : call->args[1];
+    if (over_keys(b) || !over_keys(a))
+      return {Expr(), weights};
+    auto [factor, rest] = common_factors(a, over_keys);
+    return {with(factor, hi::make_one(b.type()) / b), rest};
+  }
+  if (mul || (call && call->is_intrinsic(hi::Call::strict_mul))) {
+    Expr a = mul ? mul->a : call->args[0], b = mul ? mul->b : call->args[1];
+    if (!over_keys(a))
+      std::swap(a, b);
+    if (!over_keys(a))
+      return {Expr(), weights};
+    auto [factor, rest] = common_factors(a, over_keys);
+    if (!over_keys(b))
+      return {with(factor, b), rest};
+    auto [second, others] = common_factors(b, over_keys);
+    if (!second.defined() && !factor.defined())
+      return {Expr(), weights};
+    return {second.defined() ? with(factor, second) : factor, rest * others};
+  }
+  if (choice && !over_keys(choice->condition)) { // if total == 0 then 0 else e / total
+    bool first = hi::is_const_zero(choice->true_value);
+    if (first == hi::is_const_zero(choice->false_value))
+      return {Expr(), weights};
+    Expr value = first ? choice->false_value : choice->true_value, zero = hi::make_zero(value.type());
+    auto [factor, rest] = common_factors(value, over_keys);
+    Expr scale = factor.defined() ? factor : hi::make_one(value.type());
+    return {first ? select(choice->condition, zero, scale) : select(choice->condition, scale, zero), rest};
+  }
+  return {Expr(), weights};
+}
+
+Expr Formulas::fail(const std::string &what) {
+  if (!error_)
+    error_ = Error{what};
+  return 0.f;
+}
+
+} // namespace heddle::attention

@@ -1,0 +1,12 @@
+// Blocks of rows with lanes along the rows, and all keys at once; also of keys that slide.
+#pragma once
+
+#include "compiler/kernels/attention/match.h"
+#include "compiler/kernels/kinds.h"
+
+namespace heddle::attention {
+
+/// `blocks`: of a task, which then copies keys and values; 0: a task is one block and copies nothing.
+Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, int rows, int blocks, const Target &target);
+
+} // namespace heddle::attention
