@@ -107,7 +107,15 @@ static mlir::AffineExpr number_of_keys(const Match &match) {
 /// along the rows are as fast or faster; from some 1300 keys on, blocks of 384 keys pay (512: 2 % slower, 256: 6 %).
 static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Match &match, mlir::AffineExpr rows,
                                              const Target &target) {
-  constexpr int64_t least_rows = 96, least_keys = 320, least_for_blocks = 1280, rows_of_task = 768;
+  constexpr int64_t least_rows = 96, least_keys = 320, least_for_blocks = 1280;
+  // A task copies the keys of its head. Where other axes give tasks enough, that is done once for 4096 rows: 4096
+  // causal keys 15 % faster than with 768 rows.
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  int64_t others = 1;
+  for (int axis = 0; axis < int(type.getRank()); ++axis)
+    if (axis != match.row_axis && axis != match.lane_axis && !type.isDynamicDim(unsigned(axis)))
+      others *= type.getDimSize(unsigned(axis));
+  int64_t rows_of_task = others >= 4 ? 4096 : 768;
   mlir::AffineExpr keys_of_row = number_of_keys(match);
   if (!rows || !keys_of_row || !takes_key_blocks(match, false))
     return {};

@@ -9,38 +9,25 @@
 //
 // Rows past the last one repeat it and are never stored; keys past the last one repeat it and are left out of every
 // sum.
-#include "compiler/kernels/attention/key_blocks.h"
-
-#include "compiler/emit/halide/math.h"
-#include "compiler/kernels/attention/formulas.h"
-#include "compiler/kernels/attention/softmax.h"
-
-#include <algorithm>
-#include <limits>
+#include "compiler/kernels/attention/key_block_stages.h"
 
 namespace heddle::attention {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 using Halide::VarOrRVar;
-namespace hi = Halide::Internal;
 
 namespace {
 
 /// Row blocks that go over a block of keys before the next block of keys comes.
 constexpr int blocks_of_group = 8;
 
-class KeyBlocks : Formulas {
+class KeyBlocks : KeyBlockStages {
 public:
   KeyBlocks(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target)
-      : Formulas(kernel, match, target), rows_(sizes.rows), block_keys_(sizes.keys), blocks_(sizes.blocks),
-        vectors_(accumulators_ / rows_ >= 4   ? 4
-                 : accumulators_ / rows_ >= 2 ? 2
-                                              : 1),
-        tile_keys_(vectors_ * lanes_) {}
+      : KeyBlockStages(kernel, match, sizes, target) {}
 
   Status build() {
     Stage *weighted = kernel_.stage_of(match_.weighted.product.op->getResult(0));
@@ -64,376 +51,6 @@ public:
   }
 
 private:
-  bool several() const { return block_keys_ > 0; }
-
-  // --- places. A block of rows has the rows m_ of block number t_; a block of keys the tiles u_, in which j_ counts
-  // the keys, and the number c_ if there are several.
-
-  std::vector<Var> in_block(std::vector<Var> first) const {
-    first.push_back(t_);
-    if (several())
-      first.push_back(c_);
-    return with_outer(first);
-  }
-  Expr first_key() const { return several() ? c_ * block_keys_ : Expr(0); }
-  Expr keys_here() const { return several() ? min(all_keys_ - first_key(), block_keys_) : all_keys_; }
-  Expr tiles_here() const { return (keys_here() + tile_keys_ - 1) / tile_keys_; }
-  Expr key_in(const Expr &tile) const { return first_key() + tile * tile_keys_ + j_; }
-
-  Expr placed(const Expr &formula, const Expr &key) const {
-    Expr row = unsafe_promise_clamped(min(t_ * rows_ + m_, query_.extent - 1), 0, query_.extent - 1);
-    return hi::substitute({{row_.name(), row}, {key_.name(), key}}, formula);
-  }
-
-  // --- formulas
-
-  struct Sum { // a product's tile, over (j, u, m, block)
-    Func func;
-    std::vector<Halide::RVar> loops;
-  };
-  struct Kept { // over (j, u, m, block)
-    Func func;
-    std::vector<Sum> sums;
-  };
-  struct Statistic { // over (j, m, block), then (m, block)
-    Func lanes, func;
-    Halide::RVar tile;
-    std::vector<std::pair<Func, int>> halves; // over fewer and fewer lanes
-  };
-
-  /// A formula of the kernel with stages inlined or stored; statistics of rows are symbols. `tile`: takes the products
-  /// it needs; null: they are stored first.
-  Expr formula(const Expr &expr, std::vector<Sum> *tile) {
-    Inliner inline_all(kernel_);
-    for (auto &[op, roles] : match_.roles) {
-      Stage *stage = kernel_.stage_of(op->getResult(0));
-      bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
-      bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
-      if (is_product(*stage))
-        inline_all.replace(*stage, [this, stage, tile, shared](const auto &) {
-          return tile && !shared ? product(*stage, *tile) : stored(*stage);
-        });
-      else if (stage->has_update())
-        inline_all.replace(*stage, [this, stage](const auto &) { return symbol(*stage); });
-      else if (over_keys && shared)
-        inline_all.replace(*stage, [this, stage](const auto &) { return stored(*stage); });
-    }
-    return inline_all(expr);
-  }
-  Expr formula_of(const Stage &stage, std::vector<Sum> *tile) {
-    return formula(hi::substitute(places(stage), stage.func.value()), tile);
-  }
-
-  Expr symbol(Stage &stage) {
-    Expr name = hi::Variable::make(stage.func.type(), "statistic of " + stage.func.name());
-    symbols_["statistic of " + stage.func.name()] = &stage;
-    return name;
-  }
-
-  template <class Value> Expr with_statistics(Expr expr, Value &&value) {
-    for (auto &[name, stage] : std::map<std::string, Stage *>(symbols_))
-      if (hi::expr_uses_var(expr, name))
-        expr = hi::substitute(name, value(*stage), expr);
-    return expr;
-  }
-  /// With the statistics of a block of keys.
-  Expr of_block(const Expr &expr) {
-    return with_statistics(expr, [this](Stage &stage) {
-      if (several() && stage.op != softmax_->top)
-        return fail("a sum over keys is needed before all of them are known");
-      return guarded(statistic(stage).func(exprs(in_block({m_}))));
-    });
-  }
-  /// With those of the row.
-  Expr of_row(const Expr &expr) {
-    return with_statistics(expr, [this](Stage &stage) {
-      return several() ? joined_.at(stage.func.name())(exprs(with_outer({m_, t_})))
-                       : statistic(stage).func(exprs(in_block({m_})));
-    });
-  }
-  /// A block without any score has -inf for the largest, from which nothing may be subtracted.
-  Expr guarded(const Expr &top) const { return several() ? max(top, Expr(std::numeric_limits<float>::lowest())) : top; }
-
-  Expr product(Stage &stage, std::vector<Sum> &tile) {
-    auto times = factors_of(stage);
-    if (!times)
-      return fail("a product does not have the form of one");
-    Substitution here = places(stage), loops;
-    Inliner inline_all(kernel_);
-    Sum sum{Func("sum"), {}};
-    RDom domain = fresh_domain(stage);
-    for (size_t i = 0; i < reduction_names(stage).size(); ++i) {
-      sum.loops.push_back(domain[int(i)]);
-      loops["k" + std::to_string(i)] = domain[int(i)];
-    }
-    Expr key = min(key_in(u_), all_keys_ - 1);
-    auto factor = [&](const Expr &expr) {
-      Expr value = inline_all(hi::substitute(here, expr));
-      bool of_rows = hi::expr_uses_var(value, row_.name()), of_keys = over_keys(value);
-      std::vector<Var> features;
-      for (size_t i = 0; i < sum.loops.size(); ++i)
-        if (hi::expr_uses_var(value, "k" + std::to_string(i)))
-          features.push_back(Var("k" + std::to_string(i)));
-      if (of_rows == of_keys)
-        return placed(value, key);
-      return of_rows ? queries(value, features) : panels(value, features);
-    };
-    Expr left = factor(times->first), right = factor(times->second);
-    std::vector<Var> args = in_block({j_, u_, m_});
-    sum.func(args) = placed(inline_all(hi::substitute(here, stage.func.value())), key);
-    sum.func(args) += hi::substitute(loops, left) * hi::substitute(loops, right);
-    tile.push_back(sum);
-    return sum.func(exprs(args));
-  }
-
-  /// What belongs to rows alone, side by side for the block.
-  Expr queries(const Expr &value, std::vector<Var> args) {
-    args.push_back(m_);
-    args.push_back(t_);
-    args = with_outer(args); // the same for all blocks of keys
-    Func func("rows");
-    func(args) = placed(value, 0);
-    by_row_.push_back(func);
-    return func(exprs(args));
-  }
-
-  /// What belongs to keys alone: per vector of keys, feature by feature.
-  Expr panels(const Expr &value, const std::vector<Var> &features) {
-    Var panel("panel");
-    std::vector<Var> args{lane_};
-    args.insert(args.end(), features.begin(), features.end());
-    args.push_back(panel);
-    args = with_outer(args);
-    Func func("panels");
-    func(args) = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1));
-    panels_.push_back(func);
-    std::vector<Expr> at = exprs(args);
-    Expr first_tile = several() ? c_ * (block_keys_ / tile_keys_) : Expr(0);
-    at[0] = j_ % lanes_;
-    at[features.size() + 1] = (first_tile + u_) * vectors_ + j_ / lanes_;
-    return func(at);
-  }
-
-  Expr stored(Stage &stage) {
-    auto known = stored_.find(stage.func.name());
-    if (known == stored_.end()) {
-      Kept kept{Func("scores"), {}};
-      Expr value = stage.has_update() ? product(stage, kept.sums) : formula_of(stage, &kept.sums);
-      known = stored_.emplace(stage.func.name(), keep(kept, value)).first;
-    }
-    return known->second(exprs(in_block({j_, u_, m_})));
-  }
-
-  Func keep(Kept kept, const Expr &value) {
-    kept.func(in_block({j_, u_, m_})) = placed(of_block(value), min(likely(key_in(u_)), all_keys_ - 1));
-    kept_.push_back(kept);
-    return kept.func;
-  }
-
-  /// The keys of a block, or tiles of `step` keys, that a stage's sum needs, and one of them.
-  std::pair<RDom, Expr> needed_here(const Stage &stage, int step) {
-    // The extent may not depend on the block; and only one condition becomes a bound of the loop.
-    Expr first = 0, last = (step == 1 ? keys_here() : tiles_here()) - 1;
-    RDom domain(0, several() ? Expr(block_keys_ / step) : last + 1);
-    hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
-    auto place = [&](const Expr &key) { return step == 1 ? key - first_key() : (key - first_key()) / step; };
-    if (range.has_upper_bound())
-      last = min(place(range.max), last);
-    if (range.has_lower_bound())
-      first = max(place(range.min), first);
-    if (several() || range.has_upper_bound())
-      domain.where(domain.x <= last);
-    if (range.has_lower_bound())
-      domain.where(domain.x >= first);
-    return {domain, Halide::unsafe_promise_clamped(domain.x, first, last)};
-  }
-
-  /// A reduction over the keys of a row in a block.
-  Statistic &statistic(Stage &stage) {
-    auto known = statistics_.find(stage.func.name());
-    if (known != statistics_.end())
-      return known->second;
-    Statistic made{Func("lanes"), Func("statistic"), {}, {}};
-    Expr update = hi::substitute_in_all_lets(stage.func.update_value(0));
-    auto is_self = [&](const Expr &expr) {
-      const hi::Call *call = expr.as<hi::Call>();
-      return call && call->name == stage.func.name();
-    };
-    const hi::Add *add = update.as<hi::Add>();
-    const hi::Max *largest = update.as<hi::Max>();
-    Expr a = add ? add->a : largest ? largest->a : Expr(0.f), b = add ? add->b : largest ? largest->b : Expr(0.f);
-    if (is_self(a) == is_self(b))
-      fail("a statistic of rows is neither a sum nor a maximum");
-    Expr term = of_block(formula(hi::substitute(places(stage), is_self(a) ? b : a), nullptr));
-    Expr neutral = largest ? term.type().min() : hi::make_zero(term.type());
-    if (largest && term.type().is_float())
-      neutral = hi::make_const(term.type(), -std::numeric_limits<double>::infinity());
-    auto combine = [&](const Expr &x, const Expr &y) { return largest ? max(x, y) : x + y; };
-
-    auto [tiles, tile] = needed_here(stage, tile_keys_);
-    std::vector<Var> args = in_block({j_, m_});
-    made.lanes(args) = neutral;
-    Expr at = placed(hi::substitute(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
-    made.lanes(args) = combine(made.lanes(exprs(args)), select(likely(key_in(tiles.x) < all_keys_), at, neutral));
-    made.tile = tiles.x;
-    // Half of the lanes with the other half, down to one: Halide's own reduction of a vector goes lane by lane.
-    Func wider = made.lanes;
-    for (int width = tile_keys_ / 2; width > 0; width /= 2) {
-      Func narrower("lanes");
-      std::vector<Expr> high = exprs(args);
-      high[0] = j_ + width;
-      narrower(args) = combine(wider(exprs(args)), wider(high));
-      made.halves.push_back({narrower, width});
-      wider = narrower;
-    }
-    std::vector<Expr> first = exprs(args);
-    first[0] = 0;
-    args.erase(args.begin());
-    made.func(args) = several() ? wider(first) : combine(wider(first), placed(formula_of(stage, nullptr), 0));
-    return statistics_.emplace(stage.func.name(), made).first->second;
-  }
-
-  /// The result of the product over keys, at the result's own place.
-  Expr weighted_values(Stage &stage) {
-    auto times = factors_of(stage);
-    if (!times)
-      return fail("a product does not have the form of one");
-    Substitution here = places(stage);
-    Expr left = hi::substitute(here, times->first), right = hi::substitute(here, times->second);
-    bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
-    Inliner inline_all(kernel_);
-    Expr values = copied(inline_all(left_is_wide ? left : right));
-    auto [common, weights] =
-        common_factors(hi::substitute_in_all_lets(formula(left_is_wide ? right : left, nullptr)),
-                       [this](const Expr &e) { return over_keys(e) || hi::expr_uses_var(e, j_.name()); });
-    if (error_)
-      return 0.f;
-    const hi::Call *call = weights.as<hi::Call>();
-    bool kept =
-        call && std::any_of(kept_.begin(), kept_.end(), [&](const Kept &k) { return k.func.name() == call->name; });
-    if (!kept)
-      weights = keep({Func("weights"), {}}, weights)(exprs(in_block({j_, u_, m_})));
-
-    auto [domain, at] = needed_here(stage, 1);
-    key_loop_ = domain.x;
-    weighted_ = Func("weighted");
-    std::vector<Var> args = in_block({feature_place_, m_});
-    Expr start = placed(inline_all(hi::substitute(here, stage.func.value())), 0);
-    weighted_(args) = several() ? hi::make_zero(start.type()) : start;
-    Substitution in_tile = {{j_.name(), at % tile_keys_}, {u_.name(), at / tile_keys_}};
-    // Halide bounds the block's first key and the key in it apart from each other.
-    Substitution of_key = {{key_.name(), unsafe_promise_clamped(first_key() + at, 0, all_keys_ - 1)}};
-    if (feature_.size < 0 || feature_.size % lanes_ != 0)
-      of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
-    weighted_(args) += hi::substitute(in_tile, weights) * hi::substitute(of_key, values);
-
-    Expr value = several() ? join(stage, start) : weighted_(exprs(args));
-    if (common.defined()) {
-      Func factor("common");
-      std::vector<Var> row_args = with_outer({m_, t_});
-      factor(row_args) = placed(of_row(common), 0);
-      row_funcs_.push_back(factor);
-      value = value * factor(exprs(row_args));
-    }
-    Substitution at_result = {
-        {feature_place_.name(), feature_.var}, {m_.name(), query_.var % rows_}, {t_.name(), query_.var / rows_}};
-    for (size_t i = 0; i < outer_.size(); ++i)
-      at_result[outer_vars_[i].name()] = outer_[i].var;
-    return hi::substitute(at_result, value);
-  }
-
-  bool over_keys(const Expr &expr) const { return hi::expr_uses_var(expr, key_.name()); }
-
-  /// The values of a head, one key behind the other.
-  Expr copied(const Expr &value) {
-    if (hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
-      return value;
-    std::vector<Var> args = with_outer({feature_place_, key_});
-    Func func("copied");
-    func(args) = value;
-    copies_.push_back(func);
-    return func(exprs(args));
-  }
-
-  // --- joining blocks
-
-  /// What a block of keys gives for a row: the weighted values, in whole vectors, then its largest score and sums.
-  int features_of_part() const { return int((feature_.size + lanes_ - 1) / lanes_) * lanes_; }
-  Expr part(const Expr &feature, const Expr &block) {
-    std::vector<Expr> at = exprs(in_block({feature_place_, m_}));
-    at[0] = feature;
-    at[3] = block;
-    return part_(at);
-  }
-
-  /// The blocks of keys that a stage's sum needs, and one of them.
-  std::pair<RDom, Expr> blocks_of_row(const Stage &stage) {
-    Expr number = (all_keys_ + block_keys_ - 1) / block_keys_;
-    RDom blocks(0, number);
-    hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
-    if (!range.has_upper_bound())
-      return {blocks, blocks.x};
-    blocks.where(blocks.x * block_keys_ <= range.max);
-    return {blocks, Halide::unsafe_promise_clamped(blocks.x, 0, min(range.max / block_keys_, number - 1))};
-  }
-
-  Func joined(const char *name, const Stage &stage, const std::vector<Var> &args, const Expr &start,
-              const Expr &feature) {
-    Func func(name);
-    auto [blocks, block] = blocks_of_row(stage);
-    func(args) = start;
-    Expr so_far = func(exprs(args)), more = part(feature, block);
-    if (stage.op == softmax_->top) {
-      func(args) = max(so_far, more);
-    } else {
-      std::vector<Expr> at = exprs(with_outer({m_, c_, t_}));
-      at[1] = block;
-      func(args) = so_far + scale_(at) * more;
-    }
-    joins_.push_back({func, blocks.x});
-    return func;
-  }
-
-  Expr join(Stage &stage, const Expr &start) {
-    Stage &top = *kernel_.stage_of(softmax_->top->getResult(0));
-    std::vector<Stage *> found{&top};
-    for (auto &[op, roles] : match_.roles)
-      if (Stage *sum = kernel_.stage_of(op->getResult(0));
-          sum->has_update() && !is_product(*sum) && sum != &top && sum != &stage)
-        found.push_back(sum);
-    int first = features_of_part();
-    Expr stat;
-    for (size_t i = 0; i < found.size(); ++i) {
-      Expr value = statistic(*found[i]).func(exprs(in_block({m_})));
-      stat = stat.defined() ? select(feature_place_ >= first + int(i), value, stat) : value;
-    }
-    part_ = Func("part");
-    std::vector<Expr> at = exprs(in_block({feature_place_, m_}));
-    at[0] = min(feature_place_, first - 1);
-    part_(in_block({feature_place_, m_})) = select(feature_place_ < first, weighted_(at), stat);
-
-    std::vector<Var> row_args = with_outer({m_, t_});
-    scale_ = Func("scale");
-    for (size_t i = 0; i < found.size(); ++i) {
-      Expr begin = placed(formula_of(*found[i], nullptr), 0);
-      joined_[found[i]->func.name()] = joined("statistic_of_row", *found[i], row_args, begin, first + int(i));
-      if (i > 0)
-        continue;
-      Stage *subtracted = kernel_.stage_of(softmax_->subtracted);
-      Expr minuend = subtracted == &top ? symbol(top) : formula_of(*subtracted, nullptr);
-      auto less = [&](const Expr &largest) {
-        return with_statistics(minuend, [&](Stage &) { return guarded(largest); });
-      };
-      scale_(with_outer({m_, c_, t_})) =
-          math::exp(less(part(first, c_)) - less(joined_.at(top.func.name())(exprs(row_args))));
-    }
-    std::vector<Var> args = with_outer({feature_place_, m_, t_});
-    Func sum = joined("joined", stage, args, start, feature_place_);
-    return sum(exprs(args));
-  }
-
-  // --- the schedule
-
   /// Features of a tile: whole vectors, and whole tiles.
   int tile_features() const {
     if (feature_.size < 0)
@@ -571,6 +188,10 @@ private:
     for (Kept &kept : kept_) {
       fix_extents(kept.func);
       kept.func.compute_at(reader, within);
+      // A tile's rows at fixed distances, however many keys there are.
+      std::vector<Var> order = kept.func.args();
+      std::swap(order[1], order[2]);
+      kept.func.reorder_storage(order);
       if (several())
         kept.func.bound_storage(u_, block_keys_ / tile_keys_);
       if (kept.sums.empty())
@@ -597,18 +218,6 @@ private:
     if (rows_ % 4 == 0)
       func.vectorize(m_, 4);
   }
-
-  int rows_, block_keys_, blocks_, vectors_, tile_keys_;
-  std::optional<Softmax> softmax_;
-  Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
-  std::map<std::string, Stage *> symbols_; // statistics by the name they have in formulas
-  std::map<std::string, Statistic> statistics_;
-  std::map<std::string, Func> stored_, joined_;
-  std::vector<Kept> kept_;
-  std::vector<Func> panels_, copies_, by_row_, row_funcs_;
-  std::vector<std::pair<Func, Halide::RVar>> joins_;
-  Func weighted_, part_, scale_;
-  Halide::RVar key_loop_;
 };
 
 } // namespace
