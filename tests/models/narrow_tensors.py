@@ -5,7 +5,7 @@ import struct
 
 import numpy as np
 
-PLAIN = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I8": np.int8, "I32": np.int32, "I64": np.int64, "BOOL": np.bool_}
+PLAIN = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "I8": np.int8, "I32": np.int32, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_}
 
 
 def to_bf16(values):

@@ -6,6 +6,7 @@ bfloat16 keeps 8 bits: two layers of rounded activations are some 1 to 3 % off a
 bfloat16 as here. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
 has in bfloat16, nor the largest one exceed 1.5 times its (a single element is a matter of luck). f16 has three bits more."""
 
+import json
 import sys
 import tempfile
 import unittest
@@ -15,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from heddle_command import GOLDENS, must  # noqa: E402
-from narrow_tensors import load  # noqa: E402
+from narrow_tensors import load, save  # noqa: E402
 
 
 def distances(got, want):
@@ -52,6 +53,65 @@ class Bfloat16(unittest.TestCase):
     def test_gpt2(self):
         self.entry = ["--entry", "forward"]
         self.check("gpt2_bfloat16")
+
+
+class OtherModels(unittest.TestCase):
+    """The float32 goldens of the other models, whose weights bfloat16 holds, too: all calls from one library. Here the measure is a
+    share of the largest value, for the mean and for the single element."""
+
+    MEAN, LARGEST = 0.01, 0.06
+
+    def check(self, name, *settings):
+        with tempfile.TemporaryDirectory() as scratch:
+            library, given, result = (Path(scratch) / part for part in ("library", "given.safetensors", "result.safetensors"))
+            must("compile", GOLDENS / name, "--set", "real=bf16", *(word for setting in settings for word in ("--set", setting)), "-o", library)
+            calls = sorted((GOLDENS / name).glob("*.in.safetensors"))
+            self.assertGreater(len(calls), 1)
+            entry = ["--entry", "forward"] if len(json.loads(next(library.glob("*.json")).read_text())["entries"]) > 1 else []
+            for call in calls:
+                inputs = {key: ("BF16" if dtype == "F32" else dtype, values) for key, (dtype, values) in load(call).items()}
+                save(given, inputs)
+                must("run", library, *entry, "--in", given, "--out", result)
+                for key, (dtype, values) in load(call.with_name(call.name.replace(".in.", ".out."))).items():
+                    got = load(result)[key]
+                    self.assertEqual(got[0], "BF16")
+                    mean, most = distances(got[1], values)
+                    print(f"{name} {call.name.split('.')[0]} {key}: mean {mean:.1e}, largest {most:.1e}")
+                    self.assertLessEqual(mean, self.MEAN, f"{name} {call.name}")
+                    self.assertLessEqual(most, self.LARGEST, f"{name} {call.name}")
+
+    def test_multihead_attention(self):
+        self.check("attention_other_sizes")
+
+    def test_torch_transformer(self):
+        self.check("torch_encoder")
+
+    def test_restricted_attention(self):
+        self.check("restricted_attention")
+
+    def test_transformer(self):
+        self.check("marian", "generation=false")
+
+    def test_transformer_xl(self):
+        self.check("transfo_xl")
+
+    def test_vanilla_lm(self):
+        self.check("vanilla_lm")
+
+    def test_seq2seq(self):
+        self.check("seq2seq_lstm")
+
+    def test_seq2seq_attention(self):
+        self.check("seq2seq_general")
+
+    def test_vit(self):
+        self.check("vit_classifier")
+
+    def test_setr(self):
+        self.check("setr_naive")
+
+    def test_detr(self):
+        self.check("detr_bottleneck")
 
 
 if __name__ == "__main__":
