@@ -5,6 +5,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import_entry.h"
 #include "compiler/ir/import_reducers.h"
+#include "dsl/check/uses.h"
 
 namespace heddle::ir {
 
@@ -556,6 +557,12 @@ void Importer::import_entry(const Entry &entry) {
   function.setAllArgAttrs(input_attributes_of);
   function.setAllResultAttrs(result_attributes_of);
   function->setAttr(names::entry, builder_.getUnitAttr());
+  SmallVector<StringRef> reads;
+  for (const Uses::OfState &use : uses_of(program_, entry.steps).states)
+    if (use.reads)
+      reads.push_back(symbols_.at(use.state));
+  if (!reads.empty())
+    function->setAttr(names::reads, builder_.getStrArrayAttr(reads));
   OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToStart(function.addEntryBlock());
   for (auto [input, argument] : llvm::zip_equal(entry.inputs, function.getArguments()))

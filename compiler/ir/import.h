@@ -9,6 +9,11 @@
 
 namespace heddle::ir {
 
+namespace names {
+/// Attribute of an entry: the symbols of the states whose old values the model's text reads, used or not.
+inline constexpr llvm::StringLiteral reads = "heddle.reads";
+} // namespace names
+
 /// The context must have the dialects of register_dialects.
 mlir::OwningOpRef<mlir::ModuleOp> import_program(const Program &program, mlir::MLIRContext &context,
                                                  Diagnostics &diagnostics);

@@ -4,16 +4,36 @@
 //     → attributes {heddle.kernel = "contraction", heddle.schedule = [{variant = "rows", params = {rows = 8, width =
 //     48}}]}
 //
+// A row whose `when` holds for no size that a call can have is left out, and so is what comes behind a row whose `when`
+// always holds: a model for at most 128 tokens has no code for more.
+//
 // After layout_weights: a schedule must suit the panels that its kernel's weights have.
+#include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 #include "compiler/passes/equal_kernels.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/size_ranges.h"
 
 namespace heddle::passes {
 
 using namespace mlir;
 
 namespace {
+
+enum class Holds { never, sometimes, always };
+
+/// What a condition says of sizes in these ranges, each constraint taken for itself.
+Holds holds(const IntegerSet &when, ArrayRef<SizeRange> sizes) {
+  Holds out = Holds::always;
+  for (unsigned i = 0; i < when.getNumConstraints(); ++i) {
+    SizeRange value = range_of(when.getConstraint(i), sizes, when.getNumDims());
+    if (value.most < 0 || (when.isEq(i) && value.least > 0))
+      return Holds::never;
+    if (when.isEq(i) ? value.least != 0 || value.most != 0 : value.least < 0)
+      out = Holds::sometimes;
+  }
+  return out;
+}
 
 struct ChooseSchedules : PassWrapper<ChooseSchedules, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ChooseSchedules)
@@ -22,8 +42,42 @@ struct ChooseSchedules : PassWrapper<ChooseSchedules, OperationPass<ModuleOp>> {
   StringRef getDescription() const override { return "the kind of each kernel and its schedules"; }
 
   void runOnOperation() override {
-    for (func::FuncOp kernel : kernels_of(getOperation()))
+    llvm::StringMap<SmallVector<SizeRange>> sizes; // of kernels, over all their calls
+    for (func::CallOp call : kernel_calls_of(getOperation())) {
+      auto [known, first] = sizes.try_emplace(call.getCallee());
+      for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+        if (!isa<IndexType>(operand.getType()))
+          break;
+        SizeRange range = range_of(getOperation(), operand);
+        if (first)
+          known->second.push_back(range);
+        else
+          known->second[i].include(range);
+      }
+    }
+    for (func::FuncOp kernel : kernels_of(getOperation())) {
       assign_schedule(kernel, target);
+      if (auto called = sizes.find(kernel.getName()); called != sizes.end())
+        keep_used_rows(kernel, called->second);
+    }
+  }
+
+  static void keep_used_rows(func::FuncOp kernel, ArrayRef<SizeRange> sizes) {
+    Builder builder(kernel.getContext());
+    SmallVector<Attribute> kept;
+    for (auto row : kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).getAsRange<DictionaryAttr>()) {
+      auto when = row.getAs<IntegerSetAttr>("when");
+      Holds used = when ? holds(when.getValue(), sizes) : Holds::always;
+      if (used == Holds::never)
+        continue;
+      NamedAttrList fields(row);
+      if (used == Holds::always)
+        fields.erase("when");
+      kept.push_back(fields.getDictionary(kernel.getContext()));
+      if (used == Holds::always)
+        break;
+    }
+    kernel->setAttr(ir::names::schedule, builder.getArrayAttr(kept));
   }
 
   Target target;

@@ -4,6 +4,7 @@
 // wait for, a copy of the old value in which places are overwritten.
 #include "compiler/passes/plan_states.h"
 
+#include "compiler/ir/import.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
@@ -52,10 +53,18 @@ public:
     });
   }
 
-  bool uses() const { return is_read || !updates.empty(); }
+  bool uses() { return is_read || is_mentioned() || !updates.empty(); }
+
+  /// Whether the model's text reads the state: then a call asks for its value and its dims, even where the optimiser
+  /// found that nothing depends on it.
+  bool is_mentioned() {
+    auto reads = entry->getAttrOfType<ArrayAttr>(ir::names::reads);
+    return reads && llvm::any_of(reads.getAsRange<StringAttr>(),
+                                 [&](StringAttr symbol) { return symbol.getValue() == state.getSymName(); });
+  }
 
   StateUse plan(std::vector<StateUpdate> &out) {
-    StateUse use{number, is_read, !updates.empty(), false, false};
+    StateUse use{number, is_read || is_mentioned(), !updates.empty(), false, false};
     if (updates.empty())
       return use;
     std::string next = "next " + std::to_string(number);

@@ -1,6 +1,7 @@
-// Lowers, schedules and compiles one row. Halide reports mistakes by exceptions of its own and warnings through a
-// process-wide reporter; both end here, as an Error or nowhere. Halide writes objects to files only, so they go
-// through an anonymous file in memory.
+// Lowers and schedules rows one by one and compiles them as one module. Halide
+// reports mistakes by exceptions of its own and warnings through a process-wide
+// reporter; both end here, as an Error or nowhere. Halide writes objects to
+// files only, so they go through an anonymous file in memory.
 #include "compiler/emit/halide/emit.h"
 
 #include "compiler/emit/halide/bfloat.h"
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -98,9 +100,16 @@ std::string one_line(std::string text) {
   return text;
 }
 
-Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
-                          const EmitOptions &options) {
+/// A row as Halide functions after lowering, and the seconds until it was a
+/// scheduled pipeline.
+struct LoweredRow {
+  Halide::Module module;
+  double lower_seconds;
+};
+
+Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options) {
   auto start = std::chrono::steady_clock::now();
+  mlir::func::FuncOp kernel = wanted.kernel;
   auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
   const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
   std::string where = "kernel @" + kernel.getName().str() + ": ";
@@ -109,9 +118,9 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
   Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
   if (!rows)
     return rows.error();
-  if (schedule_row < 0 || size_t(schedule_row) >= rows->size())
-    return Error{where + "`heddle.schedule` has no row " + std::to_string(schedule_row)};
-  const ScheduleRow &row = (*rows)[schedule_row];
+  if (wanted.row < 0 || size_t(wanted.row) >= rows->size())
+    return Error{where + "`heddle.schedule` has no row " + std::to_string(wanted.row)};
+  const ScheduleRow &row = (*rows)[wanted.row];
 
   LowerOptions lowering = kind->lowering ? kind->lowering(kernel, row, target) : LowerOptions();
   Result<LoweredKernel> lowered = lower_kernel(kernel, lowering);
@@ -119,14 +128,8 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
     return lowered.error();
   if (Status status = kind->schedule(*lowered, row, target); !status)
     return Error{where + status.error().message};
-  KernelObject object;
-  object.symbol = kernel_symbol(kernel, schedule_row);
-  object.lower_seconds = seconds_since(start);
+  double lower_seconds = seconds_since(start);
 
-  MemoryFile file;
-  if (!file.valid())
-    return Error{where + "no memory for its object file"};
-  start = std::chrono::steady_clock::now();
   std::vector<Halide::Func> outputs;
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
@@ -134,15 +137,44 @@ Result<KernelObject> emit(mlir::func::FuncOp kernel, int schedule_row, const Tar
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
-  // Only the function itself: wrappers and descriptions of arguments are code that would be compiled, too.
+  // Only the function itself: wrappers and descriptions of arguments are code
+  // that would be compiled, too.
   Halide::LinkageType linkage =
       options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
-  pipeline.compile_to_module(lowered->arguments, object.symbol, halide_target(target, options), linkage)
-      .compile({{file_type(options.form), file.path()}});
+  return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),
+                                               halide_target(target, options), linkage),
+                    lower_seconds};
+}
+
+Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options,
+                          KernelRow &current) {
+  auto start = std::chrono::steady_clock::now();
+  KernelObject object;
+  object.symbol = kernel_symbol(rows.front().kernel, rows.front().row);
+  std::optional<Halide::Module> module;
+  for (const KernelRow &row : rows) {
+    current = row;
+    Result<LoweredRow> lowered = lower_row(row, target, options);
+    if (!lowered)
+      return lowered.error();
+    object.lower_seconds += lowered->lower_seconds;
+    if (!module) {
+      module = lowered->module;
+      continue;
+    }
+    for (const Halide::Internal::LoweredFunc &function : lowered->module.functions())
+      module->append(function);
+    if (lowered->module.any_strict_float()) // else operations that must not be rearranged would be
+      module->set_any_strict_float(true);
+  }
+  MemoryFile file;
+  if (!file.valid())
+    return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its object file"};
+  module->compile({{file_type(options.form), file.path()}});
   object.bytes = file.contents();
-  object.compile_seconds = seconds_since(start);
+  object.compile_seconds = seconds_since(start) - object.lower_seconds;
   if (object.bytes.empty())
-    return Error{where + "Halide wrote no code"};
+    return Error{"kernel @" + current.kernel.getName().str() + ": Halide wrote no code"};
   return object;
 }
 
@@ -154,11 +186,16 @@ std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
 
 Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
                                  const EmitOptions &options) {
+  return emit_kernels({KernelRow{kernel, schedule_row}}, target, options);
+}
+
+Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options) {
   install_reporter();
+  KernelRow current = rows.front();
   try {
-    return emit(kernel, schedule_row, target, options);
+    return emit(rows, target, options, current);
   } catch (const Halide::Error &error) { // not a std::exception
-    return Error{"kernel @" + kernel.getName().str() + ", row " + std::to_string(schedule_row) +
+    return Error{"kernel @" + current.kernel.getName().str() + ", row " + std::to_string(current.row) +
                  " of its schedule: " + one_line(error.what())};
   }
 }

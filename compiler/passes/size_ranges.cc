@@ -1,0 +1,92 @@
+// Interval arithmetic over the few ops that sizes are made of; any other op is a value of which nothing is known.
+#include "compiler/passes/size_ranges.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+
+static int64_t held(__int128 number) {
+  return int64_t(std::clamp<__int128>(number, -SizeRange::open, SizeRange::open));
+}
+
+static SizeRange sum(const SizeRange &a, const SizeRange &b) {
+  // What is open stays so, whatever is added.
+  bool from = a.least == -SizeRange::open || b.least == -SizeRange::open;
+  bool to = a.most == SizeRange::open || b.most == SizeRange::open;
+  return {from ? -SizeRange::open : held(__int128(a.least) + b.least),
+          to ? SizeRange::open : held(__int128(a.most) + b.most)};
+}
+
+static SizeRange product(const SizeRange &a, const SizeRange &b) {
+  auto corners = {__int128(a.least) * b.least, __int128(a.least) * b.most, __int128(a.most) * b.least,
+                  __int128(a.most) * b.most};
+  return {held(std::min(corners)), held(std::max(corners))};
+}
+
+SizeRange range_of(AffineExpr expr, ArrayRef<SizeRange> operands, unsigned dims) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return {constant.getValue(), constant.getValue()};
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return operands[dim.getPosition()];
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return operands[dims + symbol.getPosition()];
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  SizeRange left = range_of(binary.getLHS(), operands, dims), right = range_of(binary.getRHS(), operands, dims);
+  if (expr.getKind() == AffineExprKind::Add)
+    return sum(left, right);
+  if (expr.getKind() == AffineExprKind::Mul)
+    return product(left, right);
+  if (right.least < 1) // divisors are positive
+    return {};
+  if (expr.getKind() == AffineExprKind::Mod)
+    return {0, right.most - 1};
+  // A quotient is no larger than its dividend, and no further from 0, apart from the rounding of small ones.
+  return {std::min<int64_t>(left.least, 0), std::max<int64_t>(left.most, 0)};
+}
+
+static SizeRange range_of_dim(ArrayRef<ModuleDim> dims, const ModuleDim &dim) {
+  if (!dim.product)
+    return {0, dim.most < 0 ? SizeRange::open : dim.most};
+  std::vector<SizeRange> known; // a product is over the dims before it
+  for (const ModuleDim &other : dims)
+    known.push_back(&other < &dim ? range_of_dim(dims, other) : SizeRange());
+  SizeRange all = {1, 1};
+  for (AffineExpr factor : dim.product.getResults())
+    all = product(all, range_of(factor, known, unsigned(known.size())));
+  return all;
+}
+
+SizeRange range_of(ModuleOp module, Value size) {
+  APInt constant;
+  if (matchPattern(size, m_ConstantInt(&constant)))
+    return {constant.getSExtValue(), constant.getSExtValue()};
+  Operation *op = size.getDefiningOp();
+  if (!op)
+    return {};
+  if (auto named = dyn_cast<ir::DimOp>(op)) {
+    std::vector<ModuleDim> dims = module_dims(module);
+    for (const ModuleDim &dim : dims)
+      if (dim.name == named.getName())
+        return range_of_dim(dims, dim);
+    return {};
+  }
+  std::vector<SizeRange> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(range_of(module, operand));
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
+    return range_of(apply.getAffineMap().getResult(0), operands, apply.getAffineMap().getNumDims());
+  if (isa<arith::AddIOp>(op))
+    return sum(operands[0], operands[1]);
+  if (isa<arith::MulIOp>(op))
+    return product(operands[0], operands[1]);
+  return {};
+}
+
+} // namespace heddle::passes
