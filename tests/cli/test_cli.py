@@ -238,7 +238,7 @@ model Kept {
 """)
         self.done("compile", "kept.heddle", "-o", "kept")
         words = ["bench", "kept", "--entry", "add", "--dim", "B=3", "--threads", "1"]
-        self.refused("error: state 'total' has no value yet: call an entry that updates it\n", *words)
+        self.refused("error: entry 'add' reads state 'total', which has no value yet; run entry 'begin' first\n", *words)
         self.assertIn("kept B=3, 1 thread: min ", self.done(*words, "--first", "begin"))
 
     def test_timings_name_the_stages(self):
