@@ -1,6 +1,5 @@
-// Lowers and schedules rows one by one and compiles them as one module. Halide
-// reports mistakes by exceptions of its own and warnings through a process-wide
-// reporter; both end here, as an Error or nowhere. Halide writes objects to
+// Lowers and schedules rows one by one and compiles them as one module. Halide reports mistakes by exceptions of its
+// own and warnings through a process-wide reporter; both end here, as an Error or nowhere. Halide writes objects to
 // files only, so they go through an anonymous file in memory.
 #include "compiler/emit/halide/emit.h"
 
@@ -100,8 +99,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// A row as Halide functions after lowering, and the seconds until it was a
-/// scheduled pipeline.
+/// A row as Halide functions after lowering, and the seconds until it was a scheduled pipeline.
 struct LoweredRow {
   Halide::Module module;
   double lower_seconds;
@@ -137,8 +135,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
-  // Only the function itself: wrappers and descriptions of arguments are code
-  // that would be compiled, too.
+  // Only the function itself: wrappers and descriptions of arguments are code that would be compiled, too.
   Halide::LinkageType linkage =
       options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
   return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),

@@ -1,7 +1,6 @@
-// Rows of kernels' schedules → an object file. The kernel's kind and the row
-// come from its attributes `heddle.kernel` and `heddle.schedule` (docs/ir.md
-// section 2); the functions made have the form of section 3. May be called from
-// several threads at once, for different functions or for the same one.
+// Rows of kernels' schedules → an object file. The kernel's kind and the row come from its attributes
+// `heddle.kernel` and `heddle.schedule` (docs/ir.md section 2); the functions made have the form of section 3.
+// May be called from several threads at once, for different functions or for the same one.
 #pragma once
 
 #include "compiler/targets/target.h"
@@ -17,10 +16,8 @@ enum class KernelForm { object, statement, llvm, assembly };
 
 struct EmitOptions {
   KernelForm form = KernelForm::object; // the others are text, for people
-  bool with_asserts =
-      false; // check every promise about buffers at run time (tests)
-  bool with_argv = false; // also `<symbol>_argv`, which takes an array of
-                          // pointers (tests, benches)
+  bool with_asserts = false;            // check every promise about buffers at run time (tests)
+  bool with_argv = false;               // also `<symbol>_argv`, which takes an array of pointers (tests, benches)
 };
 
 /// A row of the schedule of a kernel.
@@ -36,16 +33,13 @@ struct KernelObject {
   double compile_seconds = 0;
 };
 
-/// These rows, at least one, as one object file: Halide begins every module
-/// with code of its own, which takes as long to compile as a small kernel.
-Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows,
-                                  const Target &target,
+/// These rows, at least one, as one object file: Halide begins every module with code of its own, which takes as long to
+/// compile as a small kernel.
+Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &target,
                                   const EmitOptions &options = {});
 
-/// Row `schedule_row` of the kernel's schedule as an object file that defines
-/// kernel_symbol(kernel, schedule_row).
-Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row,
-                                 const Target &target,
+/// Row `schedule_row` of the kernel's schedule as an object file that defines kernel_symbol(kernel, schedule_row).
+Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
                                  const EmitOptions &options = {});
 
 /// `<kernel>_<row>`.
