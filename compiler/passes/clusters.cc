@@ -15,6 +15,9 @@
 #include "compiler/passes/form_kernels.h"
 #include "compiler/passes/loop_classes.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetOperations.h"
 #include "llvm/ADT/SetVector.h"
@@ -327,10 +330,38 @@ bool Clusters::may_join(int producer, int consumer) const {
   return shares_rows(all) && !makes_cycle(all);
 }
 
+/// A size, with `typical_size` for each that only the run knows: a memory of 3800 and a segment are 3800 + 512.
+static int64_t typical(Value size) {
+  IntegerAttr constant;
+  if (matchPattern(size, m_Constant(&constant)))
+    return constant.getInt();
+  auto apply = size.getDefiningOp<affine::AffineApplyOp>();
+  if (!apply)
+    return typical_size;
+  SmallVector<Attribute> operands;
+  for (Value operand : apply->getOperands())
+    operands.push_back(IntegerAttr::get(IndexType::get(size.getContext()), typical(operand)));
+  SmallVector<Attribute> result;
+  if (failed(apply.getAffineMap().constantFold(operands, result)))
+    return typical_size;
+  return std::max<int64_t>(cast<IntegerAttr>(result[0]).getInt(), 1);
+}
+
+static int64_t typical_extent(Value tensor, unsigned axis) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!type.isDynamicDim(axis))
+    return type.getDimSize(axis);
+  for (auto made = tensor.getDefiningOp<LinalgOp>(); made; made = tensor.getDefiningOp<LinalgOp>())
+    tensor = made.getDpsInits()[cast<OpResult>(tensor).getResultNumber()];
+  if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>())
+    return typical(empty.getDynamicSizes()[type.getDynamicDimIndex(axis)]);
+  return typical_size;
+}
+
 int64_t Clusters::elements(Value tensor) const {
   int64_t out = 1;
-  for (int64_t extent : cast<RankedTensorType>(tensor.getType()).getShape())
-    out *= ShapedType::isDynamic(extent) ? typical_size : extent;
+  for (int64_t axis = 0; axis < cast<RankedTensorType>(tensor.getType()).getRank(); ++axis)
+    out *= typical_extent(tensor, unsigned(axis));
   return out;
 }
 
@@ -356,9 +387,9 @@ bool Clusters::not_worth_storing(int last, const Members &members) const {
       AffineMap map = op(last).getMatchingIndexingMap(&operand);
       for (auto [axis, expr] : llvm::enumerate(map.getResults()))
         if (expr.isFunctionOfDim(loop))
-          return op(last).getShape(&operand)[axis];
+          return typical_extent(operand.get(), unsigned(axis));
     }
-    return ShapedType::kDynamic;
+    return typical_size;
   };
   for (const Read &read : reads_[last]) {
     if (int p = producer(read.tensor); p >= 0 && llvm::is_contained(members, p))
@@ -366,7 +397,7 @@ bool Clusters::not_worth_storing(int last, const Members &members) const {
     rows = 1; // loops of the result that this operand does not have: it is read again along them
     for (auto [loop, type] : llvm::enumerate(op(last).getIteratorTypesArray()))
       if (type == utils::IteratorType::parallel && !read.loops.test(loop))
-        rows *= ShapedType::isDynamic(shape(loop)) ? typical_size : shape(loop);
+        rows *= shape(loop);
     again += elements(read.tensor) * ((rows + row_block - 1) / row_block - 1);
   }
   return stored > again;

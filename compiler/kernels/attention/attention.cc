@@ -107,7 +107,7 @@ static mlir::AffineExpr number_of_keys(const Match &match) {
 /// along the rows are as fast or faster; from some 1300 keys on, blocks of 384 keys pay (512: 2 % slower, 256: 6 %).
 static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Match &match, mlir::AffineExpr rows,
                                              const Target &target) {
-  constexpr int64_t least_rows = 96, least_keys = 320, least_for_blocks = 1280;
+  constexpr int64_t least_rows = 96, least_keys = 320, least_for_blocks = 1280, keys_of_block = 384;
   // A task copies the keys of its head. Where other axes give tasks enough, that is done once for 4096 rows: 4096
   // causal keys 15 % faster than with 768 rows.
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
@@ -122,9 +122,9 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
   int64_t height = (target.registers - target.registers / 4) / 2;
   unsigned sizes = unsigned(llvm::count_if(kernel.getArgumentTypes(), [](mlir::Type type) { return type.isIndex(); }));
   std::vector<ScheduleRow> table;
-  auto add = [&](int64_t keys_of_block, int64_t least) {
+  auto add = [&](int64_t at_a_time, int64_t least) {
     ScheduleRow row{
-        "key_blocks", {{"rows", height}, {"keys", keys_of_block}, {"blocks", rows_of_task / height}}, std::nullopt};
+        "key_blocks", {{"rows", height}, {"keys", at_a_time}, {"blocks", rows_of_task / height}}, std::nullopt};
     std::vector<mlir::AffineExpr> conditions;
     for (mlir::AffineExpr enough : {rows - least_rows, keys_of_row - least}) {
       auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(enough);
@@ -138,7 +138,7 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
     table.push_back(row);
     return conditions.empty();
   };
-  if (!takes_key_blocks(match, true) || !add(24 * target.lanes, least_for_blocks))
+  if (!takes_key_blocks(match, true) || !add(keys_of_block, least_for_blocks))
     add(0, least_keys);
   return table;
 }
