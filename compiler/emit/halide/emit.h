@@ -33,8 +33,8 @@ struct KernelObject {
   double compile_seconds = 0;
 };
 
-/// These rows, at least one, as one object file: Halide begins every module with code of its own, which takes as long to
-/// compile as a small kernel.
+/// These rows, at least one, as one object file: Halide begins every module with code of its own, which takes as long
+/// to compile as a small kernel.
 Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &target,
                                   const EmitOptions &options = {});
 

@@ -156,10 +156,24 @@ private:
 } // namespace
 
 int main(int count, char **words) {
+  constexpr const char *help =
+      "usage: fuzz_mutations [--count N] [--seed S]\n"
+      "\n"
+      "Slips in valid programs, through parser and checker: N of them (200000), those of seed S (1).\n";
   uint64_t programs = 200'000, seed = 1;
-  for (int i = 1; i + 1 < count; i += 2) {
+  for (int i = 1; i < count; ++i) {
     std::string word = words[i];
-    (word == "--count" ? programs : seed) = std::strtoull(words[i + 1], nullptr, 10);
+    if (word == "--help") {
+      std::printf("%s", help);
+      return 0;
+    }
+    bool known = word == "--count" || word == "--seed";
+    if (!known || i + 1 == count) {
+      std::fprintf(stderr, "fuzz_mutations: %s\n%s",
+                   (known ? word + " takes a value" : "there is no option " + word).c_str(), help);
+      return 2;
+    }
+    (word == "--count" ? programs : seed) = std::strtoull(words[++i], nullptr, 10);
   }
   for (int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGALRM})
     std::signal(signal, last_words);

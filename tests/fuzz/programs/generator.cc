@@ -41,6 +41,12 @@ Generator::Extent Generator::dim() {
   return {name};
 }
 
+Generator::Extent Generator::long_dim(int most) {
+  auto known = dims_.try_emplace("L", most).first; // not in dim_names_: nothing else is made over it
+  known->second = std::min<int64_t>(known->second, most);
+  return {"L"};
+}
+
 Generator::Extent Generator::fixed(int most) {
   if (!configs_.empty() && chance(0.3)) {
     std::string text = one_of(configs_); // "D = 4"
@@ -146,6 +152,14 @@ std::string Generator::calls() {
       first.try_emplace(name, size);
       out += " " + name + "=" + std::to_string(std::min<int64_t>(size, dims_[name]));
     }
+    if (auto known = dims_.find("L"); known != dims_.end()) {
+      const int lengths[] = {1, 40, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256, 257, 300, 385, 513};
+      int size = call == 0 ? 257 + below(44) : chance(0.05) ? 0 : lengths[below(16)];
+      if (keeps_dims_ && call > 0)
+        size = int(first["L"]);
+      first.try_emplace("L", size);
+      out += " L=" + std::to_string(std::min<int64_t>(size, known->second));
+    }
     out += "\n";
   }
   return out;
@@ -155,6 +169,7 @@ std::string Generator::entry(const std::string &name) {
   std::erase_if(variables_, [](const Variable &v) { return !v.shared; });
   inputs_.clear();
   body_.clear();
+  long_results_.clear();
   // Every dim is the extent of some input.
   for (const std::string &dim_name : dim_names_) {
     std::vector<Extent> shape{{dim_name}};
@@ -189,6 +204,11 @@ std::string Generator::entry(const std::string &name) {
     header += (results ? ",\n" : "\n") + std::string("    out") + std::to_string(results) + ": " +
               type_name(v.kind, {}) + bracketed(v.shape);
     returned += (results ? ", " : "") + v.name;
+    ++results;
+  }
+  for (const auto &[long_name, type] : long_results_) {
+    header += (results ? ",\n" : "\n") + std::string("    out") + std::to_string(results) + ": " + type;
+    returned += (results ? ", " : "") + long_name;
     ++results;
   }
   if (results == 0) {
@@ -234,6 +254,8 @@ std::string Generator::program() {
     out += "config " + config + "\n";
   for (const std::string &name : dim_names_)
     out += "dim " + name + " <= " + std::to_string(dims_[name]) + "\n";
+  if (auto known = dims_.find("L"); known != dims_.end())
+    out += "dim L <= " + std::to_string(known->second) + "\n";
   out += functions() + "model Fuzz {\n";
   for (const std::string &member : members_)
     out += "  " + member + "\n";

@@ -1,8 +1,8 @@
 // Random programs of the Heddle language, as text: valid by construction, so a refusal by the checker is a find like
 // any other. A seed is a program. Every statement is drawn from a list of patterns (statements.cc: definitions,
-// reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; sequences.cc: attention, loops,
-// states) whose formulas come from one typed expression generator (expressions.cc). What a program computes over is
-// small, since mistakes of a compiler show at sizes around the width of a vector and of a tile.
+// reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; tokens.cc; sequences.cc:
+// attention, loops, states) whose formulas come from one typed expression generator (expressions.cc). What a program
+// computes over is small, since mistakes of a compiler show at sizes around the width of a vector and of a tile.
 #pragma once
 
 #include <cstdint>
@@ -111,6 +111,11 @@ private:
   void merge_or_cut();
   void concatenate();
 
+  // --- tokens.cc
+  void tokens();
+  void long_attention();
+  void sliding_attention();
+
   // --- sequences.cc
   void attention();
   void recurrence();
@@ -128,6 +133,8 @@ private:
   std::string input(Kind kind, const std::vector<Extent> &shape, const Extent &below);
   std::string weight(const std::vector<Extent> &shape);
   Extent dim();
+  /// A dim of some hundred, in a program that has little along it.
+  Extent long_dim(int most);
   Extent fixed(int most = 9);
   Extent any_extent();
   Extent number_extent(int64_t n) { return {std::to_string(n), n}; }
@@ -154,7 +161,8 @@ private:
   std::vector<std::string> states_, updates_; // names of those that are updated whole; updates at the entry's end
   Rows cache_, memory_;                       // a state that rows are appended to; one that moves on
   std::string cached_;                        // how many rows the first has
-  bool keeps_dims_ = false;                   // all calls have the same dims
+  std::vector<std::pair<std::string, std::string>> long_results_; // names and types, of nothing that others may read
+  bool keeps_dims_ = false;                                       // all calls have the same dims
   std::vector<std::string> entry_names_;
   int names_ = 0, indent_ = 2;
   int guards_ = 0; // tests around the formula being made: uses of an index under one decide no range

@@ -182,10 +182,9 @@ Interval stored(Type type, Interval x) {
     return x.is_point() ? Interval::point(wrap_to_bits(x.lo, 8)) : Interval::anything();
   if (is_floating(type)) {
     Interval y = monotone(x, [&](double v) { return round_to(type, v); });
-    if (x.is_point() && y.lo != x.lo) { // rounded here, and perhaps elsewhere on the way
-      y.lo = std::min(x.lo, y.lo);
-      y.hi = std::max(x.hi, y.hi);
-    }
+    // Rounded here or not, and perhaps elsewhere on the way; small f16 are rounded by more than `unit` of themselves.
+    y.lo = std::min(x.lo, y.lo);
+    y.hi = std::max(x.hi, y.hi);
     if (!exact(x, type))
       y = widened(y, unit(type) * magnitude(y));
     return checked(y, type);

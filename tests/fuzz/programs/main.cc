@@ -176,11 +176,24 @@ int examine_files(const Options &options) {
   return failed ? 1 : 0;
 }
 
+constexpr const char *help =
+    "usage: fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR] [--list FILE] [--front] [--minimise-seconds N]\n"
+    "       fuzz_programs --show SEED\n"
+    "       fuzz_programs [--minimise] [--front] FILE.heddle...\n"
+    "\n"
+    "Random programs through evaluator and compiled library, or programs from files. Exit status 1: one failed.\n"
+    "\n"
+    "  --seeds A..B          the programs of these seeds (A: one; A..: from there on)\n"
+    "  --list FILE           the seeds that stand in FILE, one per line\n"
+    "  --folder DIR          where failing programs and progress go; what DIR has finished is not repeated (fuzz)\n"
+    "  --minutes N           stop after so long\n"
+    "  --front               all but compiler and library\n"
+    "  --minimise-seconds N  how long a failing program is made smaller; 0: not at all (90)\n"
+    "  --show SEED           print the program of a seed\n"
+    "  --minimise            make failing files smaller\n";
+
 [[noreturn]] void usage(const char *why) {
-  std::fprintf(stderr,
-               "fuzz_programs: %s\nusage: fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR] [--list FILE] "
-               "[--front] [--minimise-seconds N] | --show SEED | [--minimise] FILE.heddle...\n",
-               why);
+  std::fprintf(stderr, "fuzz_programs: %s\n%s", why, help);
   std::exit(2);
 }
 
@@ -217,7 +230,10 @@ int main(int count, char **words) {
     } else if (word == "--show") {
       std::printf("%s", generate(std::strtoull(value().c_str(), nullptr, 10)).c_str());
       return 0;
-    } else if (word.starts_with("--")) {
+    } else if (word == "--help") {
+      std::printf("%s", help);
+      return 0;
+    } else if (word.starts_with("-")) {
       usage(("there is no option " + word).c_str());
     } else {
       options.files.push_back(word);

@@ -156,7 +156,8 @@ void Generator::statement() {
       {2, &Generator::window_module},    {3, &Generator::layers},
       {3, &Generator::call_function},    {5, &Generator::time_loop},
       {4, &Generator::merge_or_cut},     {3, &Generator::choice},
-      {2, &Generator::requirement},
+      {2, &Generator::requirement},      {4, &Generator::tokens},
+      {2, &Generator::long_attention},   {2, &Generator::sliding_attention},
   };
   int all = 0;
   for (const Row &row : rows)
