@@ -95,6 +95,22 @@ LogicalResult WeightOp::verify() {
   int64_t stored = 1;
   for (int64_t extent : getStored())
     stored *= extent;
+  if (getPart().has_value() != getAt().has_value())
+    return emitOpError("has one of `part` and `at` only");
+  if (getPart()) {
+    int64_t elements = 1, seen = 1;
+    if (getPart()->size() != getAt()->size())
+      return emitOpError("has a part of other axes than its places");
+    for (auto [extent, place] : llvm::zip_equal(*getPart(), *getAt())) {
+      if (place < -1 || place >= extent)
+        return emitOpError() << "has no place " << place << " on an axis of " << extent;
+      seen *= extent;
+      elements *= place < 0 ? extent : 1;
+    }
+    if (seen != stored)
+      return emitOpError() << "is part of " << seen << " elements, but there are " << stored << " in the weights file";
+    stored = elements;
+  }
   if (stored != type.getNumElements())
     return emitOpError() << "has " << type.getNumElements() << " elements, but " << stored << " in the weights file";
   if (auto layout = getLayout())

@@ -44,10 +44,13 @@ def WeightOp : HeddleOp<"weight", [Symbol]> {
     `type` is the shape in which the program and its kernels see the weight; `stored` is the shape in the file, of which
     `type` is a row-major view. `names` are its paths in the file, in the order in which they are tried.
     `layout` says how the compiler lays it out in the packed file; its axis is one of `type`. Absent: row-major.
+    With `part` the weight is less than the tensor in the file: of that one, seen as the row-major `part`, it has the
+    elements whose place on each axis is the number in `at`, -1 being all places.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, StrArrayAttr:$names,
-                   DenseI64ArrayAttr:$stored, OptionalAttr<PanelsAttr>:$layout);
-  let assemblyFormat = "$sym_name `:` $type `names` $names `stored` $stored (`layout` $layout^)? attr-dict";
+                   DenseI64ArrayAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$part, OptionalAttr<DenseI64ArrayAttr>:$at,
+                   OptionalAttr<PanelsAttr>:$layout);
+  let assemblyFormat = "$sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`layout` $layout^)? attr-dict";
   let hasVerifier = 1;
 }
 

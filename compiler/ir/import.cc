@@ -199,7 +199,8 @@ void Importer::import_weights() {
     SmallVector<int64_t> stored(weight.stored.begin(), weight.stored.end());
     WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
                      TypeAttr::get(type_of(weight.tensor->shape, to_mlir(weight.tensor->type, &context_))),
-                     builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), PanelsAttr());
+                     builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), DenseI64ArrayAttr(),
+                     DenseI64ArrayAttr(), PanelsAttr());
   }
 }
 

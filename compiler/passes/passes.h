@@ -9,6 +9,7 @@
 
 namespace heddle::passes {
 
+std::unique_ptr<mlir::Pass> split_weights();
 std::unique_ptr<mlir::Pass> simplify();
 std::unique_ptr<mlir::Pass> widen_loops();
 std::unique_ptr<mlir::Pass> form_kernels();

@@ -40,6 +40,7 @@ template <std::unique_ptr<Pass> (*make)()> std::unique_ptr<Pass> plain(const Tar
 
 const Row pipeline[] = {
     {canonical, Stage::graph, "folds constants that import wrote as they stood, so that copies can be seen"},
+    {plain<split_weights>, Stage::graph, "before simplify, which makes operands of what is read at plain places"},
     {plain<simplify>, Stage::graph, "before sharing: what reads through copies may be equal afterwards"},
     {canonical, Stage::graph, "drops the copies that nothing reads now"},
     {share, Stage::graph, "before fusion, so that equal stages are computed in one kernel only"},
@@ -102,6 +103,7 @@ LogicalResult run_pipeline(ModuleOp module, const Target &target, const Pipeline
 }
 
 void register_passes(const Target &target) {
+  registerPass(split_weights);
   registerPass(simplify);
   registerPass(widen_loops);
   registerPass(form_kernels);

@@ -158,35 +158,6 @@ struct SliceOfState : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
-/// A weight that is read at place 0 of axes of extent 1, as a weight without these axes.
-struct DropUnitAxes : OpRewritePattern<ir::GetOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(ir::GetOp op, PatternRewriter &rewriter) const override {
-    auto type = cast<RankedTensorType>(op.getType());
-    SmallVector<int64_t> shape, kept;
-    for (auto [axis, extent] : llvm::enumerate(type.getShape()))
-      if (extent != 1) {
-        shape.push_back(extent);
-        kept.push_back(int64_t(axis));
-      }
-    if (kept.empty() || shape.size() == type.getShape().size() || op->use_empty() ||
-        !llvm::all_of(op->getUsers(), llvm::IsaPred<tensor::ExtractOp>))
-      return failure();
-    auto all = ir::GetOp::create(rewriter, op.getLoc(), RankedTensorType::get(shape, type.getElementType()),
-                                 op.getWeightAttr());
-    for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
-      auto read = cast<tensor::ExtractOp>(user);
-      auto places = llvm::map_to_vector(kept, [&](int64_t axis) -> Value { return read.getIndices()[axis]; });
-      OpBuilder::InsertionGuard guard(rewriter);
-      rewriter.setInsertionPoint(read);
-      rewriter.replaceOpWithNewOp<tensor::ExtractOp>(read, all, places);
-    }
-    rewriter.eraseOp(op);
-    return success();
-  }
-};
-
 /// What a body reads at its own plain indices is an operand.
 struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -236,7 +207,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, DropUnitAxes, ReadAsOperand>(
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand>(
         &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");

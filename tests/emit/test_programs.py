@@ -301,6 +301,27 @@ class States(Program):
         self.refused([("encode", {"x": real(3, 5, 4), "n": whole(5, 6, 1)})], "each source length must lie in 1..S")
 
 
+class Weights(Program):
+    def test_matrices_that_lie_in_one_weight_are_read_apart(self):
+        """The middle axis, two axes around one, the last axis, and one that is read as a whole, too."""
+        weights = {"w": real(6, 3 * 5), "v": real(2, 6, 3, 5), "u": real(6, 5, 2), "t": real(3, 5)}
+        self.compile("""
+            config I = 6, O = 5
+            dim B <= 8
+            model M {
+              param w: real[I, 3, O] stored [I, 3 * O]
+              param v: real[2, I, 3, O]
+              param u: real[I, O, 2]
+              param t: real[3, O]
+              entry run(x: real[B, I], n: index(3)[B]) -> y: real[B, O], z: real[B, O] {
+                y[b, o] = sum[i](x[b, i] * w[i, 1, o]) + sum[i](x[b, i] * v[1, i, 2, o]) * sum[i](x[b, i] * v[0, i, 2, o])
+                z[b, o] = sum[i](x[b, i] * u[i, o, 1]) + sum[i](x[b, i] * w[i, 2, o]) + t[0, o] * t[n[b], o]
+                return y, z
+              }
+            }""", weights)
+        self.check([("run", {"x": real(b, 6), "n": whole(*range(b)) % 3}) for b in (1, 2, 7)])
+
+
 class Requirements(Program):
     text = """
         dim B <= 8, T <= 8

@@ -41,12 +41,62 @@ struct Panelled {
   int64_t place(int64_t at) const { return (at / (last * step) * step + at % step) * last + at / step % last; }
 };
 
+/// The elements of a weight, in the order in which it has them, from the tensor of which it may be a part.
+class Source {
+public:
+  Source(ir::WeightOp weight, const TensorView *tensor, DType dtype) : tensor_(tensor), dtype_(dtype) {
+    if (!weight.getPart())
+      return;
+    for (auto [extent, place] : llvm::zip_equal(*weight.getPart(), *weight.getAt())) {
+      if (extent == 1)
+        continue;
+      extents_.push_back(extent);
+      at_.push_back(place);
+      run_ = place < 0 ? run_ * extent : 1;
+    }
+    while (!at_.empty() && at_.back() < 0) { // what lies in one run
+      extents_.pop_back();
+      at_.pop_back();
+    }
+  }
+
+  void read(int64_t begin, std::span<std::byte> out) const {
+    if (at_.empty())
+      return read_as(*tensor_, dtype_, begin, out);
+    size_t each = byte_width(dtype_);
+    while (!out.empty()) {
+      int64_t within = begin % run_, count = std::min<int64_t>(run_ - within, out.size() / each);
+      read_as(*tensor_, dtype_, start_of(begin / run_) + within, out.first(count * each));
+      out = out.subspan(count * each);
+      begin += count;
+    }
+  }
+
+private:
+  /// The element of the tensor with which a run begins.
+  int64_t start_of(int64_t number) const {
+    int64_t out = 0, step = run_;
+    for (size_t axis = at_.size(); axis-- > 0; step *= extents_[axis])
+      if (at_[axis] >= 0) {
+        out += at_[axis] * step;
+      } else {
+        out += number % extents_[axis] * step;
+        number /= extents_[axis];
+      }
+    return out;
+  }
+
+  const TensorView *tensor_;
+  DType dtype_;                       // in the packed file
+  SmallVector<int64_t> extents_, at_; // of the axes up to the last one that has one place
+  int64_t run_ = 1;                   // elements that lie in one piece
+};
+
 /// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or panels.
 struct Piece {
-  const TensorView *tensor;
+  Source source;
   std::byte *to; // of the whole weight
   int64_t begin, end;
-  DType dtype;  // in the packed file
   int64_t each; // bytes of an element
   bool panels;
   Panelled shape;
@@ -63,8 +113,8 @@ template <class Element> static void write_panels(const Piece &piece) {
     Element *out = reinterpret_cast<Element *>(piece.to) + panel * s.outer * s.inner * s.width;
     for (int64_t o = 0; o < s.outer; ++o) {
       int64_t first = panel * s.width, count = std::min(s.width, s.extent - first);
-      read_as(*piece.tensor, piece.dtype, (o * s.extent + first) * s.inner,
-              std::as_writable_bytes(std::span(rows.data(), count * s.inner)));
+      piece.source.read((o * s.extent + first) * s.inner,
+                        std::as_writable_bytes(std::span(rows.data(), count * s.inner)));
       std::fill(rows.begin() + count * s.inner, rows.end(), Element());
       constexpr int64_t block = 16; // columns: one cache line of each row
       for (int64_t i = 0; i < s.inner; i += block) {
@@ -81,8 +131,8 @@ template <class Element> static void write_panels(const Piece &piece) {
 
 static void write(const Piece &piece) {
   if (!piece.panels)
-    read_as(*piece.tensor, piece.dtype, piece.begin,
-            {piece.to + piece.begin * piece.each, size_t((piece.end - piece.begin) * piece.each)});
+    piece.source.read(piece.begin,
+                      {piece.to + piece.begin * piece.each, size_t((piece.end - piece.begin) * piece.each)});
   else if (piece.each == 4)
     write_panels<uint32_t>(piece);
   else if (piece.each == 2)
@@ -106,11 +156,10 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
   std::vector<Piece> out;
   for (auto weight : module.getOps<ir::WeightOp>()) {
     auto type = cast<RankedTensorType>(weight.getType());
-    Piece piece{.tensor = find_tensor(weight, *files),
+    Piece piece{.source = Source(weight, find_tensor(weight, *files), dtype_of_element(type.getElementType())),
                 .to = payload + layout[weight.getSymName()].offset,
                 .begin = 0,
                 .end = type.getNumElements(),
-                .dtype = dtype_of_element(type.getElementType()),
                 .each = passes::element_bytes(type.getElementType()),
                 .panels = false,
                 .shape = {}};

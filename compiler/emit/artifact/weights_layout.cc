@@ -1,5 +1,5 @@
 // Offsets are running sums of aligned sizes. The id hashes what both sides must agree on (the library's name, each
-// weight's names, type, layout and offset), so a file of another layout is refused while new values under an
+// weight's names, part, type, layout and offset), so a file of another layout is refused while new values under an
 // unchanged layout are accepted.
 #include "compiler/emit/artifact/weights_layout.h"
 
@@ -33,7 +33,7 @@ WeightsLayout lay_out_weights(ModuleOp module, StringRef name) {
     int64_t bytes = elements * passes::element_bytes(type.getElementType());
     out.numbers[weight.getSymName().str()] = out.items.size();
     out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});
-    description << weight.getNames() << " " << type << " " << weight.getLayoutAttr() << " " << out.payload_bytes
+    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << type << " " << weight.getLayoutAttr() << " " << out.payload_bytes
                 << "\n";
     out.payload_bytes += llvm::alignTo(bytes, alignment);
   }

@@ -17,6 +17,22 @@ heddle.weight @w : tensor<4xf32> names [] stored [4]
 heddle.weight @w : tensor<4xf32> names ["w"] stored [5]
 
 // -----
+// expected-error @+1 {{has no place 3 on an axis of 3}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [12] part [3, 4] at [3, -1]
+
+// -----
+// expected-error @+1 {{is part of 15 elements, but there are 12 in the weights file}}
+heddle.weight @w : tensor<5xf32> names ["w"] stored [12] part [3, 5] at [1, -1]
+
+// -----
+// expected-error @+1 {{has a part of other axes than its places}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [12] part [3, 4] at [1]
+
+// -----
+// expected-error @+1 {{has 12 elements, but 4 in the weights file}}
+heddle.weight @w : tensor<12xf32> names ["w"] stored [12] part [3, 4] at [1, -1]
+
+// -----
 // expected-error @+1 {{the layout's axis 2 is not one of 'tensor<4x3xf32>'}}
 heddle.weight @w : tensor<4x3xf32> names ["w"] stored [12] layout <axis = 2, width = 48>
 

@@ -42,16 +42,12 @@ module {
 
 // -----
 
-// A filter of one pixel is a matrix, so the product that reads it is a plain one.
-// CHECK-LABEL: module @pixel
-// CHECK: %[[W:.*]] = heddle.get @w : tensor<5x4xf32>
-// CHECK: linalg.generic {{.*}}["parallel", "parallel", "reduction"]} ins(%{{.*}}, %[[W]] : tensor<3x4xf32>, tensor<5x4xf32>)
+// What a body reads at its own indices is an operand.
+// CHECK-LABEL: module @plain
+// CHECK: linalg.generic {{.*}}["parallel", "parallel", "reduction"]} ins(%{{.*}}, %{{.*}} : tensor<3x4xf32>, tensor<5x4xf32>)
 // CHECK-NOT: tensor.extract
-module @pixel {
-  heddle.weight @w : tensor<5x4x1x1xf32> names ["w"] stored [5, 4, 1, 1]
-  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}) -> (tensor<3x5xf32> {heddle.name = "y"}) attributes {heddle.entry} {
-    %w = heddle.get @w : tensor<5x4x1x1xf32>
-    %c0 = arith.constant 0 : index
+module @plain {
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}, %w: tensor<5x4xf32> {heddle.name = "w"}) -> (tensor<3x5xf32> {heddle.name = "y"}) attributes {heddle.entry} {
     %z = arith.constant 0.0 : f32
     %e = tensor.empty() : tensor<3x5xf32>
     %f = linalg.fill ins(%z : f32) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>
@@ -60,7 +56,7 @@ module @pixel {
     ^bb0(%in: f32, %sum: f32):
       %o = linalg.index 1 : index
       %c = linalg.index 2 : index
-      %0 = tensor.extract %w[%o, %c, %c0, %c0] : tensor<5x4x1x1xf32>
+      %0 = tensor.extract %w[%o, %c] : tensor<5x4xf32>
       %1 = arith.mulf %in, %0 : f32
       %2 = arith.addf %sum, %1 : f32
       linalg.yield %2 : f32
