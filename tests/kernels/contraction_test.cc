@@ -154,6 +154,10 @@ func.func private @k(%B: index, %T: index, %S: index,
   return %p : tensor<?x3x?x?xf32>
 })";
 
+TEST(Contraction, ProductsOfTwoInputsInBatches) {
+  check_chosen(batch, {{2, 5, 7}, {1, 1, 33}, {3, 19, 50}}, tolerance(11));
+}
+
 TEST(Contraction, TwoProductsMeetInOneEpilogue) {
   // y[m, o] = sum[i](x[m, i] * u[o, i]) * tanh(sum[i](x[m, i] * v[o, i])): a gated layer
   check_chosen(R"(

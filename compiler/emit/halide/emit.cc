@@ -5,6 +5,7 @@
 
 #include "compiler/emit/halide/bfloat.h"
 #include "compiler/emit/halide/lower.h"
+#include "compiler/emit/halide/reversed.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
@@ -132,6 +133,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
   lowered->passes.push_back(round_to_bfloat());
+  lowered->passes.push_back(gather_reversed_reads());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);

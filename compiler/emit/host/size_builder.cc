@@ -20,7 +20,8 @@ SizeBuilder::SizeBuilder(OpBuilder &builder, ModuleOp module, Value dims)
       Value all;
       SmallVector<Value> known(dims_);
       known.resize(names_.size(), dims_.front()); // those behind it, which it does not mention
-      for (Value factor : *affine::expandAffineMap(builder, loc, names_[i].product, known))
+      auto factors = affine::expandAffineMap(builder, loc, names_[i].product, known);
+      for (Value factor : *factors)
         all = all ? Value(arith::MulIOp::create(builder, loc, limited(all), factor)) : factor;
       dims_.push_back(all);
       continue;
