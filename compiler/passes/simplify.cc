@@ -207,8 +207,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand>(
-        &getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

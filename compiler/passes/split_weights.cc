@@ -75,10 +75,10 @@ void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads) {
       }
     ir::WeightOp &part = parts[at];
     if (!part) {
-      part = ir::WeightOp::create(builder, weight.getLoc(), builder.getStringAttr(name), TypeAttr::get(part_type),
-                                  weight.getNames(), weight.getStoredAttr(),
-                                  builder.getDenseI64ArrayAttr(type.getShape()), builder.getDenseI64ArrayAttr(at),
-                                  ir::PanelsAttr());
+      part =
+          ir::WeightOp::create(builder, weight.getLoc(), builder.getStringAttr(name), TypeAttr::get(part_type),
+                               weight.getNames(), weight.getStoredAttr(), builder.getDenseI64ArrayAttr(type.getShape()),
+                               builder.getDenseI64ArrayAttr(at), ir::PanelsAttr());
       symbols.insert(part, Block::iterator(weight));
     }
     OpBuilder here(read.getTensor().getDefiningOp());

@@ -163,7 +163,7 @@ void Generator::call_function() {
     return define();
   ++v->reads;
   std::vector<Extent> shape = v->shape, rows(shape.begin(), shape.end() - 1);
-  std::string x = v->name, y = fresh("f"), z = fresh("f");
+  std::string x = v->name, y = fresh("total"), z = fresh("most");
   switch (below(3)) {
   case 0:
     line("let " + y + ", " + z + " = both(" + x + ")");
