@@ -142,10 +142,14 @@ Result<Model> load_model(const ModelOptions &options) {
   out.sources = std::make_unique<Sources>();
   out.diagnostics = std::make_unique<Diagnostics>(*out.sources);
   int source = out.sources->add(named->path, named->text);
+  std::error_code ignored;
+  bool carried_model =
+      fs::is_directory(options.path, ignored); // its files are ours, whatever lies where the command runs
   check_options.find_file = [&](const std::string &name) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
-    if (auto text = read_text(beside))
-      return out.sources->add(beside, *text);
+    if (!carried_model)
+      if (auto text = read_text(beside))
+        return out.sources->add(beside, *text);
     if (auto text = carried_file(beside))
       return out.sources->add(beside, *text);
     if (auto carried = find_model(name))

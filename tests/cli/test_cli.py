@@ -196,6 +196,12 @@ class Road(Scratch):
         self.compile()
         self.assertEqual(self.done("check", "out"), "out: the library loads and its weights are intact\n")
 
+    def test_a_folder_of_weights_takes_no_model_files_from_where_the_command_runs(self):
+        other = self.folder / "models" / "bert"
+        other.mkdir(parents=True)
+        (other / "encoder.heddle").write_text("this is no model")
+        self.assertIn("no errors", self.done("check", ROOT / "tests" / "models" / "goldens" / "bert_model"))
+
     def test_every_stage_can_be_shown(self):
         for stage, mark in [("tree", "apply"), ("graph", "linalg.generic"), ("kernels", "heddle.kernel"), ("schedule", "heddle.places"),
                             ("halide", "for"), ("llvm", "heddle_model_descriptor"), ("asm", ".globl")]:
