@@ -42,6 +42,7 @@ static std::string identifier(const std::string &name) {
 namespace {
 struct Named {
   std::string path, text;
+  bool carried = false; // a file of ours, as all that it uses, whatever lies where the command runs
   std::map<std::string, Value> config;
   std::vector<TokenId> tokens;
   std::string weights;
@@ -90,6 +91,7 @@ static Result<Named> find_named(const ModelOptions &options) {
       return folder.error();
     out.path = folder->model_path;
     out.text = folder->model_text;
+    out.carried = true;
     out.config = folder->config;
     auto tokens = read_token_ids(options.path);
     if (!tokens)
@@ -142,12 +144,9 @@ Result<Model> load_model(const ModelOptions &options) {
   out.sources = std::make_unique<Sources>();
   out.diagnostics = std::make_unique<Diagnostics>(*out.sources);
   int source = out.sources->add(named->path, named->text);
-  std::error_code ignored;
-  bool carried_model =
-      fs::is_directory(options.path, ignored); // its files are ours, whatever lies where the command runs
   check_options.find_file = [&](const std::string &name) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
-    if (!carried_model)
+    if (!named->carried)
       if (auto text = read_text(beside))
         return out.sources->add(beside, *text);
     if (auto text = carried_file(beside))

@@ -1,7 +1,7 @@
 // Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
-// A part of a state that lies in one piece is a view of it (tensor.extract_slice). A weight is seen without its axes of
-// extent 1, so that a 1 x 1 filter is the matrix that it is. Weights that nothing reads any more are dropped. Runs
-// between upstream's canonicalize and cse, which do the rest.
+// A part of a state that lies in one piece is a view of it (tensor.extract_slice). What a body reads at its own indices
+// is an operand. Weights that nothing reads any more are dropped. Runs between upstream's canonicalize and cse, which
+// do the rest.
 //
 //   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
 //   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …

@@ -45,7 +45,7 @@ SmallVector<int64_t> constants_of(tensor::ExtractOp read) {
   });
 }
 
-void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads) {
+void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads, SymbolTable &symbols) {
   auto type = cast<RankedTensorType>(weight.getType());
   SmallVector<bool> fixed(type.getRank(), true);
   for (tensor::ExtractOp read : reads)
@@ -59,7 +59,6 @@ void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads) {
       shape.push_back(extent);
   auto part_type = RankedTensorType::get(shape, type.getElementType());
 
-  SymbolTable symbols(weight->getParentOfType<ModuleOp>());
   std::map<SmallVector<int64_t>, ir::WeightOp> parts;
   OpBuilder builder(weight);
   for (tensor::ExtractOp read : reads) {
@@ -96,6 +95,7 @@ struct SplitWeights : PassWrapper<SplitWeights, OperationPass<ModuleOp>> {
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {
+    SymbolTable symbols(getOperation());
     llvm::MapVector<StringRef, SmallVector<ir::GetOp>> gets;
     getOperation().walk([&](ir::GetOp get) { gets[get.getWeight()].push_back(get); });
     for (auto weight : llvm::make_early_inc_range(getOperation().getOps<ir::WeightOp>())) {
@@ -103,7 +103,7 @@ struct SplitWeights : PassWrapper<SplitWeights, OperationPass<ModuleOp>> {
       if (found == gets.end() || weight.getPart() || weight.getLayout())
         continue;
       if (auto reads = reads_of_elements(weight, found->second))
-        split(weight, *reads);
+        split(weight, *reads, symbols);
     }
   }
 };

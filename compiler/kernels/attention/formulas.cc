@@ -115,6 +115,19 @@ std::pair<Expr, Expr> Formulas::common_factors(const Expr &weights,
   return {Expr(), weights};
 }
 
+Result<Halide::Func> Formulas::result_of(const std::function<Expr(Stage &)> &weighted) {
+  Stage *stage = kernel_.stage_of(match_.weighted.product.op->getResult(0));
+  if (!stage)
+    return Error{"attention without its product over keys"};
+  Inliner inline_all(kernel_);
+  Expr sum;
+  inline_all.replace(*stage, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted(*stage); });
+  Expr value = inline_all(output_.func.value());
+  if (error_)
+    return *error_;
+  return redefine(output_, value);
+}
+
 Expr Formulas::fail(const std::string &what) {
   if (!error_)
     error_ = Error{what};

@@ -31,6 +31,9 @@ protected:
   static std::pair<Halide::Expr, Halide::Expr>
   common_factors(const Halide::Expr &weights, const std::function<bool(const Halide::Expr &)> &over_keys);
 
+  /// The result of the kernel, in which `weighted` stands for the product over keys; it is asked once.
+  Result<Halide::Func> result_of(const std::function<Halide::Expr(Stage &)> &weighted);
+
   Halide::Expr fail(const std::string &what);
 
   LoweredKernel &kernel_;

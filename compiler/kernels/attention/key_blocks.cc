@@ -30,23 +30,15 @@ public:
       : KeyBlockStages(kernel, match, sizes, target) {}
 
   Status build() {
-    Stage *weighted = kernel_.stage_of(match_.weighted.product.op->getResult(0));
-    if (!weighted)
-      return Error{"attention without its product over keys"};
     if (several()) {
       softmax_ = softmax_of(match_);
       if (!softmax_)
         return Error{"these weights can't be found block by block"};
     }
-    Inliner inline_all(kernel_);
-    Expr sum;
-    inline_all.replace(
-        *weighted, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted_values(*weighted); });
-    Expr value = inline_all(output_.func.value());
-    if (error_)
-      return *error_;
-    Func result = redefine(output_, value);
-    schedule(result);
+    Result<Func> result = result_of([this](Stage &weighted) { return weighted_values(weighted); });
+    if (!result)
+      return result.error();
+    schedule(*result);
     return Done();
   }
 

@@ -34,20 +34,12 @@ public:
       : Formulas(kernel, match, target), rows_(rows), blocks_(blocks), vectors_(rows / target.lanes) {}
 
   Status build() {
-    Stage *weighted = kernel_.stage_of(match_.weighted.product.op->getResult(0));
-    if (!weighted)
-      return Error{"attention without its product over keys"};
     keys_ = match_.slide ? band(rows_) : all_keys_;
     tile_rows_ = largest_divisor(rows_, std::max(1, accumulators_ / (tile_features() / lanes_)));
-    Inliner inline_all(kernel_);
-    Expr sum;
-    inline_all.replace(
-        *weighted, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted_values(*weighted); });
-    Expr value = inline_all(output_.func.value());
-    if (error_)
-      return *error_;
-    Func result = redefine(output_, value);
-    schedule(result);
+    Result<Func> result = result_of([this](Stage &weighted) { return weighted_values(weighted); });
+    if (!result)
+      return result.error();
+    schedule(*result);
     return Done();
   }
 

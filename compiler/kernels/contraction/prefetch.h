@@ -1,7 +1,7 @@
 // Weights arrive while the panel before them is multiplied: a panel is read from memory once, by the first tile of
 // rows, which would wait for it, while the other tiles find it in the cache. So every tile asks for its share of the
 // panel to come, one cache line at most per step of the sum. Works on the lowered statement, since no schedule of
-// Halide's can say so.
+// Halide's can say so. The rows that a tile's epilogue touches are asked for in the same way, before its sum.
 #pragma once
 
 #include <Halide.h>
