@@ -1,7 +1,7 @@
 // Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
 // A part of a state that lies in one piece is a view of it (tensor.extract_slice). What a body reads at its own indices
-// is an operand. Weights that nothing reads any more are dropped. Runs between upstream's canonicalize and cse, which
-// do the rest.
+// is an operand, and what it does not use is not computed. Weights that nothing reads any more are dropped. Runs
+// between upstream's canonicalize and cse, which do the rest.
 //
 //   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
 //   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …
@@ -85,15 +85,18 @@ struct ExtractThroughCopy : OpRewritePattern<tensor::ExtractOp> {
   }
 };
 
-/// A stage with a loop of no turns is the value that it starts with, wherever it has elements: Halide has no code for
-/// buffers without room.
+/// A stage with a loop of no turns, or whose turns change nothing, is the value that it starts with, wherever it has
+/// elements: Halide has no code for buffers without room, and takes an infinite start for the result of a real
+/// reduction.
 struct NoTurns : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
     bool constant =
         op.getNumDpsInputs() == 0 && op.getNumReductionLoops() == 0 && op.getBlock()->getOperations().size() == 1;
-    if (constant || !llvm::is_contained(op.getStaticLoopRanges(), 0))
+    bool keeps = op.getNumReductionLoops() &&
+                 llvm::equal(op.getBlock()->getTerminator()->getOperands(), op.getRegionOutputArgs());
+    if (constant || !(keeps || llvm::is_contained(op.getStaticLoopRanges(), 0)))
       return failure();
     SmallVector<Value> starts, empties;
     for (Value init : op.getDpsInits()) {
@@ -200,6 +203,27 @@ struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// An operand whose elements the body does not use only says how far loops go: an empty tensor does, and nothing is
+/// computed for it.
+struct UnusedOperand : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      Value value = operand->get();
+      if (op.payloadUsesValueFromOperand(operand) || !value.getDefiningOp<linalg::LinalgOp>())
+        continue;
+      while (auto maker = value.getDefiningOp<linalg::LinalgOp>())
+        value = maker.getDpsInits()[cast<OpResult>(value).getResultNumber()];
+      if (!value.getDefiningOp<tensor::EmptyOp>())
+        continue;
+      rewriter.modifyOpInPlace(op, [&] { operand->set(value); });
+      return success();
+    }
+    return failure();
+  }
+};
+
 struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
   StringRef getArgument() const override { return "simplify"; }
@@ -207,7 +231,8 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand>(&getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand, UnusedOperand>(
+        &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

@@ -356,11 +356,14 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
   std::vector<bool> used(known.size());
   auto touches = [&](const Cases &list) {
     for (const Conjunction &c : list)
-      for (const Affine &a : c)
+      for (const Affine &a : c) {
+        if (a.terms.empty() && a.constant < 0)
+          return true; // a condition that can't hold, such as `i - i < 0`, proves anything
         for (auto [atom, factor] : a.terms)
           if (reached.count(atom))
             return true;
-    return list.empty(); // a condition that can't hold proves anything
+      }
+    return list.empty();
   };
   for (bool grown = true; grown;) {
     grown = false;

@@ -35,6 +35,12 @@ TEST(Proofs, AGuardProvesAShift) {
             "y[i in S]: f32 = if i == 0 then 0.0 else x[i - 1]?");
 }
 
+TEST(Proofs, WhatNeverHappensMayReadAnything) {
+  EXPECT_EQ(definition(in_model("x: real[S], none: real[0]", "real[S]",
+                                "y[i in S] = if 0 <= i - i and i - i < 0 then none[i - i] else x[i]")),
+            "y[i in S]: f32 = if 0 <= i - i and i - i < 0 then none[i - i]? else x[i]");
+}
+
 TEST(Proofs, AConcatenationIsProvenOnBothSides) {
   EXPECT_EQ(
       definition(in_model("p: real[M], x: real[T]", "real[M + T]", "y[j in M + T] = if j < M then p[j] else x[j - M]")),

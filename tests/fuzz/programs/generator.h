@@ -138,7 +138,10 @@ private:
   Extent fixed(int most = 9);
   Extent any_extent();
   Extent number_extent(int64_t n) { return {std::to_string(n), n}; }
-  std::string fresh(const std::string &stem) { return stem + std::to_string(names_++); }
+  std::string fresh(const std::string &stem) {
+    std::string name = stem + std::to_string(names_++);
+    return name == "i8" || name == "i32" || name == "f16" || name == "f32" ? name + "_" : name; // not a type
+  }
   void line(const std::string &text);
   static std::string list(const std::vector<Extent> &shape);
   static std::string bracketed(const std::vector<Extent> &shape) {

@@ -87,6 +87,23 @@ template <class F> Interval corners(Interval a, Interval b, F f) {
   return out;
 }
 
+bool infinite(const Interval &x) { return std::isinf(x.lo) || std::isinf(x.hi); }
+
+/// Infinity times what may be 0 is NaN, though no corner is.
+Interval product(Interval a, Interval b) {
+  auto may_be_zero = [](const Interval &x) { return x.lo <= 0 && x.hi >= 0; };
+  if ((infinite(a) && may_be_zero(b)) || (infinite(b) && may_be_zero(a)))
+    return Interval::anything();
+  return corners(a, b, [](double x, double y) { return x * y; });
+}
+
+/// Infinity less infinity is NaN.
+Interval sum(Interval a, Interval b) {
+  if ((a.lo == -infinity && b.hi == infinity) || (a.hi == infinity && b.lo == -infinity))
+    return Interval::anything();
+  return {a.lo + b.lo, a.hi + b.hi, a.terms + b.terms};
+}
+
 Interval truth(bool can_be_false, bool can_be_true) { return {can_be_false ? 0.0 : 1.0, can_be_true ? 1.0 : 0.0, 1}; }
 
 Interval compare(Expr::Op op, Interval a, Interval b) {
@@ -211,12 +228,11 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   switch (op) {
   case Expr::add:
   case Expr::sub: {
-    Interval y = op == Expr::add ? Interval{a.lo + b.lo, a.hi + b.hi} : Interval{a.lo - b.hi, a.hi - b.lo};
-    y.terms = a.terms + b.terms;
+    Interval y = sum(a, op == Expr::add ? b : Interval{-b.hi, -b.lo, b.terms});
     return y.known() ? rounded(y, type, 2, exact_operands) : Interval::anything();
   }
   case Expr::mul: {
-    Interval y = corners(a, b, [](double x, double v) { return x * v; });
+    Interval y = product(a, b);
     if (!y.known())
       return y;
     y.terms = a.terms * b.terms;
@@ -348,12 +364,12 @@ Interval reduce(Reducer reducer, Type type, const std::vector<Interval> &terms) 
     case Reducer::sum:
       if (!t.known())
         return t;
-      y = {y.lo + t.lo, y.hi + t.hi, y.terms + t.terms};
+      y = sum(y, t);
       break;
     case Reducer::prod:
       if (!t.known())
         return t;
-      y = corners(y, t, [](double a, double b) { return a * b; });
+      y = product(y, t);
       y.terms = magnitude(y);
       operands_exact &= exact(y, type) || !is_floating(type);
       break;

@@ -64,3 +64,60 @@ module @plain {
     return %y : tensor<3x5xf32>
   }
 }
+
+// -----
+
+// A reduction whose turns change nothing is what it starts with; what only says how far a loop goes is not computed.
+// CHECK-LABEL: module @idle
+// CHECK-NOT: math.exp
+// CHECK-NOT: "reduction"
+// CHECK: %[[INF:.*]] = arith.constant 0x7F800000
+// CHECK: linalg.yield %[[INF]]
+module @idle {
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}) -> (tensor<3xf32> {heddle.name = "y"}) attributes {heddle.entry} {
+    %inf = arith.constant 0x7F800000 : f32
+    %wide = tensor.empty() : tensor<3x4xf32>
+    %e = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r, c)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<3x4xf32>) outs(%wide : tensor<3x4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = math.exp %in : f32
+      linalg.yield %0 : f32
+    } -> tensor<3x4xf32>
+    %rows = tensor.empty() : tensor<3xf32>
+    %f = linalg.fill ins(%inf : f32) outs(%rows : tensor<3xf32>) -> tensor<3xf32>
+    %least = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r)>], iterator_types = ["parallel", "reduction"]}
+        ins(%e : tensor<3x4xf32>) outs(%f : tensor<3xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %out : f32
+    } -> tensor<3xf32>
+    return %least : tensor<3xf32>
+  }
+}
+
+// -----
+
+// CHECK-LABEL: module @extent
+// CHECK-NOT: math.exp
+// CHECK: linalg.generic {{.*}}["parallel", "reduction"]} ins(%{{.*}} : tensor<3x4xf32>)
+module @extent {
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}) -> (tensor<3xf32> {heddle.name = "y"}) attributes {heddle.entry} {
+    %zero = arith.constant 0.0 : f32
+    %one = arith.constant 1.0 : f32
+    %wide = tensor.empty() : tensor<3x4xf32>
+    %e = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r, c)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<3x4xf32>) outs(%wide : tensor<3x4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = math.exp %in : f32
+      linalg.yield %0 : f32
+    } -> tensor<3x4xf32>
+    %rows = tensor.empty() : tensor<3xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%rows : tensor<3xf32>) -> tensor<3xf32>
+    %count = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r)>], iterator_types = ["parallel", "reduction"]}
+        ins(%e : tensor<3x4xf32>) outs(%f : tensor<3xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %0 = arith.addf %out, %one : f32
+      linalg.yield %0 : f32
+    } -> tensor<3xf32>
+    return %count : tensor<3xf32>
+  }
+}
