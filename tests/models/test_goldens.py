@@ -114,7 +114,7 @@ class Generation:
     """The tests of a folder with a generation.json: texts that the compiled model writes."""
 
     def inputs(self, case):
-        return {name: np.array(case[name]) for name in ("input_ids", "attention_mask")}
+        return {name: np.array(case[name]) for name in ("input_ids", "attention_mask", "lengths") if name in case}
 
     def test_generated_texts_and_scores_are_those_of_the_source(self):
         with self.model.session() as session:

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Goldens of models/seq2seq and models/seq2seq_attention, from torch.nn's recurrent layers over packed sequences; the
-attention is written out here after the papers. See folder.py."""
+attention is written out here after the papers. Their generation.json holds what a beam search writes that keeps no states:
+it reads source and text anew for every token. See folder.py."""
+
+import json
 
 import torch
 from folder import Folder, randomise
@@ -78,12 +81,90 @@ class Model(nn.Module):
         self.fed = self.fed[rows]
 
 
+START, PAD = 1, 0
+CASES = [  # beams, length penalty, texts, length of the longest, new tokens at most, at least
+    (1, 1.0, 2, 5, 8, 0), (3, 1.0, 3, 9, 8, 4), (4, 0.5, 1, 6, 9, 3), (2, 2.0, 3, 4, 6, 0),
+]  # fmt: skip
+
+
+def log_probabilities(model, source, length, text):
+    """Of the token after `text`, which begins with START."""
+    model.encode(source[None], length[None])
+    for token in text:
+        logits = model.step(torch.tensor([token]))
+    return logits[0].log_softmax(0)
+
+
+def search(model, source, length, beams, penalty, steps, least, end):
+    """The best text of one source and its score: docs/generation.md, beam search (one beam: greedy, with the sum as score)."""
+    valued = lambda text, total: total / (len(text) - 1) ** penalty  # noqa: E731
+    open_ones, done = [([START], torch.tensor(0.0))], []
+    for step in range(steps):
+        following = []
+        for text, total in open_ones:
+            logs = log_probabilities(model, source, length, text)
+            if step < least:
+                logs[end] = -torch.inf
+            following += [(text + [token], total + value) for token, value in enumerate(logs)]
+        following.sort(key=lambda one: -one[1])
+        open_ones = []
+        for rank, (text, total) in enumerate(following[: 2 * beams]):
+            if text[-1] != end:
+                open_ones.append((text, total))
+            elif rank < beams:
+                done.append((valued(text, total), text, total))
+        open_ones = open_ones[:beams]
+        done = sorted(done, key=lambda one: -one[0])[:beams]
+        if len(done) == beams and (beams == 1 or done[-1][0] >= valued(*open_ones[0])):
+            break
+    else:
+        done += [(valued(*one), *one) for one in open_ones]
+    value, text, total = max(done, key=lambda one: one[0])
+    return text, float(total if beams == 1 else value)
+
+
+def texts(model, generator, path):
+    cases = []
+    for beams, penalty, batch, longest, steps, least in CASES:
+        source = torch.randint(2, 37, (batch, longest), generator=generator)
+        lengths = torch.tensor([longest - b * longest // (batch + 1) for b in range(batch)])
+        free, _ = search(model, source[0], lengths[0], beams, penalty, steps, steps, PAD)
+        end = free[1 + steps // 2]  # so that texts end at different lengths
+        best = [search(model, one, length, beams, penalty, steps, least, end) for one, length in zip(source, lengths)]
+        long = max(len(text) for text, _ in best)
+        cases.append({
+            "input_ids": source.tolist(), "lengths": lengths.tolist(), "steps": steps,
+            "options": {"beams": beams, "length_penalty": penalty, "min_steps": least, "tokens": {"eos_token_id": end}},
+            "sequences": [text + [PAD] * (long - len(text)) for text, _ in best],
+            "scores": [round(score, 5) for _, score in best],
+        })  # fmt: skip
+    (path / "generation.json").write_text("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
+
+
+def beams(model, generator):
+    """Three hypotheses of one source, the fourth token after a change of order; each text is read anew."""
+    source, lengths, order = torch.randint(0, 37, (1, 7), generator=generator), torch.tensor([5]), torch.tensor([2, 0, 0])
+    yield "encode", {"input_ids": source.expand(3, -1), "lengths": lengths.expand(3)}, {}
+    read = torch.zeros(3, 0, dtype=torch.long)
+    for number in range(5):
+        if number == 3:
+            yield "reorder", {"from": order}, {}
+            read = read[order]
+        ids = torch.randint(0, 41, (3,), generator=generator)
+        read = torch.cat([read, ids[:, None]], 1)
+        model.encode(source.expand(3, -1), lengths.expand(3))
+        for i in range(number + 1):
+            logits = model.step(read[:, i])
+        yield "decode_step", {"decoder_input_ids": ids}, {"logits": logits}
+
+
 def make(name, seed, cell, bidirectional, **settings):
     generator = torch.Generator().manual_seed(seed)
     model = Model(cell, bidirectional, **settings).eval()
     randomise(model, generator)
     folder = Folder(name)
-    folder.config(model_type="seq2seq-attention" if settings else "seq2seq", **SIZES, cell=cell, bidirectional=bidirectional, **settings)
+    folder.config(model_type="seq2seq-attention" if settings else "seq2seq", **SIZES, cell=cell, bidirectional=bidirectional, **settings,
+                  decoder_start_token_id=START, pad_token_id=PAD, eos_token_id=2)
     folder.weights(model.state_dict())
     draw = lambda words, *shape: torch.randint(0, words, shape, generator=generator)  # noqa: E731
     with torch.no_grad():
@@ -97,12 +178,14 @@ def make(name, seed, cell, bidirectional, **settings):
         model.encode(source, lengths.long())
         calls = [("encode", {"input_ids": source, "lengths": lengths}, {})]
         for number in range(4):
-            if number == 3 and not settings:  # rows of one source only: the memory stays
+            if number == 3 and not settings:  # with attention, rows of one source only: the memory stays
                 model.reorder(rows)
                 calls.append(("reorder", {"from": rows}, {}))
             ids = draw(41, 2)
             calls.append(("decode_step", {"decoder_input_ids": ids}, {"logits": model.step(ids)}))
         folder.session("steps", calls)
+        folder.session("beams", list(beams(model, generator)))
+        texts(model, generator, folder.path)
     folder.report()
 
 
