@@ -36,14 +36,22 @@ DETR = "transformers, DetrForObjectDetection(DetrConfig(num_labels=91)) over tim
 
 COUNTS = {  # model, preset: numbers, tolerance as a share, source
     ("bert", "base"): (109_482_240, 0, "google-bert/bert-base-uncased, BertModel"),
+    ("bert", "tiny"): (4_385_920, 0, "google/bert_uncased_L-2_H-128_A-2, BertModel"),
+    ("bert", "mini"): (11_170_560, 0, "google/bert_uncased_L-4_H-256_A-4, BertModel"),
+    ("bert", "small"): (28_763_648, 0, "google/bert_uncased_L-4_H-512_A-8, BertModel"),
+    ("bert", "medium"): (41_373_184, 0, "google/bert_uncased_L-8_H-512_A-8, BertModel"),
     ("bert", "large"): (335_141_888, 0, "google-bert/bert-large-uncased, BertModel"),
     ("vit", "b16"): (86_567_656, 0, "google/vit-base-patch16-224"),
     ("vit", "b32"): (88_224_232, 0, "timm, vit_base_patch32_224"),
     ("vit", "l16"): (304_326_632, 0, "google/vit-large-patch16-224"),
+    ("vit", "l32"): (306_535_400, 0, "timm, vit_large_patch32_224"),
     ("vit", "h14"): (632_045_800, 0, "timm, vit_huge_patch14_224"),
     ("vit", "deit-ti"): (5_910_800, 0, "timm, deit_tiny_distilled_patch16_224"),
     ("vit", "deit-s"): (22_436_432, 0, "timm, deit_small_distilled_patch16_224"),
     ("vit", "deit-b"): (87_338_192, 0, "timm, deit_base_distilled_patch16_224"),
+    ("vit", "deit-ti-plain"): (5_717_416, 0, "facebook/deit-tiny-patch16-224"),
+    ("vit", "deit-s-plain"): (22_050_664, 0, "facebook/deit-small-patch16-224"),
+    ("vit", "deit-b-plain"): (86_567_656, 0, "facebook/deit-base-patch16-224"),
     ("decoder_lm", "small"): (124_439_808, 0, "openai-community/gpt2"),
     ("decoder_lm", "medium"): (354_823_168, 0, "openai-community/gpt2-medium"),
     ("decoder_lm", "large"): (774_030_080, 0, "openai-community/gpt2-large"),
@@ -63,6 +71,9 @@ COUNTS = {  # model, preset: numbers, tolerance as a share, source
     ("transformer_xl", "wt103-large"): (285_205_322 + 1024 * (256 + 64 + 16), 0, "transformers 4.35, TransfoXLLMHeadModel; projections of rare words, shared by input and output, count twice here"),
     ("transformer_xl", "enwik8-12"): (41e6, 0.0125, "Dai et al. 2019, table 2"),
     ("transformer_xl", "enwik8-24"): (277e6, 0.002, "Dai et al. 2019, table 2"),
+    ("transformer_xl", "text8-24"): (277_050_395, 0, "kimiyoung/transformer-xl, MemTransformerLM of run_text8_large.sh"),
+    ("transformer_xl", "lm1b-base"): (357_812_082, 0, "kimiyoung/transformer-xl, MemTransformerLM of run_lm1b_base.sh"),
+    ("transformer_xl", "lm1b-large"): (841_295_982, 0, "kimiyoung/transformer-xl, MemTransformerLM of run_lm1b_large.sh"),
     ("vanilla_lm", "t12"): (44e6 - trained_vanilla(12), 0.0125, "Al-Rfou et al. 2018, table 2"),
     ("vanilla_lm", "t64"): (235e6 - trained_vanilla(64), 0.0025, "Al-Rfou et al. 2018, table 2"),
     ("restricted_attention", "base"): (18_915_328, 0, "torch.nn.TransformerEncoder with a norm at its end"),
@@ -84,7 +95,7 @@ def heddle(*words):
 class Presets(unittest.TestCase):
     def test_every_preset_checks_and_has_as_many_numbers_as_its_source(self):
         files = sorted((ROOT / "models").glob("*/presets/*.json"))
-        self.assertLessEqual(set(COUNTS), {(path.parts[-3], path.stem) for path in files})
+        self.assertEqual(set(COUNTS), {(path.parts[-3], path.stem) for path in files})
         for path in files:
             model, preset = path.parts[-3], path.stem
             with self.subTest(f"{model} {preset}"):
@@ -96,7 +107,7 @@ class Presets(unittest.TestCase):
                 self.assertLessEqual(abs(numbers / want - 1), tolerance, f"{numbers}, not {want}: {source}")
 
     def test_an_unknown_preset_is_refused_with_those_there_are(self):
-        message = "error: --config huge: models/bert/bert.heddle has no preset of that name; there are: base, large (a file's name ends in .json)\n"
+        message = "error: --config huge: models/bert/bert.heddle has no preset of that name; there are: base, large, medium, mini, small, tiny (a file's name ends in .json)\n"
         self.assertEqual(heddle("check", "models/bert/bert.heddle", "--config", "huge"), (1, "", message))
 
     def test_settings_of_the_command_line_go_before_those_of_a_preset(self):
