@@ -10,7 +10,7 @@ HEADS = 3
 
 
 def make(name, seed, masks, need_weights=True, average_attn_weights=True, kdim=None, vdim=None, batch_first=True,
-         **settings):
+         nothing=False, **settings):
     generator = torch.Generator().manual_seed(seed)
     model = nn.MultiheadAttention(15, HEADS, kdim=kdim, vdim=vdim, **settings, batch_first=batch_first).eval()
     randomise(model, generator)
@@ -30,12 +30,15 @@ def make(name, seed, masks, need_weights=True, average_attn_weights=True, kdim=N
             inputs = {key: value.transpose(0, 1).contiguous() for key, value in inputs.items()}
         own = masks.endswith("per head")
         keywords = given({"key_padding_mask": barred(generator, batch, s),
-                          "attn_mask": barred(generator, *((batch * HEADS, t, s) if own else (t, s)))}, masks.split()[0])
+                          "attn_mask": barred(generator, *((batch * HEADS, t, s) if own else (t, s)), nothing=nothing)}, masks.split()[0])
         if batch == 1:
             keywords = {}
         with torch.no_grad():
             output, weights = model(*inputs.values(), **keywords, need_weights=need_weights,
                                     average_attn_weights=average_attn_weights)
+        if nothing and keywords:  # where PyTorch has no numbers with weights, there are zeros: the output is its bias
+            assert output[:, -1].isnan().all() and output[:, :-1].isfinite().all() and weights[..., -1, :].isnan().all()
+            output, weights = output.where(output.isfinite(), model.out_proj.bias), weights.nan_to_num()
         results = {"attn_output": output} | ({"attn_weights": weights} if need_weights else {})
         folder.call(f"{batch}x{t}x{s}", inputs | {key: as_input(mask) for key, mask in keywords.items()}, results)
     folder.report()
@@ -48,3 +51,4 @@ if __name__ == "__main__":
     make("attention_float", 301, "float", bias=False)
     make("attention_per_head", 302, "float per head", average_attn_weights=False, add_zero_attn=True)
     make("attention_other_sizes", 303, "bool", kdim=11, vdim=7, add_bias_kv=True, add_zero_attn=True, average_attn_weights=False)
+    make("attention_nothing", 304, "bool", nothing=True)
