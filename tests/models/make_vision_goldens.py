@@ -2,7 +2,8 @@
 """Makes the folders goldens/detr_* and goldens/setr_*, in the form of make_goldens.py.
 
     python tests/models/make_vision_goldens.py [FOLDER...]    (needs torch, transformers, safetensors; made with 2.15.0, 5.23.0, 0.8.0;
-                                                              detr_dc5 needs timm as well; made with 1.0.31)
+                                                              detr_dc5 needs timm as well; made with 1.0.31; detr_resnet18
+                                                              needs pillow)
 
 DETR is transformers' DetrForObjectDetection with its own ResNet, or for a dilated last stage with timm's. SETR is the module below, after section 3 of the paper
 (https://arxiv.org/abs/2012.15840) with the structure and the names of mmsegmentation. Images are small and of odd sizes,
@@ -224,7 +225,9 @@ def timm_name(name):
 
 
 def detr_of_full_width(name, boxes, **settings):
-    """`boxes`: with what transformers makes of the results."""
+    """`boxes`: with what transformers makes of the results, before it drops scores below a threshold."""
+    from transformers.models.detr.image_processing_pil_detr import DetrImageProcessorPil
+
     folder, resnet = new_folder(name), name.removeprefix("detr_")
     config = t.DetrConfig(backbone_config=t.ResNetConfig(**BASIC, depths=DEPTHS[resnet]), **DETR, **settings)
     model = t.DetrForObjectDetection(config).eval()
@@ -249,13 +252,9 @@ def detr_of_full_width(name, boxes, **settings):
             save_file(inputs, folder / f"{call}.in.safetensors")
             save_file({key: done[key].contiguous() for key in ("logits", "pred_boxes")}, folder / f"{call}.out.safetensors")
             continue
-        # post_process_object_detection of transformers, which needs torchvision, before it drops scores below a threshold
-        scores, labels = done.logits.softmax(-1)[..., :-1].max(-1)
-        x, y, width, height = done.pred_boxes.unbind(-1)
-        corners = torch.stack([x - 0.5 * width, y - 0.5 * height, x + 0.5 * width, y + 0.5 * height], -1)
-        rows, columns = sizes.unbind(1)
-        outputs = {"scores": scores, "labels": labels.to(torch.int32),
-                   "boxes": corners * torch.stack([columns, rows, columns, rows], 1)[:, None]}
+        found = DetrImageProcessorPil().post_process_object_detection(done, threshold=-1, target_sizes=sizes)
+        outputs = {key: torch.stack([one[key] for one in found]) for key in ("scores", "labels", "boxes")}
+        outputs["labels"] = outputs["labels"].to(torch.int32)
         save_file({**inputs, "target_sizes": sizes}, folder / f"{call}.in.safetensors")
         save_file(outputs, folder / f"{call}.out.safetensors")
     print(f"{name:20} spread {float(done.logits.std()):.2f}, of the queries {float(done.logits.std(1).mean()):.2f}")
