@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 2
+#define HEDDLE_ABI_VERSION 3
 #define HEDDLE_MAX_RANK 8
 
 // Element types, as in heddle.h (`heddle_dtype`) and in the manifest.
@@ -51,8 +51,9 @@ typedef struct heddle_dim_desc {
   int64_t most; // declared bound, or -1
 } heddle_dim_desc;
 
-// A call, as the runtime hands it to an entry. All tensors are dense, row-major, 64-byte aligned, of the
-// dtype in their descriptor. The arena is 64-byte aligned and holds arena_bytes(dims) bytes.
+// A call, as the runtime hands it to an entry. All tensors are dense, row-major, 64-byte aligned (states that slide:
+// aligned to their rows), of the dtype in their descriptor. The arena is 64-byte aligned and holds arena_bytes(dims)
+// bytes.
 typedef struct heddle_call {
   const int64_t *dims;
   const void *const *inputs;
@@ -110,6 +111,11 @@ typedef struct heddle_state_desc {
   int32_t n_dims;
   const int32_t *dims; // numbers of the dims that its extents depend on, ascending
   double initial;      // of every element
+  // 1 + the axis along which it slides, or 0. A call appends rows at the end of that axis and drops as many at its
+  // front. The parts at the places of the axes before it lie apart: each has room for two windows, and
+  // `heddle_call.states` is where the first part's window begins.
+  int32_t slides;
+  int32_t reserved;
 } heddle_state_desc;
 
 // A token id that the model's config.json tells, under its name there: "pad_token_id", "eos_token_id" (several: given
@@ -162,6 +168,10 @@ void heddle_kernel_event(void *session, const char *kernel, int32_t begins);
 // In the runtime. Copies a dense tensor into another one, dense too, of `rank` axes: `place` holds the extents of `to`,
 // then the offset along each of its axes, then how many places of each axis are written.
 void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place);
+
+// In the runtime. Appends `rows` rows to a part of a state that slides; called for each part, with the same `rows`,
+// when nobody looks at the state any more. The rows, dense, are read at once.
+void heddle_slide(void *session, int32_t state, int64_t part, int64_t rows, const void *from);
 
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;

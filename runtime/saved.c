@@ -100,15 +100,11 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
     return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' is %s %s", state->desc->name, rt_dtype_name(state->desc->dtype),
                    text.data);
   }
-  const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
-  rt_value value = {.desc = &desc,
-                    .given = to,
-                    .shape = state->shape,
-                    .elements = rt_state_elements(state->shape, state->desc->rank)};
-  if (value.elements && !to->data)
+  bool empty = rt_state_elements(state->shape, state->desc->rank) == 0;
+  if (!empty && !to->data)
     return rt_null("data of the tensor to copy a state to");
-  if (value.elements)
-    rt_stage_out(&value, state->buffers[state->current].data);
+  if (!empty)
+    rt_state_stage_out(state, to);
   return HEDDLE_OK;
 }
 
@@ -137,6 +133,7 @@ static void take_over(rt_state *state, int32_t writer, const int64_t *dims) {
   state->zero[state->current] = false;
   state->holds = RT_VALUE;
   state->writer = writer;
+  state->begin = 0;
   state->bytes = state->wanted;
   memcpy(state->dims, dims, sizeof(int64_t) * (size_t)state->desc->n_dims);
 }
@@ -151,8 +148,9 @@ static heddle_status copy_states(heddle_session *to, const heddle_session *from)
     heddle_status status = make_room(to, copy, state->bytes);
     if (status != HEDDLE_OK)
       return status;
-    memcpy(copy->buffers[1 - copy->current].data, state->buffers[state->current].data, (size_t)state->bytes);
+    memcpy(copy->buffers[1 - copy->current].data, state->buffers[state->current].data, (size_t)rt_state_room(copy));
     take_over(copy, state->writer, state->dims);
+    copy->begin = state->begin;
   }
   return HEDDLE_OK;
 }
@@ -200,7 +198,8 @@ static heddle_status save(heddle_session *session, uint8_t *buffer, size_t capac
     memcpy(at, state->dims, dims);
     at += dims;
     memset(at, 0, (size_t)padded(state->bytes));
-    memcpy(at, state->buffers[state->current].data, (size_t)state->bytes);
+    compute_shape(session, state, state->dims);
+    rt_state_gather(state, at);
     at += padded(state->bytes);
   }
   saved_header header = {.bytes = *bytes - sizeof header};
@@ -293,7 +292,7 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
         if (status != HEDDLE_OK)
           return status;
       } else if (pass == 1 && saved.is_set) {
-        memcpy(state->buffers[1 - state->current].data, saved.value, (size_t)state->wanted);
+        rt_state_scatter(state, 1 - state->current, saved.value);
         take_over(state, -1, state->saved_dims);
       } else if (pass == 1) {
         state->holds = RT_NOTHING;

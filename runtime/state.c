@@ -182,10 +182,10 @@ static void buffers_of(const heddle_state_use_desc *use, rt_state *state, int32_
   *next = !use->updates ? -1 : use->in_place && use->reads ? state->current : 1 - state->current;
 }
 
-static int64_t growth_of(const rt_state *state, int32_t buffer, int64_t bytes) {
+static int64_t growth_of(const rt_state *state, int32_t buffer) {
   if (buffer < 0)
     return 0;
-  int64_t held = state->buffers[buffer].bytes;
+  int64_t held = state->buffers[buffer].bytes, bytes = rt_state_room(state);
   return state->buffers[buffer].map && bytes <= held ? 0 : (bytes > 0 ? bytes : RT_ALIGN) - held;
 }
 
@@ -210,23 +210,23 @@ heddle_status rt_states_plan(heddle_session *session, int64_t *growth) {
     state->wanted = elements * rt_dtype_bytes(state->desc->dtype);
     int32_t old, next;
     buffers_of(&e->uses[u], state, &old, &next);
-    *growth += growth_of(state, old, state->wanted) + (next != old ? growth_of(state, next, state->wanted) : 0);
+    *growth += growth_of(state, old) + (next != old ? growth_of(state, next) : 0);
   }
   return HEDDLE_OK;
 }
 
 // The value in the buffer, if there is one, is not kept: it is either dead or of the same size.
 heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t buffer) {
-  if (buffer < 0 || growth_of(state, buffer, state->wanted) == 0)
+  if (buffer < 0 || growth_of(state, buffer) == 0)
     return HEDDLE_OK;
   rt_memory_release(&state->buffers[buffer]);
   if (buffer == state->current)
     state->holds = RT_NOTHING;
-  if (!rt_memory_get(&state->buffers[buffer], state->wanted))
+  if (!rt_memory_get(&state->buffers[buffer], rt_state_room(state)))
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "state '%s' needs %lld bytes of memory, which the system refuses; give smaller inputs, or a smaller "
                    "heddle_session_capacity",
-                   state->desc->name, (long long)state->wanted);
+                   state->desc->name, (long long)rt_state_room(state));
   state->zero[buffer] = true;
   atomic_fetch_add(&session->scratch.allocations, 1);
   return HEDDLE_OK;
@@ -234,13 +234,14 @@ heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t bu
 
 static void fill_initial(rt_state *state) {
   rt_memory *memory = &state->buffers[state->current];
+  state->begin = 0;
   if (state->desc->initial == 0) { // every dtype's zero is all bits zero
     if (!state->zero[state->current])
       rt_memory_clear(memory);
     state->zero[state->current] = true;
     return;
   }
-  int64_t elements = state->wanted / rt_dtype_bytes(state->desc->dtype);
+  int64_t elements = rt_state_room(state) / rt_dtype_bytes(state->desc->dtype);
   rt_fill(state->desc->dtype, state->desc->initial, elements, memory->data);
   state->zero[state->current] = false;
 }
@@ -266,8 +267,9 @@ heddle_status rt_states_prepare(heddle_session *session) {
       state->zero[next] = false;
     if (next >= 0 && next == old && state->holds == RT_INITIAL)
       state->holds = RT_NOTHING; // until the run has succeeded
-    session->states.next[number] = next < 0 ? NULL : state->buffers[next].data;
-    session->states.now[number] = old >= 0 ? state->buffers[old].data : session->states.next[number];
+    state->slid = false;
+    session->states.next[number] = next < 0 ? NULL : rt_state_value(state, next);
+    session->states.now[number] = old >= 0 ? rt_state_value(state, old) : session->states.next[number];
   }
   return HEDDLE_OK;
 }
@@ -282,6 +284,8 @@ void rt_states_commit(heddle_session *session) {
     if (next < 0)
       continue;
     state->current = next;
+    if (state->slid)
+      state->begin = state->next_begin;
     state->holds = RT_VALUE;
     state->bytes = state->wanted;
     state->writer = (int32_t)(e - call->model->entries);

@@ -146,6 +146,10 @@ LogicalResult StateOp::verify() {
   if (int64_t(extents.getNumResults()) != type.getRank() || extents.getNumDims() != dims || extents.getNumSymbols())
     return emitOpError() << "has extents " << AffineMapAttr::get(extents) << " for " << type << " over " << dims
                          << " dims";
+  if (auto axis = getSlides(); axis && (int64_t(*axis) >= type.getRank() ||
+                                        llvm::is_contained(type.getShape().take_front(*axis), ShapedType::kDynamic)))
+    return emitOpError() << "slides along axis " << *axis << " of " << type
+                         << ", which has none, or sizes of the run before it";
   return success();
 }
 
@@ -162,6 +166,8 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getStateAttr());
   if (!state)
     return emitOpError() << "@" << getState() << " is not a heddle.state";
+  if (getSliding() && !state.getSlides())
+    return emitOpError() << "slides, and @" << getState() << " does not";
   auto to = cast<RankedTensorType>(state.getType()), from = cast<RankedTensorType>(getValue().getType());
   if (from.getElementType() != to.getElementType())
     return emitOpError() << "writes " << from << " to @" << getState() << ", which is " << to;

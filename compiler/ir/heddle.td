@@ -75,11 +75,12 @@ def DimOp : HeddleOp<"dim", [Pure]> {
 def StateOp : HeddleOp<"state", [Symbol]> {
   let summary = "A tensor that lives in a session, from call to call";
   let description = [{
-    `extents` are over the dims of the module. Without `initial` it must be updated before it is read.
+    `extents` are over the dims of the module. Without `initial` it must be updated before it is read. Where it `slides`
+    along an axis, the axes before that are constant, and the windows at their places have room between them.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, StrAttr:$label,
-                   AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial);
-  let assemblyFormat = "$sym_name `:` $type `named` $label `extents` $extents (`initial` $initial^)? attr-dict";
+                   AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial, OptionalAttr<I64Attr>:$slides);
+  let assemblyFormat = "$sym_name `:` $type `named` $label `extents` $extents (`initial` $initial^)? (`slides` $slides^)? attr-dict";
   let hasVerifier = 1;
 }
 
@@ -95,11 +96,12 @@ def UpdateOp : HeddleOp<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let description = [{
     Without `offsets` the value is the whole state. With them it takes the places from `offsets`, one per axis of the
     state; `axes` are those that are axes of the value, too, in order, and along the others it has extent 1. No two
-    updates of an entry, and no two turns of one, overlap, so their order means nothing.
+    updates of an entry, and no two turns of one, overlap, so their order means nothing. `sliding`: the value is appended along
+    the axis along which the state slides, and as many rows go at the front.
   }];
   let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value, Variadic<Index>:$offsets,
-                   OptionalAttr<DenseI64ArrayAttr>:$axes);
-  let assemblyFormat = "$state `,` $value (`at` `[` $offsets^ `]` `axes` $axes)? `:` type($value) attr-dict";
+                   OptionalAttr<DenseI64ArrayAttr>:$axes, UnitAttr:$sliding);
+  let assemblyFormat = "$state `,` $value (`at` `[` $offsets^ `]` `axes` $axes)? (`sliding` $sliding^)? `:` type($value) attr-dict";
 }
 
 def RequireOp : HeddleOp<"require"> {

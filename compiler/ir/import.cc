@@ -212,7 +212,7 @@ void Importer::import_states() {
     StateOp::create(builder_, location(tensor.span, tensor.name), builder_.getStringAttr(symbol),
                     TypeAttr::get(type_of(tensor.shape, to_mlir(tensor.type, &context_))),
                     builder_.getStringAttr(tensor.name), extents_attribute(tensor.shape),
-                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr());
+                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr(), IntegerAttr());
   }
 }
 

@@ -259,4 +259,16 @@ Value build_size(OpBuilder &builder, Location loc, AffineExpr formula, ValueRang
   return affine::AffineApplyOp::create(builder, loc, AffineMap::get(sizes.size(), 0, formula), sizes);
 }
 
+Value dim_value(Operation *entry, unsigned number) {
+  StringRef name = dim_names(entry->getParentOfType<ModuleOp>())[number];
+  Block &body = entry->getRegion(0).front();
+  for (auto known : body.getOps<DimOp>())
+    if (known.getName() == name) {
+      known->moveBefore(&body, body.begin());
+      return known;
+    }
+  auto builder = OpBuilder::atBlockBegin(&body);
+  return DimOp::create(builder, entry->getLoc(), builder.getIndexType(), builder.getStringAttr(name));
+}
+
 } // namespace heddle::ir

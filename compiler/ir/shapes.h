@@ -32,4 +32,7 @@ mlir::FailureOr<llvm::SmallVector<mlir::AffineExpr>> loop_extents(mlir::Operatio
 /// `sizes` are the values of the scope's sizes at the builder's place.
 mlir::Value build_size(mlir::OpBuilder &builder, mlir::Location loc, mlir::AffineExpr formula, mlir::ValueRange sizes);
 
+/// The run-time size of that number as a value that an entry has from its beginning.
+mlir::Value dim_value(mlir::Operation *entry, unsigned number);
+
 } // namespace heddle::ir

@@ -41,7 +41,6 @@ private:
     Value outer, operand; // what the ops read; what the kernel is given: the same, or a turn's number as an i32
   };
   SmallVector<Input> inputs();
-  Value dim(unsigned number);
 
   func::FuncOp entry_;
   OpBuilder builder_;
@@ -71,17 +70,6 @@ void KernelBuilder::need_all(Operation *op) {
     need(value);
 }
 
-Value KernelBuilder::dim(unsigned number) {
-  auto module = entry_->getParentOfType<ModuleOp>();
-  StringRef name = ir::dim_names(module)[number];
-  for (auto known : entry_.getOps<ir::DimOp>())
-    if (known.getName() == name)
-      return known;
-  OpBuilder start(entry_.getContext());
-  start.setInsertionPointToStart(&entry_.getBody().front());
-  return ir::DimOp::create(start, entry_.getLoc(), start.getIndexType(), start.getStringAttr(name));
-}
-
 /// The operands in order: sizes (by number of their dim), scalars, tensors. Sizes that only the extents of a tensor
 /// need are added.
 SmallVector<KernelBuilder::Input> KernelBuilder::inputs() {
@@ -95,7 +83,7 @@ SmallVector<KernelBuilder::Input> KernelBuilder::inputs() {
         for (AffineExpr extent : *extents)
           extent.walk([&](AffineExpr e) {
             if (auto d = dyn_cast<AffineDimExpr>(e); d && !dims.contains(d.getPosition()))
-              dims[d.getPosition()] = dim(d.getPosition());
+              dims[d.getPosition()] = ir::dim_value(entry_, d.getPosition());
           });
     } else if (isa<IndexType>(value.getType())) {
       AffineExpr formula = ir::size_formula(value);

@@ -11,6 +11,7 @@ namespace heddle::passes {
 
 std::unique_ptr<mlir::Pass> split_weights();
 std::unique_ptr<mlir::Pass> simplify();
+std::unique_ptr<mlir::Pass> slide_states();
 std::unique_ptr<mlir::Pass> widen_loops();
 std::unique_ptr<mlir::Pass> form_kernels();
 std::unique_ptr<mlir::Pass> outline_kernels();

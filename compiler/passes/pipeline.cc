@@ -45,6 +45,7 @@ const Row pipeline[] = {
     {canonical, Stage::graph, "drops the copies that nothing reads now"},
     {share, Stage::graph, "before fusion, so that equal stages are computed in one kernel only"},
     {hoist, Stage::graph, "after sharing: what no turn of a loop changes is computed in front of it"},
+    {plain<slide_states>, Stage::graph, "after sharing: the old value of a part of a state is one slice"},
     {plain<widen_loops>, Stage::graph,
      "after hoisting: what remains in a loop depends on the turn or on what is carried"},
     {plain<form_kernels>, Stage::kernels, "the last pass that sees the whole graph of stages"},

@@ -67,6 +67,12 @@ public:
     StateUse use{number, is_read || is_mentioned(), !updates.empty(), false, false};
     if (updates.empty())
       return use;
+    if (state.getSlides()) {
+      use.reads = use.in_place = true;
+      for (ir::UpdateOp update : updates)
+        out.push_back({update, "", "end"});
+      return use;
+    }
     std::string next = "next " + std::to_string(number);
     if (updates[0].getOffsets().empty()) {
       out.push_back({updates[0], next, "end"});

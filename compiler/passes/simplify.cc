@@ -161,6 +161,45 @@ struct SliceOfState : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// `s[l, i, j]` of a state s, l a number, in a body: an element of a view.
+struct ElementOfState : OpRewritePattern<tensor::ExtractOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExtractOp read, PatternRewriter &rewriter) const override {
+    auto state = read.getTensor().getDefiningOp<ir::ReadOp>();
+    auto body = read->getParentOfType<linalg::GenericOp>();
+    auto extents = state ? ir::extent_formulas(state) : FailureOr<SmallVector<AffineExpr>>();
+    if (!body || failed(extents) || body.getBlock()->getTerminator()->getOperand(0) == read) // a copy: SliceOfState
+      return failure();
+    auto type = cast<RankedTensorType>(state.getType());
+    SmallVector<OpFoldResult> offsets, sizes, strides(type.getRank(), rewriter.getIndexAttr(1));
+    SmallVector<Value> inner(read.getIndices()), dims;
+    APInt number;
+    while (inner.size() > 1 && matchPattern(inner.front(), m_ConstantInt(&number))) {
+      offsets.push_back(rewriter.getIndexAttr(number.getSExtValue()));
+      inner.erase(inner.begin());
+    }
+    if (offsets.empty())
+      return failure();
+    sizes.assign(offsets.size(), rewriter.getIndexAttr(1));
+    offsets.append(inner.size(), rewriter.getIndexAttr(0));
+    auto entry = read->getParentOfType<func::FuncOp>();
+    rewriter.setInsertionPoint(body);
+    for (AffineExpr extent : ArrayRef(*extents).take_back(inner.size())) {
+      auto constant = dyn_cast<AffineConstantExpr>(extent);
+      for (unsigned dim = dims.size(); !constant && dim < ir::size_count(entry); ++dim)
+        dims.push_back(ir::dim_value(entry, dim)); // those that are not needed go away again
+      sizes.push_back(constant ? OpFoldResult(rewriter.getIndexAttr(constant.getValue()))
+                               : OpFoldResult(ir::build_size(rewriter, read.getLoc(), extent, dims)));
+    }
+    auto part = RankedTensorType::get(type.getShape().take_back(inner.size()), type.getElementType());
+    Value view = tensor::ExtractSliceOp::create(rewriter, read.getLoc(), part, state, offsets, sizes, strides);
+    rewriter.setInsertionPoint(read);
+    rewriter.replaceOpWithNewOp<tensor::ExtractOp>(read, view, inner);
+    return success();
+  }
+};
+
 /// What a body reads at its own plain indices is an operand.
 struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -231,8 +270,9 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ReadAsOperand, UnusedOperand>(
-        &getContext());
+    patterns
+        .add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand, UnusedOperand>(
+            &getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

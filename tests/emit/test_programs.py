@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
-from heddle_command import heddle, must, tensors  # noqa: E402
+from heddle_command import ROOT, heddle, must, tensors  # noqa: E402
 from safetensors import numpy as safetensors  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "python"))
+import heddle as heddle_library  # noqa: E402
 
 
 def save(path, values):
@@ -160,6 +163,82 @@ class Loops(Program):
             }""", {"wi": real(4, 6, 5), "wh": real(4, 6, 6)})
         self.check([("run", {"x": real(3, 7, 5), "n": whole(7, 3, 1)}), ("run", {"x": real(1, 1, 5), "n": whole(1)}),
                     ("run", {"x": real(2, 0, 5), "n": whole(1, 1)})])
+
+
+class Sliding(Program):
+    """States that drop rows at one end and append as many at the other: their windows move through memory."""
+
+    text = """
+        config L = 3, M = 5
+        dim B <= 4, S <= 32
+        model Memory {
+          state past: real[L, M, B, 2] = 0.5
+          state sums: real[M, B] = 0
+          entry step(x: real[B, S, 2]) -> y: real[B, S, 2], before: real[M, B] {
+            z[b, i, e] = x[b, i, e]
+            for l in L with z {
+              let old = past[l]
+              n[b, i, e] = z[b, i, e] + sum[j in M](old[j, b, e] * (j + 1)) + l
+              new[m in M, b, e] = if m + S < M then old[m + S, b, e] else z[b, m + S - M, e]
+              past[l, m, b, e] <- new[m, b, e]
+              z = n
+            }
+            total[b, i] = sum[e](x[b, i, e])
+            sums[m, b] <- if m >= M - S then total[b, m - M + S] else sums[m + S, b]
+            return z, sums
+          }
+          entry two(x: real[B, 2]) -> y: real[B] {
+            for l in L {
+              past[l, m, b, e] <- if M - 2 > m then past[l, m + 2, b, e] else x[b, m + 2 - M] + l
+            }
+            y[b] = sum[m, e](past[1, m, b, e] * (m + 2)) + sum[m](sums[m, b])
+            return y
+          }
+        }"""
+    steps = (1, 3, 1, 0, 2, 9, 1, 4, 5, 1, 1, 1, 6, 2)
+
+    def calls(self):
+        out = []
+        for i, rows in enumerate(self.steps):
+            out.append(("step", {"x": real(2, rows, 2, seed=i)}))
+            if i % 4 == 3:
+                out.append(("two", {"x": real(2, 2, seed=i)}))
+        return out
+
+    def test_calls_of_any_length_agree(self):
+        self.compile(self.text)
+        self.check(self.calls())
+        self.check([("step", {"x": real(1, rows, 2)}) for rows in (8, 1, 2)])
+
+    def test_copies_and_saved_sessions_go_on_where_they_were_made(self):
+        self.compile(self.text)
+        with heddle_library.load(self.library) as model, model.session() as session:
+            past = np.full((3, 5, 2, 2), 0.5, np.float32)
+            for entry, inputs in self.calls():
+                with session.clone() as clone, model.session() as restored:
+                    if past[0, 0, 0, 0] != 0.5:
+                        restored.restore(session.save())
+                        want = clone.run(inputs, entry=entry)
+                        for name, value in restored.run(inputs, entry=entry).items():
+                            np.testing.assert_array_equal(value, want[name])
+                        np.testing.assert_array_equal(restored.state("past"), clone.state("past"))
+                session.run(inputs, entry=entry)
+                x = inputs["x"] if entry == "step" else np.stack([inputs["x"]] * 2, -1)
+                past[0] = np.concatenate([past[0], x.transpose(1, 0, 2)])[-5:]
+                np.testing.assert_allclose(session.state("past")[0], past[0], rtol=1e-6)
+
+    def test_what_one_entry_updates_otherwise_or_reads_across_does_not_slide(self):
+        self.compile(self.text.replace("entry two", """entry across() -> y: real[M, B] {
+            y[m, b] = sum[l, e](past[l, m, b, e] * (l + 1))
+            return y
+          }
+          entry two"""))
+        self.check(self.calls() + [("across", {})])
+        self.compile(self.text.replace("entry two", """entry clear(x: real[B]) {
+            past[l, m, b, e] <- x[b]
+          }
+          entry two"""))
+        self.check(self.calls()[:3] + [("clear", {"x": real(2)})] + self.calls()[3:])
 
 
 class States(Program):

@@ -10,8 +10,8 @@
 namespace {
 
 using fake::tensor;
-enum Entry : int32_t { set, step, peek, swap, widen, tail };
-enum State : int32_t { mem, seen, cache, wide };
+enum Entry : int32_t { set, step, peek, swap, widen, tail, push };
+enum State : int32_t { mem, seen, cache, wide, recent };
 constexpr int32_t dim_P = 2;
 
 struct StateTest : testing::Test {
@@ -92,7 +92,7 @@ TEST_F(StateTest, a_call_sees_what_earlier_calls_wrote) {
 TEST_F(StateTest, a_model_tells_its_states_and_a_session_what_they_hold) {
   heddle_model_info info = HEDDLE_INIT(heddle_model_info);
   ASSERT_EQ(heddle_model_describe(model, &info), HEDDLE_OK);
-  EXPECT_EQ(info.n_states, 4);
+  EXPECT_EQ(info.n_states, 5);
   heddle_state_info described = HEDDLE_INIT(heddle_state_info);
   ASSERT_EQ(heddle_state_describe(model, cache, &described), HEDDLE_OK);
   EXPECT_STREQ(described.name, "cache");
@@ -103,8 +103,8 @@ TEST_F(StateTest, a_model_tells_its_states_and_a_session_what_they_hold) {
   EXPECT_EQ(described.initial, 0.5);
   ASSERT_EQ(heddle_state_describe(model, mem, &described), HEDDLE_OK);
   EXPECT_FALSE(described.has_initial);
-  EXPECT_EQ(heddle_state_describe(model, 4, &described), HEDDLE_INVALID_ARGUMENT);
-  EXPECT_STREQ(heddle_last_error(), "there is no state number 4; model 'stateful' has 4");
+  EXPECT_EQ(heddle_state_describe(model, 5, &described), HEDDLE_INVALID_ARGUMENT);
+  EXPECT_STREQ(heddle_last_error(), "there is no state number 5; model 'stateful' has 5");
 
   EXPECT_FALSE(state(mem).is_set);
   ASSERT_EQ(run_set(V(6), 2), HEDDLE_OK);
@@ -217,6 +217,52 @@ TEST_F(StateTest, an_update_in_place_and_one_through_the_second_buffer_agree) {
   V c = run_peek(session, 2, 16);
   EXPECT_EQ(V(c.begin(), c.begin() + 5), (V{2, 0, 11, 20, 0.5}));
   EXPECT_EQ(V(c.begin() + 16, c.begin() + 21), (V{1, 1, 10, 21, 0.5}));
+}
+
+TEST_F(StateTest, a_state_that_slides_keeps_the_last_rows_of_each_part) {
+  V rows[2] = {V(6, -1), V(6, -1)}; // [3, 2] each
+  float next = 0;
+  size_t made = 0;
+  for (int64_t count : {1, 2, 1, 0, 3, 1, 1, 7, 2, 2, 1, 1, 1, 1}) {
+    V x(size_t(2 * count)), first(2), y(12);
+    for (int64_t i = 0; i < count; i++)
+      for (int64_t column : {0, 1}) {
+        x[size_t(column * count + i)] = ++next;
+        rows[0].push_back(next), rows[1].push_back(next + 100);
+      }
+    V want(rows[1].end() - 6 - 2 * count, rows[1].end() - 4 - 2 * count);
+    heddle_tensor input = tensor("x", HEDDLE_F32, x.data(), {2, count}),
+                  result = tensor("first", HEDDLE_F32, first.data(), {2});
+    ASSERT_EQ(heddle_run(session, push, &input, 1, &result, 1), HEDDLE_OK) << heddle_last_error();
+    EXPECT_EQ(first, want) << made;
+    V all(rows[0].end() - 6, rows[0].end());
+    all.insert(all.end(), rows[1].end() - 6, rows[1].end());
+    EXPECT_EQ(read<float>(recent, HEDDLE_F32, {2, 3, 2}), all) << made;
+    heddle_tensor apart = tensor("", HEDDLE_F32, y.data(), {2, 3, 2});
+    apart.strides[0] = 4, apart.strides[1] = 8, apart.strides[2] = 24; // the parts side by side
+    ASSERT_EQ(heddle_session_read_state(session, recent, &apart), HEDDLE_OK) << heddle_last_error();
+    EXPECT_EQ(y[1], all[6]);
+    EXPECT_EQ(y[6], all[1]);
+    EXPECT_EQ(y[11], all[11]);
+    if (++made % 3 == 0) { // on with a copy, or with what was saved
+      std::vector<uint8_t> saved = save();
+      heddle_session *other = nullptr;
+      ASSERT_EQ(made % 2 ? heddle_session_clone(session, &other) : heddle_session_create(model, nullptr, &other),
+                HEDDLE_OK);
+      std::swap(session, other);
+      EXPECT_EQ(heddle_session_free(other), HEDDLE_OK);
+      if (made % 2 == 0)
+        ASSERT_EQ(heddle_session_restore(session, saved.data(), saved.size()), HEDDLE_OK) << heddle_last_error();
+      EXPECT_EQ(save(), saved);
+    }
+  }
+  EXPECT_EQ(state(recent).bytes, 48);
+  EXPECT_EQ(heddle_session_reset(session), HEDDLE_OK);
+  V x = {5, 6}, first(2);
+  heddle_tensor input = tensor("x", HEDDLE_F32, x.data(), {2, 1}),
+                result = tensor("first", HEDDLE_F32, first.data(), {2});
+  ASSERT_EQ(heddle_run(session, push, &input, 1, &result, 1), HEDDLE_OK) << heddle_last_error();
+  EXPECT_EQ(read<float>(recent, HEDDLE_F32, {2, 3, 2}), (V{-1, -1, -1, -1, 5, 6, -1, -1, -1, -1, 105, 106}));
 }
 
 TEST_F(StateTest, extents_may_be_computed_from_dims) {

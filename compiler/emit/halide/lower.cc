@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -26,6 +27,41 @@ static mlir::Operation *combiner_of(LinalgOp op) {
   mlir::Operation *last = body->getTerminator()->getOperand(0).getDefiningOp();
   mlir::Value accumulator = body->getArgument(op.getNumDpsInputs());
   return last && llvm::is_contained(last->getOperands(), accumulator) ? last : nullptr;
+}
+
+/// Whether a value may be an infinite or NaN constant, followed through what the kernel computes.
+static bool may_be_infinite(mlir::Value value, llvm::DenseSet<mlir::Value> &seen) {
+  if (!seen.insert(value).second)
+    return false;
+  namespace arith = mlir::arith;
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+    auto reader = llvm::dyn_cast<LinalgOp>(argument.getOwner()->getParentOp());
+    if (!reader || argument.getArgNumber() >= reader.getNumDpsInputs())
+      return false;
+    value = reader.getDpsInputOperand(argument.getArgNumber())->get();
+  }
+  mlir::Operation *maker = value.getDefiningOp();
+  if (!maker)
+    return false;
+  mlir::FloatAttr constant;
+  if (mlir::matchPattern(maker, mlir::m_Constant(&constant)))
+    return !constant.getValue().isFinite();
+  if (auto read = llvm::dyn_cast<mlir::tensor::ExtractOp>(maker))
+    return may_be_infinite(read.getTensor(), seen);
+  if (auto op = llvm::dyn_cast<LinalgOp>(maker); op && op.getNumReductionLoops() == 0)
+    return may_be_infinite(
+        op.getBlock()->getTerminator()->getOperand(llvm::cast<mlir::OpResult>(value).getResultNumber()), seen);
+  return llvm::isa<arith::SelectOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp,
+                   arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::ExtFOp,
+                   arith::TruncFOp>(maker) &&
+         llvm::any_of(maker->getOperands(), [&](mlir::Value operand) { return may_be_infinite(operand, seen); });
+}
+
+bool adds_infinities(LinalgOp op) {
+  mlir::Operation *combiner = op.getNumReductionLoops() ? combiner_of(op) : nullptr;
+  llvm::DenseSet<mlir::Value> seen;
+  return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp>(combiner) &&
+         llvm::any_of(combiner->getOperands(), [&](mlir::Value term) { return may_be_infinite(term, seen); });
 }
 
 Stage *LoweredKernel::stage_of(mlir::Value value) {
@@ -312,7 +348,7 @@ private:
                                        : scalars_.value(operand->get()));
     }
     bool reduces = op.getNumReductionLoops() > 0;
-    scalars_.set_combiner(reduces ? combiner_of(op) : nullptr);
+    scalars_.set_combiner(reduces && !adds_infinities(op) ? combiner_of(op) : nullptr);
     if (!reduces)
       for (unsigned result = 0; result < unsigned(op.getNumDpsInits()); ++result)
         add_pointwise(op, result, loops, at);

@@ -53,6 +53,12 @@ static Expr constant(mlir::TypedAttr attr, Halide::Type type) {
     return {};
   if (type.is_bool())
     return Halide::Internal::make_bool(!integer.getValue().isZero());
+  if (type == Halide::Int(32) && (integer.getValue().isMinSignedValue() || integer.getValue().isMaxSignedValue())) {
+    // The greatest or least of no numbers, beside terms such as i + 1 of a condition: Halide would take the 1 out of
+    // both and find that it overflows. The bits of -0.0 it does not look into.
+    Expr least = Halide::reinterpret(type, Halide::Internal::make_const(Halide::Float(32), -0.0));
+    return integer.getValue().isMinSignedValue() ? least : ~least;
+  }
   return Halide::Internal::make_const(type, integer.getValue().getSExtValue());
 }
 

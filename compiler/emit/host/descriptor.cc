@@ -20,7 +20,7 @@ using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
                   sizeof(heddle_entry_desc) == 88 && sizeof(heddle_state_use_desc) == 16 &&
-                  sizeof(heddle_state_desc) == 48 && sizeof(heddle_token_desc) == 16 &&
+                  sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
                   sizeof(heddle_model_desc) == 112,
               "runtime/abi.h has changed: change the builders below");
 
@@ -168,7 +168,8 @@ private:
     auto initial = state.getInitialAttr();
     return record({text(state.getLabel()), i32(abi_type(type.getElementType())), i32(type.getRank()), array(extents),
                    i32(bool(initial)), i32(depends.size()), array(depends),
-                   f64(initial ? initial.getValueAsDouble() : 0)});
+                   f64(initial ? initial.getValueAsDouble() : 0), i32(state.getSlides() ? *state.getSlides() + 1 : 0),
+                   i32(0)});
   }
 
   const HostProgram &program;

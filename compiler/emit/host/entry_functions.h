@@ -12,6 +12,7 @@ namespace heddle {
 /// The runtime's functions that generated code calls (runtime/abi.h).
 inline constexpr const char *kernel_event_symbol = "heddle_kernel_event";
 inline constexpr const char *copy_slice_symbol = "heddle_copy_slice";
+inline constexpr const char *slide_symbol = "heddle_slide";
 
 /// Adds them to the host module that `builder` stands in. Failure was reported.
 mlir::LogicalResult build_entry(mlir::OpBuilder &builder, const HostProgram &program, mlir::func::FuncOp entry,

@@ -305,12 +305,16 @@ private:
   LogicalResult copy_update(ir::UpdateOp update) {
     int64_t state = passes::state_number(update, update.getState());
     Value to = load_pointer(next_states, state);
-    if (update.getOffsets().empty())
+    if (update.getOffsets().empty() && !update.getSliding())
       return copy_bytes(update.getValue(), to);
     auto extents = state_extents(state);
     auto own = sizes->extents(update.getValue());
     if (failed(extents) || failed(own))
       return failure();
+    if (update.getSliding()) {
+      slide_state(update, state, *extents, own->front());
+      return success();
+    }
     SmallVector<Value> offsets, counts(extents->size(), sizes->constant(1));
     for (Value offset : update.getOffsets())
       offsets.push_back(sizes->index(offset));
@@ -318,6 +322,20 @@ private:
       counts[axis] = extent;
     copy_slice(to, *extents, offsets, counts, update.getValue());
     return success();
+  }
+
+  /// heddle_slide of the part of a state that the update appends to.
+  void slide_state(ir::UpdateOp update, int64_t state, ArrayRef<Value> extents, Value rows) {
+    Value part = sizes->constant(0);
+    for (uint64_t axis = 0; axis < *state_op(state).getSlides(); ++axis) {
+      part = arith::MulIOp::create(b, loc, part, extents[axis]);
+      part = arith::AddIOp::create(b, loc, part, sizes->index(update.getOffsets()[axis]));
+    }
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, i32(), i64(), i64(), pointer});
+    LLVM::CallOp::create(
+        b, loc, type, slide_symbol,
+        ValueRange{session, number32(state), sizes->as_i64(part), sizes->as_i64(rows), address(update.getValue())});
   }
 
   LogicalResult end() {
@@ -414,6 +432,9 @@ private:
   /// Of a slice that lies in one piece: whole behind its first axis.
   Value slice_address(tensor::ExtractSliceOp slice) {
     SmallVector<Value> extents = *sizes->extents(slice.getSource()); // its maker was called: it has extents
+    if (auto read = slice.getSource().getDefiningOp<ir::ReadOp>())
+      if (auto axis = state_op(passes::state_number(read, read.getState())).getSlides())
+        extents[*axis] = arith::MulIOp::create(b, loc, extents[*axis], sizes->constant(2)); // as runtime/abi.h says
     Value at = sizes->constant(0);
     for (auto [offset, extent] : llvm::zip_equal(slice.getMixedOffsets(), extents)) {
       auto constant = getConstantIntValue(offset);

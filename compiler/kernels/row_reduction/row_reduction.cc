@@ -10,12 +10,13 @@ const Variant variants[] = {
     {"rows", "one row after the other, tasks of about `grain` elements", {{"grain", {2048, 65536}}}}};
 
 bool matches(mlir::func::FuncOp kernel) {
-  bool reduces = false, contracts = false;
+  bool reduces = false, contracts = false, in_order = false; // nothing to rearrange into lanes
   kernel.walk([&](mlir::linalg::LinalgOp op) {
     reduces |= op.getNumReductionLoops() > 0;
     contracts |= rows::is_matrix_product(op);
+    in_order |= adds_infinities(op);
   });
-  return reduces && !contracts && rows::shared_axes(kernel) > 0;
+  return reduces && !contracts && !in_order && rows::shared_axes(kernel) > 0;
 }
 
 std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {

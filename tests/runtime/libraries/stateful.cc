@@ -1,18 +1,21 @@
 // A hand-written library with session state, in place of generated code. Its entries do the things that a state can
-// meet: set wholly, read, appended to in place, permuted through the second buffer, with computed extents, failing.
+// meet: set wholly, read, appended to in place, permuted through the second buffer, with computed extents, sliding,
+// failing.
 #include "runtime/abi.h"
 
 #include <cstring>
+#include <vector>
 
 namespace {
 
 enum Dim : int32_t { B, S, P, N };
-enum State : int32_t { mem, seen, cache, wide };
+enum State : int32_t { mem, seen, cache, wide, recent };
 
 constexpr heddle_extent_desc dim(Dim d) { return {d, 0, 0}; }
 
 const heddle_extent_desc extents_b[] = {dim(B)}, extents_n[] = {dim(N)};
 const heddle_extent_desc extents_bs[] = {dim(B), dim(S)}, extents_bp[] = {dim(B), dim(P)};
+const heddle_extent_desc extents_recent[] = {{-1, 0, 2}, {-1, 0, 3}, dim(B)};
 const heddle_extent_desc extents_computed[] = {{-2, 0, 0}}, extents_tail[] = {dim(B), {-2, 0, 0}};
 
 constexpr heddle_value_desc value(const char *name, int32_t dtype, int32_t rank, const heddle_extent_desc *extents) {
@@ -127,6 +130,24 @@ int32_t tail_run(const heddle_call *c) {
   return 0;
 }
 
+// ---- push(x: f32[B, S]) -> first: f32[B].  first = recent[1, 0]; recent slides, its parts take the columns of x and
+// of x + 100.
+const heddle_value_desc push_inputs[] = {value("x", HEDDLE_T_F32, 2, extents_bs)};
+const heddle_value_desc push_results[] = {value("first", HEDDLE_T_F32, 1, extents_b)};
+const heddle_state_use_desc push_uses[] = {{recent, 1, 1, 1}};
+void push_extents(const int64_t *d, int64_t *out) { out[0] = d[B], out[1] = d[S], out[2] = d[B]; }
+int32_t push_run(const heddle_call *c) {
+  int64_t columns = c->dims[B], rows = c->dims[S];
+  memcpy(c->results[0], as<float>(c->states[recent]) + 2 * 3 * columns, sizeof(float) * size_t(columns));
+  std::vector<float> fresh(size_t(columns * rows));
+  for (int part = 0; part < 2; part++) {
+    for (int64_t i = 0; i < columns * rows; i++)
+      fresh[size_t(i)] = as<float>(c->inputs[0])[i % columns * rows + i / columns] + 100.0f * float(part);
+    heddle_slide(c->session, recent, part, rows, fresh.data());
+  }
+  return 0;
+}
+
 const heddle_dim_desc dims[] = {{"B", 8}, {"S", 32}, {"P", 16}, {"N", -1}};
 const heddle_entry_desc entries[] = {
     {"set", "", 2, 1, set_inputs, set_results, set_extents, no_arena, set_run, 2, 0, set_uses, nullptr},
@@ -135,20 +156,22 @@ const heddle_entry_desc entries[] = {
     {"swap", "", 1, 0, swap_inputs, nullptr, swap_extents, no_arena, swap_run, 1, 0, swap_uses, nullptr},
     {"widen", "", 1, 1, widen_inputs, widen_results, widen_extents, no_arena, widen_run, 1, 0, widen_uses, nullptr},
     {"tail", "", 0, 1, nullptr, tail_results, tail_extents, no_arena, tail_run, 2, 0, tail_uses, nullptr},
+    {"push", "", 1, 1, push_inputs, push_results, push_extents, no_arena, push_run, 1, 0, push_uses, nullptr},
 };
 
-const int32_t dims_bs[] = {B, S}, dims_bp[] = {B, P}, dims_n[] = {N};
+const int32_t dims_b[] = {B}, dims_bs[] = {B, S}, dims_bp[] = {B, P}, dims_n[] = {N};
 const heddle_state_desc states[] = {{"mem", HEDDLE_T_F32, 2, extents_bs, 0, 2, dims_bs, 0},
                                     {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0},
                                     {"cache", HEDDLE_T_F32, 2, extents_bp, 1, 2, dims_bp, 0.5},
-                                    {"wide", HEDDLE_T_I32, 1, extents_computed, 1, 1, dims_n, 0}};
+                                    {"wide", HEDDLE_T_I32, 1, extents_computed, 1, 1, dims_n, 0},
+                                    {"recent", HEDDLE_T_F32, 3, extents_recent, 1, 1, dims_b, -1, 2, 0}};
 void state_extents(const int64_t *d, int64_t *out) {
-  const int64_t all[] = {d[B], d[S], d[B], d[P], 2 * d[N]};
+  const int64_t all[] = {d[B], d[S], d[B], d[P], 2 * d[N], 2, 3, d[B]};
   memcpy(out, all, sizeof all);
 }
 
 } // namespace
 
 extern "C" __attribute__((visibility("hidden"))) const heddle_model_desc heddle_model_descriptor = {
-    HEDDLE_ABI_VERSION, 0,      FAKE_NAME, "x86-64-v3", "0.1.0", 0, {FAKE_ID}, 4, 6, dims, entries, 4, 0, states,
+    HEDDLE_ABI_VERSION, 0,      FAKE_NAME, "x86-64-v3", "0.1.0", 0, {FAKE_ID}, 4, 7, dims, entries, 5, 0, states,
     state_extents,      nullptr};
