@@ -204,8 +204,11 @@ private:
     return longest;
   }
 
-  /// The lanes for a row of that length: a power of two, no wider than needed.
+  /// The lanes for a row of that length: a power of two, no wider than needed. Two numbers are none
+  /// (emit/halide/float_ramps.h).
   int width_for(int64_t size) const {
+    if (size == 2)
+      return 1;
     return size < 0 || size >= lanes_ ? lanes_ : int(std::bit_ceil(uint64_t(std::max<int64_t>(size, 1))));
   }
 
@@ -222,8 +225,11 @@ private:
   /// Lanes along `var`.
   template <class Definition> void vectorize(Definition definition, Halide::Var var, int64_t size) {
     int width = width_for(size), unroll = unroll_for(size, width);
-    if (width == 1)
+    if (width == 1) {
+      if (size == 2)
+        definition.unroll(var);
       return;
+    }
     Halide::Var block("block"), lane("lane");
     definition.split(var, block, lane, width, Halide::TailStrategy::GuardWithIf).vectorize(lane);
     if (unroll > 1)

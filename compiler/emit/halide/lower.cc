@@ -3,6 +3,8 @@
 // section 2: dense row-major tensors or panels, extents that follow from arguments and tensor.empty.
 #include "compiler/emit/halide/lower.h"
 
+#include "compiler/emit/halide/float_ramps.h"
+#include "compiler/emit/halide/image_reads.h"
 #include "compiler/emit/halide/ranges.h"
 #include "compiler/emit/halide/scalars.h"
 #include "compiler/ir/dialect.h"
@@ -139,6 +141,8 @@ public:
     }
     if (scalars_.error())
       return Error{"kernel @" + kernel_.getName().str() + ": " + scalars_.error()->message};
+    out_.passes.push_back(load_image_reads());
+    out_.passes.push_back(split_float_ramps());
     return std::move(out_);
   }
 

@@ -1,0 +1,31 @@
+// An argument's bounds begin at 0, and its strides are formulas over the kernel's sizes: both are known here.
+#include "compiler/emit/halide/image_reads.h"
+
+namespace heddle {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+
+namespace {
+
+class LoadImages : public IRMutator {
+  using IRMutator::visit;
+
+  Expr visit(const Call *op) override {
+    if (op->call_type != Call::Image || !op->param.defined())
+      return IRMutator::visit(op);
+    Expr index = 0;
+    for (size_t axis = 0; axis < op->args.size(); ++axis) {
+      Expr stride = op->param.stride_constraint(int(axis));
+      index += mutate(op->args[axis]) * (stride.defined() ? stride : Expr(1));
+    }
+    return Load::make(op->type, op->name, simplify(index), Halide::Buffer<>(), op->param, const_true(),
+                      ModulusRemainder());
+  }
+};
+
+} // namespace
+
+std::shared_ptr<IRMutator> load_image_reads() { return std::make_shared<LoadImages>(); }
+
+} // namespace heddle
