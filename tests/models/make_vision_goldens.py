@@ -81,15 +81,17 @@ class Backbone(nn.Module):
         self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
         self.pos_embed = nn.Parameter(torch.zeros(1, tokens + 1, width))
         self.layers = nn.ModuleList(Layer(config) for _ in range(config["num_hidden_layers"]))
+        self.classless = config["decoder"] == "mla"  # after the positions: the weights are those of the others
 
     def forward(self, image):
         x = self.patch_embed["projection"](image)
         rows, columns = x.shape[2:]
         x = torch.cat([self.cls_token.expand(len(x), -1, -1), x.flatten(2).transpose(1, 2)], 1) + self.pos_embed
+        x = x[:, 1:] if self.classless else x
         maps = []
         for layer in self.layers:
             x = layer(x)
-            maps.append(x[:, 1:].transpose(1, 2).reshape(len(x), -1, rows, columns))
+            maps.append((x if self.classless else x[:, 1:]).transpose(1, 2).reshape(len(x), -1, rows, columns))
         return maps
 
 
@@ -128,7 +130,7 @@ class Setr(nn.Module):
                 nn.Sequential(ConvModule(inner, branch, 3), ConvModule(branch, branch, 3)) for _ in range(4))
             head["conv_seg"] = nn.Conv2d(4 * branch, config["num_labels"], 1)
         else:
-            steps, size = (4, 3) if config["decoder"] == "pup" else (2, 1)
+            steps, size = (4, 3) if config["decoder"] == "pup" else (1, 1)
             head["norm"] = nn.LayerNorm(width, 1e-6)
             head["up_convs"] = nn.ModuleList(
                 nn.Sequential(ConvModule(inner if i else width, inner, size)) for i in range(steps))
@@ -150,6 +152,8 @@ class Setr(nn.Module):
             for step in head["up_convs"]:
                 y = larger(step(y), 2 if self.config["decoder"] == "pup" else 4)
             y = head["conv_seg"](y)
+            if self.config["decoder"] == "naive":
+                y = larger(y, self.config["patch_size"] // 4)
         return {"logits": y.permute(0, 2, 3, 1).contiguous()}
 
 
