@@ -14,6 +14,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <bit>
 #include <cmath>
 
 namespace heddle {
@@ -55,9 +56,10 @@ static Expr constant(mlir::TypedAttr attr, Halide::Type type) {
     return Halide::Internal::make_bool(!integer.getValue().isZero());
   if (type == Halide::Int(32) && (integer.getValue().isMinSignedValue() || integer.getValue().isMaxSignedValue())) {
     // The greatest or least of no numbers, beside terms such as i + 1 of a condition: Halide would take the 1 out of
-    // both and find that it overflows. The bits of -0.0 it does not look into.
-    Expr least = Halide::reinterpret(type, Halide::Internal::make_const(Halide::Float(32), -0.0));
-    return integer.getValue().isMinSignedValue() ? least : ~least;
+    // both and find that it overflows. The bits of a float it does not look into.
+    Expr one = Halide::reinterpret(type, Halide::Internal::make_const(Halide::Float(32), 1.0));
+    int32_t other = std::bit_cast<int32_t>(1.0f) ^ int32_t(integer.getValue().getSExtValue());
+    return one ^ other;
   }
   return Halide::Internal::make_const(type, integer.getValue().getSExtValue());
 }
