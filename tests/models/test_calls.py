@@ -88,6 +88,17 @@ class Memory(unittest.TestCase):
             session.run({"input_ids": np.ones((batch, length), np.int32)})
         self.assertEqual(before, session.memory["allocations"])
 
+    def test_memory_of_restricted_attention_grows_with_the_length(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            must("compile", GOLDENS / "restricted_attention", "-o", scratch)
+            with heddle.load(scratch) as model:
+                held = []
+                for length in (1024, 8192):
+                    with model.session(threads=2) as session:
+                        session.run({"src": np.ones((1, length, 20), np.float32)})
+                        held.append(session.memory["arena_bytes"] + session.memory["scratch_bytes"])
+        self.assertLess(held[1], 9 * held[0])
+
 
 if __name__ == "__main__":
     unittest.main()

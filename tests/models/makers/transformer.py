@@ -75,6 +75,9 @@ def make(name, seed, kinds=(MarianMTModel, MarianConfig), positions="half-split"
             inputs = words(generator, batch, source, target, padded, own=own)
             folder.call(f"{batch}x{source}x{target}", inputs, {"logits": model(**inputs).logits})
         folder.session("hypotheses", list(hypotheses(model, generator, own)))
+        inputs = words(generator, 2, 11, 8, True, own=own)
+        inputs["decoder_attention_mask"] = torch.tensor([[1] * 8, [1] * 5 + [0] * 3])
+        folder.call("2x11x8", inputs, {"logits": model(**inputs).logits})
     folder.report()
 
 
