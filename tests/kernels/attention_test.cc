@@ -157,6 +157,24 @@ TEST(Attention, BlocksOfKeysAreJoinedWhereverARowsKeysEnd) {
   check_rows(text(causal, 16), "attention", {joined}, {{1, 150, 150}, {2, 20, 200}});
   check_rows(text(by_mask, 40), "attention", {joined}, {{1, 14, 129}});
   check_rows(text(nothing, 16), "attention", {joined}, {{1, 18, 70}});
+  // Tasks of more row blocks copy all keys first, not block by block.
+  const ScheduleRow long_tasks = {"key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}}, std::nullopt};
+  check_rows(text(causal, 16), "attention", {long_tasks}, {{1, 150, 150}, {2, 20, 200}});
+}
+
+TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int blocks : {16, 17}) {
+    KernelText kernel(text(causal, 64));
+    kernel.set_row({"key_blocks", {{"rows", 12}, {"keys", 128}, {"blocks", blocks}}, std::nullopt});
+    EmitOptions options;
+    options.form = KernelForm::assembly;
+    Result<KernelObject> object = emit_kernel(kernel.function(), 0, *target, options);
+    ASSERT_TRUE(object) << object.error().message;
+    std::string code(object->bytes.begin(), object->bytes.end());
+    EXPECT_EQ(code.find("prefetcht1") != std::string::npos, blocks == 16);
+  }
 }
 
 /// o[b, i, h, e] = sum[o](softmax[o](s)[b, h, i, o] * v[b, p, h, e | 0]) with p = {A} * i + {C} * o - {L}, o < {R}, and
@@ -314,13 +332,16 @@ TEST(Attention, ManyRowsShareACopyOfTheKeys) {
   ASSERT_TRUE(target);
   KernelText kernel(text(by_mask, 16));
   std::vector<ScheduleRow> rows = kind_of(kernel.function()).choose(kernel.function(), *target);
-  ASSERT_EQ(rows.size(), 5u);
+  ASSERT_EQ(rows.size(), 6u);
   ASSERT_TRUE(rows.front().when);
   EXPECT_EQ(rows[0].variant, "key_blocks");
   EXPECT_GT(rows[0].params["keys"], 0);
   EXPECT_EQ(rows[1].variant, "key_blocks");
-  EXPECT_EQ(rows[1].params["keys"], 0);
-  EXPECT_EQ(rows[2].variant, "copied_keys");
+  EXPECT_GT(rows[1].params["keys"], 0);
+  EXPECT_GT(rows[1].params["blocks"], rows[0].params["blocks"]); // the first is for rows that fit a task of few blocks
+  EXPECT_EQ(rows[2].variant, "key_blocks");
+  EXPECT_EQ(rows[2].params["keys"], 0);
+  EXPECT_EQ(rows[3].variant, "copied_keys");
   EXPECT_EQ(rows.back().variant, "row_blocks");
 }
 

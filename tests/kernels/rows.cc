@@ -45,6 +45,34 @@ TEST(PointwiseKernels, add_a_bias_and_apply_gelu_to_rows_of_any_length) {
   }
 }
 
+TEST(PointwiseKernels, read_at_places_that_bounds_hold_back) {
+  check_all_rows(R"(
+    #mn = affine_map<(m, n) -> (m, n)>
+    func.func private @k(%m: index, %x: tensor<?x100xf32> {heddle.extents = affine_map<(m) -> (m, 100)>})
+        -> (tensor<?x170xf32> {heddle.extents = affine_map<(m) -> (m, 170)>}) {
+      %least = arith.constant 9 : index
+      %most = arith.constant 70 : index
+      %e = tensor.empty(%m) : tensor<?x170xf32>
+      %y = linalg.generic {indexing_maps = [#mn], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<?x170xf32>) {
+      ^bb0(%o: f32):
+        %i = linalg.index 0 : index
+        %j = linalg.index 1 : index
+        %back = affine.apply affine_map<(i, j) -> (i + 110 - j)>(%i, %j)
+        %back_most = arith.minsi %back, %most : index
+        %back_at = arith.maxsi %back_most, %least : index
+        %on = affine.apply affine_map<(i, j) -> (j - i - 30)>(%i, %j)
+        %on_least = arith.maxsi %on, %least : index
+        %on_at = arith.minsi %on_least, %most : index
+        %p = tensor.extract %x[%i, %back_at] : tensor<?x100xf32>
+        %q = tensor.extract %x[%i, %on_at] : tensor<?x100xf32>
+        %v = arith.subf %p, %q : f32
+        linalg.yield %v : f32
+      } -> tensor<?x170xf32>
+      return %y : tensor<?x170xf32>
+    })",
+                 "pointwise", {{0}, {1}, {40}});
+}
+
 TEST(PointwiseKernels, compute_one_long_axis_in_tasks) {
   check_all_rows(R"(
     func.func private @k(%n: index, %x: tensor<?xf32> {heddle.extents = affine_map<(n) -> (n)>})

@@ -4,6 +4,7 @@
 #include "compiler/emit/halide/emit.h"
 
 #include "compiler/emit/halide/bfloat.h"
+#include "compiler/emit/halide/clamped.h"
 #include "compiler/emit/halide/lower.h"
 #include "compiler/emit/halide/reversed.h"
 #include "compiler/ir/dialect.h"
@@ -134,6 +135,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
     outputs.push_back(output.func);
   lowered->passes.push_back(round_to_bfloat());
   lowered->passes.push_back(gather_reversed_reads());
+  lowered->passes.push_back(split_clamped_reads());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);

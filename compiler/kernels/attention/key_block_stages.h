@@ -61,6 +61,10 @@ protected:
     Func func;
     std::vector<Sum> sums;
   };
+  struct Panels { // over (lane, features.., panel); what they are made of: over (features.., lane, panel)
+    Func func, natural;
+    Var panel;
+  };
   struct Statistic { // over (j, m, block), then (m, block)
     Func lanes, func;
     Halide::RVar tile;
@@ -170,9 +174,20 @@ protected:
     args.insert(args.end(), features.begin(), features.end());
     args.push_back(panel);
     args = with_outer(args);
-    Func func("panels");
-    func(args) = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1));
-    panels_.push_back(func);
+    Panels made{Func("panels"), {}, panel};
+    Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1));
+    if (!features.empty()) { // first key by key as they lie, then transposed
+      std::vector<Var> natural = features;
+      natural.push_back(lane_);
+      natural.push_back(panel);
+      natural = with_outer(natural);
+      made.natural = Func("keys");
+      made.natural(natural) = here;
+      here = made.natural(exprs(natural));
+    }
+    Func &func = made.func;
+    func(args) = here;
+    panels_.push_back(made);
     std::vector<Expr> at = exprs(args);
     Expr first_tile = several() ? c_ * (block_keys_ / tile_keys_) : Expr(0);
     at[0] = j_ % lanes_;
@@ -405,7 +420,8 @@ protected:
   std::map<std::string, Statistic> statistics_;
   std::map<std::string, Func> stored_, joined_;
   std::vector<Kept> kept_;
-  std::vector<Func> panels_, copies_, by_row_, row_funcs_;
+  std::vector<Panels> panels_;
+  std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;
   Func weighted_, part_, scale_;
   Halide::RVar key_loop_;

@@ -11,6 +11,8 @@
 // sum.
 #include "compiler/kernels/attention/key_block_stages.h"
 
+#include "compiler/kernels/attention/ahead.h"
+
 namespace heddle::attention {
 
 using Halide::Expr;
@@ -21,7 +23,8 @@ using Halide::VarOrRVar;
 
 namespace {
 
-/// Row blocks that go over a block of keys before the next block of keys comes.
+/// Row blocks that go over a block of keys before the next block of keys comes, in a task that has more of them than
+/// `most_rows_at_once`.
 constexpr int blocks_of_group = 8;
 
 class KeyBlocks : KeyBlockStages {
@@ -43,6 +46,8 @@ public:
   }
 
 private:
+  bool block_by_block() const { return several() && blocks_ * rows_ <= most_rows_at_once; }
+
   /// Features of a tile: whole vectors, and whole tiles.
   int tile_features() const {
     if (feature_.size < 0)
@@ -81,7 +86,7 @@ private:
         .split(block, tasks_of, block, blocks_, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {feature, row, features, block};
     if (several()) {
-      result.split(block, group, block, blocks_of_group, TailStrategy::GuardWithIf);
+      result.split(block, group, block, block_by_block() ? blocks_ : blocks_of_group, TailStrategy::GuardWithIf);
       order.push_back(group);
     }
     // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:
@@ -102,20 +107,34 @@ private:
     if (!inside.empty())
       task = inside.front(); // the loop in which all other axes are fixed
 
-    for (Func &func : panels_) {
+    // Where all row blocks of a task go over a block of keys before the next one comes, that block is copied then.
+    auto copied_for = [&](Func &func) {
       fix_outer(func);
-      func.compute_at(result, task).bound_extent(lane_, lanes_);
-      if (Var k = func.args()[1]; hi::starts_with(k.name(), "k")) { // written by whole vectors: a transposition
-        Var in("in");
-        func.split(k, k, in, lanes_, TailStrategy::GuardWithIf).reorder(in, lane_, k).vectorize(in).unroll(lane_);
-      } else {
+      if (block_by_block())
+        func.compute_at(part_, c_);
+      else
+        func.compute_at(result, task);
+    };
+    for (auto &[func, natural, panel] : panels_) {
+      copied_for(func);
+      func.bound_extent(lane_, lanes_);
+      if (!natural.defined()) {
         func.vectorize(lane_);
+        continue;
       }
+      Var k = func.args()[1], in("in"); // written by whole vectors: a transposition
+      func.split(k, k, in, lanes_, TailStrategy::GuardWithIf).reorder(in, lane_, k).vectorize(in).unroll(lane_);
+      fix_outer(natural);
+      natural.compute_at(func, panel).bound_extent(lane_, lanes_).bound_extent(panel, 1);
+      natural.vectorize(natural.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     for (Func &func : copies_) {
-      fix_outer(func);
-      func.compute_at(result, task).vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
+      copied_for(func);
+      func.vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
+    kernel_.passes.push_back(join_tiles());
+    if (block_by_block())
+      ask_ahead();
     for (Func &func : row_funcs_)
       per_row(func.compute_at(result, block));
     Func &reader = several() ? part_ : result;
@@ -142,7 +161,7 @@ private:
     }
     fix_extents(weighted_);
     if (several()) {
-      Var tile("tile"), in("in");
+      Var tile = feature_tile_, in("in");
       weighted_.compute_at(part_, t_).bound(feature_place_, 0, features_of_part());
       Func &tiles = weighted_;
       tiles.vectorize(feature_place_, lanes_);
@@ -180,12 +199,14 @@ private:
     for (Kept &kept : kept_) {
       fix_extents(kept.func);
       kept.func.compute_at(reader, within);
-      // A tile's rows at fixed distances, however many keys there are.
-      std::vector<Var> order = kept.func.args();
-      std::swap(order[1], order[2]);
-      kept.func.reorder_storage(order);
-      if (several())
+      // Rows at fixed distances, however many keys there are.
+      if (several()) {
         kept.func.bound_storage(u_, block_keys_ / tile_keys_);
+      } else {
+        std::vector<Var> order = kept.func.args();
+        std::swap(order[1], order[2]);
+        kept.func.reorder_storage(order);
+      }
       if (kept.sums.empty())
         kept.func.reorder(j_, u_, m_);
       else
@@ -204,12 +225,24 @@ private:
       }
     }
   }
+  void ask_ahead() {
+    KeysAhead ahead{
+        {}, part_.name() + ".s0." + c_.name(), part_.name() + ".s0." + t_.name(), "." + feature_tile_.name(), ""};
+    ahead.sum_loop = weighted_.name() + ".s1." + key_loop_.name();
+    for (const Panels &panels : panels_)
+      ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
+    for (const Func &copy : copies_)
+      ahead.copies.push_back({copy.name(), {{"." + key_.name(), 1}}});
+    kernel_.passes.push_back(make_pass(ahead));
+  }
   void per_row(Func &func) {
     fix_outer(func);
     func.bound_extent(m_, rows_).bound_extent(t_, 1);
     if (rows_ % 4 == 0)
       func.vectorize(m_, 4);
   }
+
+  Var feature_tile_{"tile"};
 };
 
 } // namespace

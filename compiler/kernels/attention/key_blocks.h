@@ -6,6 +6,10 @@
 
 namespace heddle::attention {
 
+/// Rows that can go over a block of keys together. A task that has no more of them copies the block's keys and values
+/// when it comes to them; others copy all keys first.
+constexpr int most_rows_at_once = 192;
+
 struct KeyBlockSizes {
   int rows;   // that are computed at a time
   int keys;   // of a block; 0: all of them are one block

@@ -20,13 +20,10 @@ bool is(const For *loop, const std::string &end) {
 }
 
 /// Asks for the line of element `index` of a buffer.
-Stmt ask(const std::string &name, const Expr &index, Halide::Type element) {
+Stmt ask_for(const std::string &name, const Expr &index, Halide::Type element) {
   Expr start = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), name));
   Expr place = Cast::make(Halide::Int(64), simplify(index));
-  Expr bytes = Cast::make(Halide::UInt(64), place * element.bytes());
-  Expr address = reinterpret(Halide::Handle(), start + bytes);
-  Expr call = Call::make(Halide::Int(32), "llvm.prefetch.p0", {address, reading, second_cache, data}, Call::Extern);
-  return Evaluate::make(call);
+  return ask(start + Cast::make(Halide::UInt(64), place * element.bytes()));
 }
 
 /// The index of the first element of the first read of `name` that is a plain vector.
@@ -107,7 +104,7 @@ private:
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that.
     Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
     Expr place = turn(tile_) * sum_->extent * share + turn(sum_) * (share - prefetch_.width);
-    Stmt ahead = ask(prefetch_.weights, read.first + distance() + place, read.element);
+    Stmt ahead = ask_for(prefetch_.weights, read.first + distance() + place, read.element);
     return Block::make(ahead, op);
   }
 
@@ -189,7 +186,7 @@ private:
       return op;
     std::vector<Stmt> asked;
     for (const FindRows::Place &place : find.places)
-      asked.push_back(ask(place.buffer, place.first, place.element));
+      asked.push_back(ask_for(place.buffer, place.first, place.element));
     Stmt ahead = For::make(find.rows->name, find.first_row, find.row_count, ForType::Serial, Halide::Partition::Never,
                            find.rows->device_api, Block::make(asked));
     return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
@@ -199,6 +196,12 @@ private:
 };
 
 } // namespace
+
+Stmt ask(const Expr &address) {
+  Expr pointer = reinterpret(Halide::Handle(), address);
+  return Evaluate::make(
+      Call::make(Halide::Int(32), "llvm.prefetch.p0", {pointer, reading, second_cache, data}, Call::Extern));
+}
 
 std::shared_ptr<IRMutator> make_pass(const PanelPrefetch &prefetch) { return std::make_shared<Pass>(prefetch); }
 std::shared_ptr<IRMutator> make_pass(const RowsPrefetch &prefetch) { return std::make_shared<RowsPass>(prefetch); }

@@ -11,6 +11,9 @@
 
 namespace heddle::contraction {
 
+/// Asks for the line at an address, a UInt(64), to be in the second cache.
+Halide::Internal::Stmt ask(const Halide::Expr &address);
+
 struct PanelPrefetch {
   std::string weights;   // the input in panels, as Halide names it
   std::string sum_loop;  // the loop over the sum, by its whole name

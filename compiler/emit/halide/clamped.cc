@@ -1,0 +1,116 @@
+// A place that is made of a ramp with stride 1 or -1, bounds, and what is the same for all lanes never goes back, and
+// takes steps of 1 at most: so its first and its last lane say where all others are.
+#include "compiler/emit/halide/clamped.h"
+
+#include <map>
+#include <optional>
+
+namespace heddle {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+
+namespace {
+
+class Split : public IRMutator {
+  using IRMutator::visit;
+
+  Expr visit(const Let *op) override {
+    return with<Expr>(op->name, op->value, [&] { return IRMutator::visit(op); });
+  }
+  Stmt visit(const LetStmt *op) override {
+    return with<Stmt>(op->name, op->value, [&] { return IRMutator::visit(op); });
+  }
+  template <class Node> Node with(const std::string &name, const Expr &value, const std::function<Node()> &visit) {
+    if (!value.type().is_vector())
+      return visit();
+    Expr outside = std::exchange(lets_[name], value);
+    Node result = visit();
+    lets_[name] = outside;
+    return result;
+  }
+
+  Expr visit(const Load *op) override {
+    Expr read = IRMutator::visit(op);
+    op = read.as<Load>();
+    if (!op->type.is_vector() || op->index.as<Ramp>() || op->index.as<Broadcast>() || !is_const_one(op->predicate))
+      return read;
+    int step = step_of(op->index).value_or(0), lanes = op->type.lanes();
+    if (step == 0)
+      return read;
+    std::string low = unique_name("low"), high = unique_name("high");
+    Expr first = Variable::make(Halide::Int(32), low), last = Variable::make(Halide::Int(32), high);
+    auto load = [&](const Expr &index, int of) {
+      return Load::make(op->type.with_lanes(of), op->name, index, op->image, op->param, const_true(of),
+                        ModulusRemainder());
+    };
+    Expr same = Broadcast::make(load(first, 1), lanes), row = load(Ramp::make(first, 1, lanes), lanes);
+    if (step < 0)
+      row = Shuffle::make_slice(row, lanes - 1, -1, lanes);
+    auto either = [&](const Expr &condition, const Expr &yes, const Expr &no) {
+      return Call::make(op->type, Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
+    };
+    Expr value = either(first == last, same, either(last - first == lanes - 1, row, read));
+    value = Let::make(high, simplify(lane(op->index, step > 0 ? lanes - 1 : 0)), value);
+    return Let::make(low, simplify(lane(op->index, step > 0 ? 0 : lanes - 1)), value);
+  }
+
+  /// What a lane of a place is more than the one before it, unless it is the same: 1 or -1, or 0 where all are the
+  /// same; nothing where that isn't known.
+  std::optional<int> step_of(const Expr &place) const {
+    if (place.type() != Halide::Int(32, place.type().lanes()))
+      return std::nullopt;
+    if (place.as<Broadcast>())
+      return place.as<Broadcast>()->value.type().is_scalar() ? std::optional(0) : std::nullopt;
+    if (auto ramp = place.as<Ramp>()) {
+      std::optional<int64_t> stride = as_const_int(ramp->stride);
+      bool one = stride && (*stride == 1 || *stride == -1) && ramp->base.type().is_scalar();
+      return one ? std::optional(int(*stride)) : std::nullopt;
+    }
+    if (auto variable = place.as<Variable>()) {
+      auto value = lets_.find(variable->name);
+      return value == lets_.end() || !value->second.defined() ? std::nullopt : step_of(value->second);
+    }
+    auto both = [&](const Expr &a, const Expr &b, int sign, bool bound) -> std::optional<int> {
+      std::optional<int> left = step_of(a), right = step_of(b);
+      if (!left || !right || (*left && *right && !(bound && *left == *right)))
+        return std::nullopt;
+      return *left ? *left : sign * *right;
+    };
+    if (auto add = place.as<Add>())
+      return both(add->a, add->b, 1, false);
+    if (auto sub = place.as<Sub>())
+      return both(sub->a, sub->b, -1, false);
+    if (auto least = place.as<Min>())
+      return both(least->a, least->b, 1, true);
+    if (auto most = place.as<Max>())
+      return both(most->a, most->b, 1, true);
+    return std::nullopt;
+  }
+
+  /// One lane of a place whose step is known.
+  Expr lane(const Expr &place, int number) const {
+    if (auto broadcast = place.as<Broadcast>())
+      return broadcast->value;
+    if (auto ramp = place.as<Ramp>())
+      return ramp->base + ramp->stride * number;
+    if (auto variable = place.as<Variable>())
+      return lane(lets_.at(variable->name), number);
+    if (auto add = place.as<Add>())
+      return lane(add->a, number) + lane(add->b, number);
+    if (auto sub = place.as<Sub>())
+      return lane(sub->a, number) - lane(sub->b, number);
+    if (auto least = place.as<Min>())
+      return min(lane(least->a, number), lane(least->b, number));
+    auto most = place.as<Max>();
+    return max(lane(most->a, number), lane(most->b, number));
+  }
+
+  std::map<std::string, Expr> lets_; // vectors that names stand for, while they do
+};
+
+} // namespace
+
+std::shared_ptr<IRMutator> split_clamped_reads() { return std::make_shared<Split>(); }
+
+} // namespace heddle

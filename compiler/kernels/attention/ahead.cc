@@ -1,0 +1,204 @@
+// Every sum over the keys of a block asks for one line of each of the next block's keys: the first sum for the first
+// line, the next sum for the second one, until all have come. Where a line lies is known from the loop that copies
+// keys: its place for the first key and for the second one, as if all keys were equally far from each other; where that
+// is not so, a few lines come late or for nothing. Past the last block it asks for what nobody reads; a prefetch never
+// faults.
+#include "compiler/kernels/attention/ahead.h"
+
+#include "compiler/kernels/contraction/prefetch.h"
+
+namespace heddle::attention {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+
+namespace {
+
+constexpr int line_bytes = 64;
+
+bool is(const For *loop, const std::string &end) {
+  return ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased");
+}
+
+/// What a copy reads of an input of the kernel: the address, in terms of loops.
+struct Source {
+  Expr address;
+  std::vector<const For *> keys, others; // outermost first
+  std::vector<int> keys_of_turn;
+  int lines = 1;  // of a key
+  int stride = 1; // turns of the innermost other loop that a line has
+};
+
+/// The reads of inputs inside of a statement that fills copies.
+class FindSources : public IRVisitor {
+public:
+  explicit FindSources(const KeysAhead &ahead) : ahead_(ahead) {}
+  std::vector<Source> sources;
+
+private:
+  using IRVisitor::visit;
+  void visit(const ProducerConsumer *op) override {
+    const KeysAhead::Copy *outside = copy_;
+    for (const KeysAhead::Copy &copy : ahead_.copies)
+      if (op->is_producer && op->name == copy.func)
+        copy_ = &copy;
+    IRVisitor::visit(op);
+    copy_ = outside;
+  }
+  void visit(const LetStmt *op) override {
+    lets_.push_back({op->name, op->value});
+    IRVisitor::visit(op);
+    lets_.pop_back();
+  }
+  void visit(const For *op) override {
+    if (copy_)
+      loops_.push_back(op);
+    IRVisitor::visit(op);
+    if (copy_)
+      loops_.pop_back();
+  }
+  void visit(const Load *op) override {
+    IRVisitor::visit(op);
+    if (!copy_ || !op->param.defined() || !is_const_one(op->predicate))
+      return;
+    const Ramp *ramp = op->index.as<Ramp>();
+    Expr first = ramp ? ramp->base : op->index;
+    if (!first.type().is_scalar())
+      return;
+    Source source;
+    Expr element = Cast::make(Halide::Int(64), first) * op->type.bytes();
+    source.address = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), op->name)) +
+                     Cast::make(Halide::UInt(64), element);
+    for (size_t i = lets_.size(); i-- > 0;)
+      if (expr_uses_var(source.address, lets_[i].first))
+        source.address = Let::make(lets_[i].first, lets_[i].second, source.address);
+    for (const For *loop : loops_) {
+      auto key = std::find_if(copy_->by_keys.begin(), copy_->by_keys.end(),
+                              [&](const auto &named) { return is(loop, named.first); });
+      (key == copy_->by_keys.end() ? source.others : source.keys).push_back(loop);
+      if (key != copy_->by_keys.end())
+        source.keys_of_turn.push_back(key->second);
+    }
+    if (source.keys.size() != copy_->by_keys.size())
+      return;
+    for (const For *loop : source.others) {
+      std::optional<int64_t> turns = as_const_int(loop->extent);
+      if (!turns)
+        return;
+      source.lines *= int(*turns);
+    }
+    int bytes = op->type.bytes() * op->type.lanes();
+    source.stride = std::max(1, line_bytes / bytes);
+    source.lines = (source.lines + source.stride - 1) / source.stride;
+    for (const Source &other : sources)
+      if (equal(other.address, source.address))
+        return;
+    sources.push_back(source);
+  }
+
+  const KeysAhead &ahead_;
+  const KeysAhead::Copy *copy_ = nullptr;
+  std::vector<const For *> loops_;
+  std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+class Pass : public IRMutator {
+public:
+  explicit Pass(const KeysAhead &ahead) : ahead_(ahead) {}
+
+private:
+  using IRMutator::visit;
+
+  Stmt visit(const For *op) override {
+    if (is(op, ahead_.block_loop)) {
+      FindSources find(ahead_);
+      op->body.accept(&find);
+      sources_ = find.sources;
+      block_ = op;
+      Stmt result = IRMutator::visit(op);
+      block_ = nullptr;
+      return result;
+    }
+    if (block_ && is(op, ahead_.sum_loop) && !sources_.empty())
+      return with_prefetch(op);
+    const For **kept = is(op, ahead_.row_loop) ? &rows_ : is(op, ahead_.tile_loop) ? &tile_ : nullptr;
+    if (!kept)
+      return IRMutator::visit(op);
+    const For *outside = std::exchange(*kept, op);
+    Stmt result = IRMutator::visit(op);
+    *kept = outside;
+    return result;
+  }
+
+  static Expr turn(const For *loop) { return loop ? Variable::make(Halide::Int(32), loop->name) - loop->min : Expr(0); }
+  static Expr turns(const For *loop) { return loop ? loop->extent : Expr(1); }
+
+  /// Where a line of a key of the next block lies.
+  Expr address(const Source &source, int key, Expr line) const {
+    std::map<std::string, Expr> at = {{block_->name, Variable::make(Halide::Int(32), block_->name) + 1}};
+    for (size_t i = 0; i < source.keys.size(); ++i) {
+      int before = i > 0 ? source.keys_of_turn[i - 1] : 1 << 30;
+      at[source.keys[i]->name] = source.keys[i]->min + key % before / source.keys_of_turn[i];
+    }
+    line = line * source.stride;
+    for (size_t i = source.others.size(); i-- > 0;) {
+      const For *loop = source.others[i];
+      at[loop->name] = loop->min + (i > 0 ? line % loop->extent : line);
+      line = line / loop->extent;
+    }
+    return substitute(at, source.address);
+  }
+
+  Stmt with_prefetch(const For *op) {
+    // Which line this sum asks for.
+    std::string number = unique_name("line"), start = unique_name("next"), step = unique_name("step");
+    Expr asked = Variable::make(Halide::Int(32), number), from, to;
+    int lines = 0;
+    for (const Source &source : sources_) {
+      Expr line = asked - lines, first = address(source, 0, line), second = address(source, 1, line);
+      from = from.defined() ? select(asked >= lines, first, from) : first;
+      to = to.defined() ? select(asked >= lines, second, to) : second;
+      lines += source.lines;
+    }
+    Expr begin = Variable::make(Halide::UInt(64), start), further = Variable::make(Halide::UInt(64), step);
+    Stmt ahead = contraction::ask(begin + Cast::make(Halide::UInt(64), turn(op)) * further);
+    Stmt loop = For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
+                          Block::make(ahead, op->body));
+    // All have come: the first key's line again, at no cost.
+    Expr all = asked >= lines;
+    loop = LetStmt::make(step, select(all, make_zero(Halide::UInt(64)), to - begin), loop);
+    loop = LetStmt::make(start, from, loop);
+    return LetStmt::make(number, turn(rows_) * turns(tile_) + turn(tile_), loop);
+  }
+
+  KeysAhead ahead_;
+  std::vector<Source> sources_;
+  const For *block_ = nullptr, *rows_ = nullptr, *tile_ = nullptr;
+};
+
+class JoinTiles : public IRMutator {
+  using IRMutator::visit;
+
+  Expr visit(const Add *op) override {
+    Expr mutated = IRMutator::visit(op);
+    op = mutated.as<Add>();
+    const Mul *tiles = op->a.as<Mul>();
+    const Mod *within = op->b.as<Mod>();
+    if (!tiles || !within || !equal(tiles->b, within->b) || !as_const_int(within->b))
+      return mutated;
+    const Sub *sub = tiles->a.as<Sub>();
+    const Add *add = tiles->a.as<Add>();
+    const Div *tile = (sub ? sub->a : add ? add->a : tiles->a).as<Div>();
+    if (!tile || !equal(tile->a, within->a) || !equal(tile->b, within->b))
+      return mutated;
+    return sub ? tile->a - sub->b * tiles->b : add ? tile->a + add->b * tiles->b : tile->a;
+  }
+};
+
+} // namespace
+
+std::shared_ptr<IRMutator> join_tiles() { return std::make_shared<JoinTiles>(); }
+
+std::shared_ptr<IRMutator> make_pass(const KeysAhead &ahead) { return std::make_shared<Pass>(ahead); }
+
+} // namespace heddle::attention
