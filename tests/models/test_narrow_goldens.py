@@ -57,11 +57,16 @@ class Bfloat16(unittest.TestCase):
 
 class OtherModels(unittest.TestCase):
     """The float32 goldens of the other models, whose weights bfloat16 holds, too: all calls from one library. Here the measure is a
-    share of the largest value, for the mean and for the single element."""
+    share of the largest value, for the mean and for the single element.
 
-    MEAN, LARGEST = 0.01, 0.06
+    A stored number is off by up to 2^-9 of itself, 0.1 % in the mean. Two or three layers of a dozen stored tensors each make 0.1 to 0.35 %
+    of it in the mean, and of some thousand elements the worst is ten times as far off (measured: at most 2.6 %). DETR has 13
+    convolutions before its four layers, whose queries are nearly alike, so that its logits are small beside what they are made
+    of: 1 % and 3 %."""
 
-    def check(self, name, *settings):
+    MEAN, LARGEST = 0.005, 0.04
+
+    def check(self, name, *settings, mean_allowed=MEAN):
         with tempfile.TemporaryDirectory() as scratch:
             library, given, result = (Path(scratch) / part for part in ("library", "given.safetensors", "result.safetensors"))
             must("compile", GOLDENS / name, "--set", "real=bf16", *(word for setting in settings for word in ("--set", setting)), "-o", library)
@@ -77,7 +82,7 @@ class OtherModels(unittest.TestCase):
                     self.assertEqual(got[0], "BF16")
                     mean, most = distances(got[1], values)
                     print(f"{name} {call.name.split('.')[0]} {key}: mean {mean:.1e}, largest {most:.1e}")
-                    self.assertLessEqual(mean, self.MEAN, f"{name} {call.name}")
+                    self.assertLessEqual(mean, mean_allowed, f"{name} {call.name}")
                     self.assertLessEqual(most, self.LARGEST, f"{name} {call.name}")
 
     def test_multihead_attention(self):
@@ -111,7 +116,7 @@ class OtherModels(unittest.TestCase):
         self.check("setr_naive")
 
     def test_detr(self):
-        self.check("detr_bottleneck")
+        self.check("detr_bottleneck", mean_allowed=0.013)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,8 @@ def make(name, seed, model, names, **settings):
         image = rounded(torch.randn(batch, 3, 48, 48, generator=generator))
         with torch.no_grad():
             logits = model(image).permute(0, 2, 3, 1)
-        folder.call(f"{batch}", {"pixel_values": image}, {"logits": logits})
+        results = {"classes": logits.argmax(-1).int()} if settings.get("classes") else {"logits": logits}
+        folder.call(f"{batch}", {"pixel_values": image}, results)
     folder.report()
 
 
@@ -144,6 +145,8 @@ if __name__ == "__main__":
     shared = dict(num_classes=5, img_size=48, norm_cfg={})
     make("setr_authors_naive", 950, Model(encoder(**SIZES), head_up(**shared, embed_dim=40, num_conv=2, conv3x3_conv1x1=False)),
          encoder_names() | up_names(1), decoder="naive", decoder_channels=256, up_scale=1)
+    make("setr_authors_classes", 953, Model(encoder(**SIZES), head_up(**shared, embed_dim=40, num_conv=2, conv3x3_conv1x1=False)),
+         encoder_names() | up_names(1), decoder="naive", decoder_channels=256, up_scale=1, classes=True)
     make("setr_authors_pup", 951, Model(encoder(**SIZES), head_up(**shared, embed_dim=40, num_conv=4, num_upsampe_layer=4)),
          encoder_names() | up_names(4), decoder="pup", decoder_channels=256)
     make("setr_authors_mla", 952, Model(encoder_mla(**SIZES, norm_cfg={}, mla_channels=20, mla_index=(0, 1, 2, 3)),
