@@ -380,7 +380,7 @@ class Speed(Conversation):
                 taken = time.monotonic() - begin
                 times[method] = min(times.get(method, taken), taken)
 
-        at = {"position": dict(zip(("line", "character"), self.place(text, "softmax(")))}
+        at = {"position": dict(zip(("line", "character"), self.place(text, "by_content(l)")))}
         for method in ("hover", "definition", "completion"):
             timed(method, **at)
         timed("references", **at, context={"includeDeclaration": True})
