@@ -1,8 +1,9 @@
-// Every sum over the keys of a block asks for one line of each of the next block's keys: the first sum for the first
-// line, the next sum for the second one, until all have come. Where a line lies is known from the loop that copies
-// keys: its place for the first key and for the second one, as if all keys were equally far from each other; where that
-// is not so, a few lines come late or for nothing. Past the last block it asks for what nobody reads; a prefetch never
-// faults.
+// Every sum over the keys of a block asks for one line of each of the next block's keys, or of a part of them where
+// there are sums enough: the first sum for the first line, the next sum for the second one, until all have come. Memory
+// has time to answer: asked for a line at every step, it would hold the sum up. Where a line lies is known from the
+// loop that copies keys: its place for the first key and for the second one, as if all keys were equally far from each
+// other; where that is not so, a few lines come late or for nothing. Past the last block it asks for what nobody reads;
+// a prefetch never faults.
 #include "compiler/kernels/attention/ahead.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
@@ -57,6 +58,27 @@ private:
     if (copy_)
       loops_.pop_back();
   }
+  /// Of what is read in one place or the other, as of a memory and a segment, one source.
+  void visit(const Select *op) override {
+    const Broadcast *same = op->condition.as<Broadcast>();
+    Expr condition = same ? same->value : op->condition;
+    op->condition.accept(this);
+    size_t before = sources.size();
+    op->true_value.accept(this);
+    size_t between = sources.size();
+    op->false_value.accept(this);
+    if (!copy_ || !condition.type().is_scalar() || between != before + 1 || sources.size() != between + 1 ||
+        sources[before].lines != sources[between].lines)
+      return;
+    sources[before].address = select(known(condition), sources[before].address, sources[between].address);
+    sources.pop_back();
+  }
+  Expr known(Expr e) const {
+    for (size_t i = lets_.size(); i-- > 0;)
+      if (expr_uses_var(e, lets_[i].first))
+        e = Let::make(lets_[i].first, lets_[i].second, e);
+    return e;
+  }
   void visit(const Load *op) override {
     IRVisitor::visit(op);
     if (!copy_ || !op->param.defined() || !is_const_one(op->predicate))
@@ -69,9 +91,7 @@ private:
     Expr element = Cast::make(Halide::Int(64), first) * op->type.bytes();
     source.address = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), op->name)) +
                      Cast::make(Halide::UInt(64), element);
-    for (size_t i = lets_.size(); i-- > 0;)
-      if (expr_uses_var(source.address, lets_[i].first))
-        source.address = Let::make(lets_[i].first, lets_[i].second, source.address);
+    source.address = known(source.address);
     for (const For *loop : loops_) {
       auto key = std::find_if(copy_->by_keys.begin(), copy_->by_keys.end(),
                               [&](const auto &named) { return is(loop, named.first); });
@@ -150,25 +170,31 @@ private:
   }
 
   Stmt with_prefetch(const For *op) {
-    // Which line this sum asks for.
-    std::string number = unique_name("line"), start = unique_name("next"), step = unique_name("step");
-    Expr asked = Variable::make(Halide::Int(32), number), from, to;
     int lines = 0;
-    for (const Source &source : sources_) {
-      Expr line = asked - lines, first = address(source, 0, line), second = address(source, 1, line);
-      from = from.defined() ? select(asked >= lines, first, from) : first;
-      to = to.defined() ? select(asked >= lines, second, to) : second;
+    for (const Source &source : sources_)
       lines += source.lines;
+    auto named = [](const char *name, Halide::Type type) { return Variable::make(type, unique_name(name)); };
+    auto name = [](const Expr &variable) { return variable.as<Variable>()->name; };
+    // A line of all keys takes 1 << parts sums, of which each asks for the same one at as many steps.
+    Expr sum = named("sum", Halide::Int(32)), parts = named("parts", Halide::Int(32)), line = sum >> parts;
+    Expr begin = named("next", Halide::UInt(64)), further = named("step", Halide::UInt(64)), from, to;
+    int before = 0;
+    for (const Source &source : sources_) {
+      Expr first = address(source, 0, line - before), second = address(source, 1, line - before);
+      from = from.defined() ? select(line >= before, first, from) : first;
+      to = to.defined() ? select(line >= before, second, to) : second;
+      before += source.lines;
     }
-    Expr begin = Variable::make(Halide::UInt(64), start), further = Variable::make(Halide::UInt(64), step);
-    Stmt ahead = contraction::ask(begin + Cast::make(Halide::UInt(64), turn(op)) * further);
+    Expr key = (sum & ((1 << parts) - 1)) * (ahead_.keys >> parts) + (turn(op) >> parts);
+    Stmt ahead = contraction::ask(begin + Cast::make(Halide::UInt(64), key) * further);
     Stmt loop = For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                           Block::make(ahead, op->body));
     // All have come: the first key's line again, at no cost.
-    Expr all = asked >= lines;
-    loop = LetStmt::make(step, select(all, make_zero(Halide::UInt(64)), to - begin), loop);
-    loop = LetStmt::make(start, from, loop);
-    return LetStmt::make(number, turn(rows_) * turns(tile_) + turn(tile_), loop);
+    loop = LetStmt::make(name(further), select(line >= lines, make_zero(Halide::UInt(64)), to - begin), loop);
+    loop = LetStmt::make(name(begin), from, loop);
+    Expr sums = turns(rows_) * turns(tile_);
+    loop = LetStmt::make(name(parts), select(sums >= 4 * lines, 2, sums >= 2 * lines, 1, 0), loop);
+    return LetStmt::make(name(sum), turn(rows_) * turns(tile_) + turn(tile_), loop);
   }
 
   KeysAhead ahead_;

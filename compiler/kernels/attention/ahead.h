@@ -18,6 +18,7 @@ struct KeysAhead {
                                                       // how many keys a turn has
   };
   std::vector<Copy> copies;
+  int keys;               // of a block
   std::string block_loop; // over blocks of keys: how its name ends, as of the others
   std::string row_loop;   // over blocks of rows, inside it
   std::string tile_loop;  // over tiles of features, inside that

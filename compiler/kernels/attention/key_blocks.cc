@@ -226,8 +226,12 @@ private:
     }
   }
   void ask_ahead() {
-    KeysAhead ahead{
-        {}, part_.name() + ".s0." + c_.name(), part_.name() + ".s0." + t_.name(), "." + feature_tile_.name(), ""};
+    KeysAhead ahead{{},
+                    block_keys_,
+                    part_.name() + ".s0." + c_.name(),
+                    part_.name() + ".s0." + t_.name(),
+                    "." + feature_tile_.name(),
+                    ""};
     ahead.sum_loop = weighted_.name() + ".s1." + key_loop_.name();
     for (const Panels &panels : panels_)
       ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
