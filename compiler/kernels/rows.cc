@@ -291,9 +291,11 @@ private:
         return; // recomputed where it is read
     }
     if (by_rows)
-      stage.func.compute_at(host().func, row_).hoist_storage(host().func, task_);
+      stage.func.compute_at(host().func, row_);
     else
       stage.func.compute_root();
+    if (by_rows && kernel_.hoists_storage)
+      stage.func.hoist_storage(host().func, task_);
     if (has_lanes)
       vectorize(Halide::Stage(stage.func), stage.axes.back(), size_of(stage, stage.axes.back()));
     if (stage.has_update())

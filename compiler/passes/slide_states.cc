@@ -158,7 +158,8 @@ std::optional<Slide> slide_of(ir::UpdateOp update, ir::StateOp state) {
   }
   ArrayRef<AffineExpr> extents = state.getExtents().getResults();
   auto own = ir::extent_formulas(update.getValue());
-  if (failed(own) || out.at.size() != before || extents.drop_front(before) != ArrayRef<AffineExpr>(*own))
+  if (failed(own) || out.at.size() != before || extents.drop_front(before) != ArrayRef<AffineExpr>(*own) ||
+      own->front() == 0) // no row is proven to be there
     return std::nullopt;
 
   Lines lines(out.old, state.getExtents().getNumDims());

@@ -11,6 +11,7 @@
 #include "compiler/kernels/kinds.h"
 
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <optional>
 
@@ -107,7 +108,8 @@ struct LoweredRow {
   double lower_seconds;
 };
 
-Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options) {
+Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options,
+                             bool hoists_storage) {
   auto start = std::chrono::steady_clock::now();
   mlir::func::FuncOp kernel = wanted.kernel;
   auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
@@ -126,6 +128,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   Result<LoweredKernel> lowered = lower_kernel(kernel, lowering);
   if (!lowered)
     return lowered.error();
+  lowered->hoists_storage = hoists_storage;
   if (Status status = kind->schedule(*lowered, row, target); !status)
     return Error{where + status.error().message};
   double lower_seconds = seconds_since(start);
@@ -145,6 +148,17 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),
                                                halide_target(target, options), linkage),
                     lower_seconds};
+}
+
+/// Halide 21 cannot hoist the storage of a stage that it finds to be needed nowhere, as under `k == 4` for k in 0 .. 3.
+Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options) {
+  try {
+    return lower_row(wanted, target, options, true);
+  } catch (const Halide::Error &error) {
+    if (!std::strstr(error.what(), "Hoisted storage"))
+      throw;
+    return lower_row(wanted, target, options, false);
+  }
 }
 
 Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options,
@@ -196,6 +210,10 @@ Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &
   try {
     return emit(rows, target, options, current);
   } catch (const Halide::Error &error) { // not a std::exception
+    for (const KernelRow &row : rows)    // of several, which one it was
+      if (rows.size() > 1)
+        if (Result<KernelObject> alone = emit_kernels({row}, target, options); !alone)
+          return alone.error();
     return Error{"kernel @" + current.kernel.getName().str() + ", row " + std::to_string(current.row) +
                  " of its schedule: " + one_line(error.what())};
   }

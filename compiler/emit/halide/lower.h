@@ -84,6 +84,9 @@ struct LoweredKernel {
 
   llvm::DenseMap<mlir::Value, Stage *> stage_by_value;
 
+  /// Whether storage may be made outside of the loop that computes a stage, once per task.
+  bool hoists_storage = true;
+
   /// What a schedule does to the lowered statement, in this order, where Halide's directives have no word for it.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> passes;
 };
