@@ -2,8 +2,10 @@
 // takes steps of 1 at most: so its first and its last lane say where all others are.
 #include "compiler/emit/halide/clamped.h"
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace heddle {
 

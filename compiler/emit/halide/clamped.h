@@ -1,5 +1,5 @@
-// Vectors read at places that follow each other, except where a bound holds them back: x[min(M + i - j, N - 1)]. Of most
-// vectors all lanes are before the bound, or all are at it; only the few across it want a read lane by lane.
+// Vectors read at places that follow each other, except where a bound holds them back: x[min(M + i - j, N - 1)]. Of
+// most vectors all lanes are before the bound, or all are at it; only the few across it want a read lane by lane.
 #pragma once
 
 #include <Halide.h>

@@ -8,6 +8,10 @@
 
 #include "compiler/kernels/contraction/prefetch.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 namespace heddle::attention {
 
 using namespace Halide::Internal;
