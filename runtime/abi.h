@@ -112,8 +112,7 @@ typedef struct heddle_state_desc {
   const int32_t *dims; // numbers of the dims that its extents depend on, ascending
   double initial;      // of every element
   // 1 + the axis along which it slides, or 0. A call appends rows at the end of that axis and drops as many at its
-  // front. The parts at the places of the axes before it lie apart: each has room for two windows, and
-  // `heddle_call.states` is where the first part's window begins.
+  // front, at all places of the axes before it (the parts) alike.
   int32_t slides;
   int32_t reserved;
 } heddle_state_desc;
@@ -169,9 +168,9 @@ void heddle_kernel_event(void *session, const char *kernel, int32_t begins);
 // then the offset along each of its axes, then how many places of each axis are written.
 void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place);
 
-// In the runtime. Appends `rows` rows to a part of a state that slides; called for each part, with the same `rows`,
-// when nobody looks at the state any more. The rows, dense, are read at once.
-void heddle_slide(void *session, int32_t state, int64_t part, int64_t rows, const void *from);
+// In the runtime. Appends `rows` rows to each of `parts` parts of a state that slides, from number `part` on; called
+// for all of them, with the same `rows`, when nobody looks at the state any more. `from` is dense: [parts, rows, …].
+void heddle_slide(void *session, int32_t state, int64_t part, int64_t parts, int64_t rows, const void *from);
 
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;

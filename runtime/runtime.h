@@ -148,7 +148,7 @@ typedef struct rt_state {
   int64_t *shape;      // during a call
   int64_t bytes;       // of the value
   int64_t wanted;      // bytes that this call needs
-  int64_t begin;       // slide.c: the row at which the windows begin, and where they will when the run has succeeded
+  int64_t begin;       // slide.c: the byte at which the value begins, and where it will when the run has succeeded
   int64_t next_begin;
   bool slid; // in this run
 } rt_state;
@@ -217,12 +217,9 @@ heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t bu
 int64_t rt_state_elements(const int64_t *shape, int32_t rank);                         // -1: too many
 void rt_states_commit(heddle_session *session);                                        // the run has succeeded
 
-// ---- slide.c: values of states, which may slide. state->shape must be that of the value.
-int64_t rt_state_room(const rt_state *state);                             // bytes of a buffer for state->wanted
-void *rt_state_value(const rt_state *state, int32_t buffer);              // what an entry is given
-void rt_state_gather(const rt_state *state, void *to);                    // the value, dense
-void rt_state_scatter(rt_state *state, int32_t buffer, const void *from); // a dense value of state->wanted bytes
-void rt_state_stage_out(const rt_state *state, const heddle_tensor *to);  // of the same dtype and shape
+// ---- slide.c: where values of states lie
+int64_t rt_state_room(const rt_state *state); // bytes of a buffer for state->wanted, of state->shape
+void *rt_state_value(const rt_state *state);  // the value, dense
 
 // ---- weights.c
 heddle_status rt_weights_load(heddle_model *model, const char *path, bool copy);

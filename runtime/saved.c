@@ -100,11 +100,15 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
     return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' is %s %s", state->desc->name, rt_dtype_name(state->desc->dtype),
                    text.data);
   }
-  bool empty = rt_state_elements(state->shape, state->desc->rank) == 0;
-  if (!empty && !to->data)
+  const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
+  rt_value value = {.desc = &desc,
+                    .given = to,
+                    .shape = state->shape,
+                    .elements = rt_state_elements(state->shape, state->desc->rank)};
+  if (value.elements && !to->data)
     return rt_null("data of the tensor to copy a state to");
-  if (!empty)
-    rt_state_stage_out(state, to);
+  if (value.elements)
+    rt_stage_out(&value, rt_state_value(state));
   return HEDDLE_OK;
 }
 
@@ -145,12 +149,12 @@ static heddle_status copy_states(heddle_session *to, const heddle_session *from)
     rt_state *copy = &to->states.list[s];
     if (state->holds != RT_VALUE)
       continue;
+    compute_shape(to, copy, state->dims);
     heddle_status status = make_room(to, copy, state->bytes);
     if (status != HEDDLE_OK)
       return status;
-    memcpy(copy->buffers[1 - copy->current].data, state->buffers[state->current].data, (size_t)rt_state_room(copy));
+    memcpy(copy->buffers[1 - copy->current].data, rt_state_value(state), (size_t)state->bytes);
     take_over(copy, state->writer, state->dims);
-    copy->begin = state->begin;
   }
   return HEDDLE_OK;
 }
@@ -199,7 +203,7 @@ static heddle_status save(heddle_session *session, uint8_t *buffer, size_t capac
     at += dims;
     memset(at, 0, (size_t)padded(state->bytes));
     compute_shape(session, state, state->dims);
-    rt_state_gather(state, at);
+    memcpy(at, rt_state_value(state), (size_t)state->bytes);
     at += padded(state->bytes);
   }
   saved_header header = {.bytes = *bytes - sizeof header};
@@ -292,7 +296,7 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
         if (status != HEDDLE_OK)
           return status;
       } else if (pass == 1 && saved.is_set) {
-        rt_state_scatter(state, 1 - state->current, saved.value);
+        memcpy(state->buffers[1 - state->current].data, saved.value, (size_t)state->wanted);
         take_over(state, -1, state->saved_dims);
       } else if (pass == 1) {
         state->holds = RT_NOTHING;

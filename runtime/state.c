@@ -268,8 +268,9 @@ heddle_status rt_states_prepare(heddle_session *session) {
     if (next >= 0 && next == old && state->holds == RT_INITIAL)
       state->holds = RT_NOTHING; // until the run has succeeded
     state->slid = false;
-    session->states.next[number] = next < 0 ? NULL : rt_state_value(state, next);
-    session->states.now[number] = old >= 0 ? rt_state_value(state, old) : session->states.next[number];
+    void *fresh = next < 0 || next == old ? NULL : state->buffers[next].data;
+    session->states.now[number] = old >= 0 ? rt_state_value(state) : fresh;
+    session->states.next[number] = next >= 0 && next == old ? session->states.now[number] : fresh;
   }
   return HEDDLE_OK;
 }

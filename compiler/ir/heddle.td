@@ -76,7 +76,7 @@ def StateOp : HeddleOp<"state", [Symbol]> {
   let summary = "A tensor that lives in a session, from call to call";
   let description = [{
     `extents` are over the dims of the module. Without `initial` it must be updated before it is read. Where it `slides`
-    along an axis, the axes before that are constant, and the windows at their places have room between them.
+    along an axis, every entry that updates it appends rows there and drops as many.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, StrAttr:$label,
                    AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial, OptionalAttr<I64Attr>:$slides);

@@ -172,6 +172,8 @@ struct ElementOfState : OpRewritePattern<tensor::ExtractOp> {
     if (!body || failed(extents) || body.getBlock()->getTerminator()->getOperand(0) == read) // a copy: SliceOfState
       return failure();
     auto type = cast<RankedTensorType>(state.getType());
+    if (llvm::is_contained(type.getShape(), 0)) // no place in it is one of a view
+      return failure();
     SmallVector<OpFoldResult> offsets, sizes, strides(type.getRank(), rewriter.getIndexAttr(1));
     SmallVector<Value> inner(read.getIndices()), dims;
     APInt number;
@@ -242,6 +244,28 @@ struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// What reads a stage of one constant computes with the constant.
+struct ConstantOperand : OpRewritePattern<linalg::GenericOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      auto maker = operand->get().getDefiningOp<linalg::GenericOp>();
+      BlockArgument element = op.getMatchingBlockArgument(operand);
+      Attribute constant;
+      if (!maker || maker.getNumReductionLoops() || element.use_empty() ||
+          !matchPattern(maker.getBlock()->getTerminator()->getOperand(cast<OpResult>(operand->get()).getResultNumber()),
+                        m_Constant(&constant)))
+        continue;
+      rewriter.setInsertionPoint(op);
+      Value value = arith::ConstantOp::create(rewriter, op.getLoc(), cast<TypedAttr>(constant));
+      rewriter.modifyOpInPlace(op, [&] { element.replaceAllUsesWith(value); });
+      return success();
+    }
+    return failure();
+  }
+};
+
 /// An operand whose elements the body does not use only says how far loops go: an empty tensor does, and nothing is
 /// computed for it.
 struct UnusedOperand : OpRewritePattern<linalg::GenericOp> {
@@ -270,9 +294,8 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns
-        .add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand, UnusedOperand>(
-            &getContext());
+    patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand,
+                 ConstantOperand, UnusedOperand>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();

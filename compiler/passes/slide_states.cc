@@ -1,13 +1,12 @@
 // A state that slides holds the last rows of something: each call drops rows at its front and appends as many at its
 // end. Written as a new value it would be read and written as a whole in every call. Here the update becomes what is
-// appended, and the state is marked: the runtime keeps it in a place twice as large and moves the window along
-// (runtime/slide.c), so that a call costs the rows that are new.
+// appended, and the state is marked: the runtime moves its place in memory on (runtime/slide.c), so that a call costs
+// the rows that are new.
 //
 //   %new = linalg.generic {m + S < M ? old[m + S, …] : rows[m + S - M, …]}     heddle.update @s, %rows at [%l, …]
 //   sliding heddle.update @s, %new at [%l, …]                                      →   heddle.state @s … slides 1
 //
-// Every update of the state in every entry must be of that form, for all places of the axes before the one that slides,
-// and nobody may read across those: the windows have room between them.
+// Every update of the state in every entry must be of that form, by as many rows at all places of the other axes.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/passes.h"
@@ -29,7 +28,8 @@ struct Slide {
   ir::UpdateOp update;
   linalg::GenericOp old;   // computes the whole new value
   Value fresh;             // in its body: an element of what is appended
-  SmallVector<int64_t> at; // the places along the axes before the one that slides
+  SmallVector<int64_t> at; // the places along the first axes of the state
+  unsigned along = 0;      // the loop that slides
   AffineExpr count;
 };
 
@@ -139,14 +139,36 @@ SmallVector<Operation *> needed_for(Value value, Block *body) {
   return out.takeVector();
 }
 
+/// Whether what is kept comes from `count` rows on, and what is appended begins at its own first row.
+bool moves(Slide &slide, tensor::ExtractOp kept, ArrayRef<AffineExpr> extents, const Lines &lines) {
+  AffineExpr row = lines.loop(slide.along), rows = extents[slide.along];
+  for (auto [axis, index] : llvm::enumerate(kept.getIndices())) {
+    AffineExpr from = lines.loop(unsigned(axis)), place = lines.place(index, extents[axis]);
+    if (!place || lines.simple(place - (axis == slide.along ? from + slide.count : from)) != 0)
+      return false;
+  }
+  for (Operation *op : needed_for(slide.fresh, slide.old.getBlock()))
+    if (auto read = dyn_cast<tensor::ExtractOp>(op)) {
+      auto from = ir::extent_formulas(read.getTensor());
+      for (auto [axis, index] : llvm::enumerate(read.getIndices())) {
+        AffineExpr place = succeeded(from) ? lines.place(index, (*from)[axis]) : AffineExpr();
+        if (!place || (place.isFunctionOfSymbol(slide.along) && lines.simple(place - row - slide.count + rows) != 0))
+          return false;
+      }
+    }
+  return true;
+}
+
 std::optional<Slide> slide_of(ir::UpdateOp update, ir::StateOp state) {
-  Slide out{update, update.getValue().getDefiningOp<linalg::GenericOp>(), {}, {}, {}};
+  Slide out;
+  out.update = update;
+  out.old = update.getValue().getDefiningOp<linalg::GenericOp>();
   auto type = cast<RankedTensorType>(state.getType());
   if (!out.old || !out.old->hasOneUse() || out.old->getNumResults() != 1 || out.old.getNumDpsInputs() ||
       out.old.getNumReductionLoops() || out.old.getNumLoops() == 0 || !isa<func::FuncOp>(update->getParentOp()) ||
       !out.old.getMatchingIndexingMap(out.old.getDpsInitOperand(0)).isIdentity())
     return std::nullopt;
-  unsigned before = unsigned(type.getRank()) - out.old.getNumLoops(); // axes in front of the one that slides
+  unsigned before = unsigned(type.getRank()) - out.old.getNumLoops(); // axes at one place each
   if (auto axes = update.getAxes(); axes && (*axes)[0] != int64_t(before))
     return std::nullopt; // then the others follow in order
   for (auto [axis, offset] : llvm::enumerate(update.getOffsets())) {
@@ -159,7 +181,7 @@ std::optional<Slide> slide_of(ir::UpdateOp update, ir::StateOp state) {
   ArrayRef<AffineExpr> extents = state.getExtents().getResults();
   auto own = ir::extent_formulas(update.getValue());
   if (failed(own) || out.at.size() != before || extents.drop_front(before) != ArrayRef<AffineExpr>(*own) ||
-      own->front() == 0) // no row is proven to be there
+      llvm::is_contained(*own, getAffineConstantExpr(0, state.getContext()))) // nothing is proven to be there
     return std::nullopt;
 
   Lines lines(out.old, state.getExtents().getNumDims());
@@ -168,29 +190,16 @@ std::optional<Slide> slide_of(ir::UpdateOp update, ir::StateOp state) {
   AffineExpr condition = test ? below_zero(test, lines) : AffineExpr();
   if (!condition)
     return std::nullopt;
-  AffineExpr row = lines.loop(0), rows = extents[before];
-  for (bool kept_first : {true, false}) { // row + count < rows, or its opposite
-    out.count = lines.simple(kept_first ? condition - row + rows : rows - row - condition - 1);
-    auto kept = (kept_first ? choice.getTrueValue() : choice.getFalseValue()).getDefiningOp<tensor::ExtractOp>();
-    out.fresh = kept_first ? choice.getFalseValue() : choice.getTrueValue();
-    if (!kept || out.count.isFunctionOfSymbol(0) || !is_natural(out.count) ||
-        !is_part(kept.getTensor(), state.getSymName(), out.at))
-      continue;
-    bool moved = true; // what is kept comes from `count` rows on, what is appended begins at its own first row
-    for (auto [axis, index] : llvm::enumerate(kept.getIndices())) {
-      AffineExpr place = lines.place(index, extents[before + axis]), own = lines.loop(unsigned(axis));
-      moved &= place && lines.simple(place - own - (axis == 0 ? out.count : own - own)) == 0;
+  for (out.along = 0; out.along < out.old.getNumLoops(); ++out.along) {
+    AffineExpr row = lines.loop(out.along), rows = (*own)[out.along];
+    for (bool kept_first : {true, false}) { // row + count < rows, or its opposite
+      out.count = lines.simple(kept_first ? condition - row + rows : rows - row - condition - 1);
+      out.fresh = kept_first ? choice.getFalseValue() : choice.getTrueValue();
+      auto kept = (kept_first ? choice.getTrueValue() : choice.getFalseValue()).getDefiningOp<tensor::ExtractOp>();
+      if (kept && is_natural(out.count) && is_part(kept.getTensor(), state.getSymName(), out.at) &&
+          moves(out, kept, *own, lines))
+        return out;
     }
-    for (Operation *op : needed_for(out.fresh, out.old.getBlock())) {
-      auto read = dyn_cast<tensor::ExtractOp>(op);
-      auto from = read ? ir::extent_formulas(read.getTensor()) : FailureOr<SmallVector<AffineExpr>>();
-      for (size_t axis = 0; read && axis < read.getIndices().size(); ++axis) {
-        AffineExpr place = succeeded(from) ? lines.place(read.getIndices()[axis], (*from)[axis]) : AffineExpr();
-        moved &= place && (!place.isFunctionOfSymbol(0) || lines.simple(place - row - out.count + rows) == 0);
-      }
-    }
-    if (moved)
-      return out;
   }
   return std::nullopt;
 }
@@ -200,14 +209,16 @@ public:
   StateSlider(ModuleOp module, ir::StateOp state) : module_(module), state_(state) {}
 
   void run() {
-    if (!find_slides() || !reads_parts_only())
+    if (!find_slides())
       return;
     for (Slide &slide : slides_)
       append(slide);
-    state_.setSlides(int64_t(slides_.front().at.size()));
+    state_.setSlides(axis_of(slides_.front()));
   }
 
 private:
+  static int64_t axis_of(const Slide &slide) { return int64_t(slide.at.size()) + slide.along; }
+
   /// Whether every entry that updates the state lets all of it slide by the same number of rows.
   bool find_slides() {
     bool all = true;
@@ -234,24 +245,11 @@ private:
     }
     for (auto &[entry, slides] : by_entry) // updates do not overlap: it is enough to count
       if (int64_t(slides.size()) != parts || llvm::any_of(slides, [&](const Slide *slide) {
-            return slide->at.size() != before || slide->count != slides.front()->count;
+            return slide->at.size() != before || axis_of(*slide) != axis_of(slides_.front()) ||
+                   slide->count != slides.front()->count;
           }))
         return false;
     return true;
-  }
-
-  bool reads_parts_only() {
-    size_t before = slides_.front().at.size();
-    bool only = true;
-    module_.walk([&](ir::ReadOp read) {
-      if (read.getState() != state_.getSymName() || before == 0)
-        return;
-      for (Operation *user : read->getUsers()) {
-        auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
-        only &= slice && slice.getType().getRank() + int64_t(before) <= slice.getSourceType().getRank();
-      }
-    });
-    return only;
   }
 
   /// The rows that are new, as a tensor of their own, take the place of the value.
@@ -261,7 +259,7 @@ private:
     auto entry = cast<func::FuncOp>(slide.update->getParentOp());
     auto whole = cast<RankedTensorType>(slide.update.getValue().getType());
     SmallVector<AffineExpr> extents(state_.getExtents().getResults().drop_front(slide.at.size()));
-    extents[0] = slide.count;
+    extents[slide.along] = slide.count;
     SmallVector<Value> sizes;
     SmallVector<int64_t> shape;
     for (AffineExpr extent : extents) {
@@ -282,7 +280,7 @@ private:
 
   /// The number, among all rows of the window, of a new one.
   AffineExpr number_of(const Slide &slide, AffineExpr row) {
-    return row - slide.count + state_.getExtents().getResults()[slide.at.size()];
+    return row - slide.count + state_.getExtents().getResults()[axis_of(slide)];
   }
 
   /// What is appended, as an operand where it is only copied; else null.
@@ -293,9 +291,9 @@ private:
       return {};
     unsigned rank = slide.old.getNumLoops();
     Lines lines(slide.old, state_.getExtents().getNumDims());
-    SmallVector<AffineExpr> loops{number_of(slide, lines.loop(0))}, axes;
-    for (unsigned loop = 1; loop < rank; ++loop)
-      loops.push_back(lines.loop(loop));
+    SmallVector<AffineExpr> loops, axes;
+    for (unsigned loop = 0; loop < rank; ++loop)
+      loops.push_back(loop == slide.along ? number_of(slide, lines.loop(loop)) : lines.loop(loop));
     llvm::SmallBitVector used(rank);
     for (auto [axis, index] : llvm::enumerate(read.getIndices())) {
       auto loop = dyn_cast<AffineSymbolExpr>(lines.simple(lines.place(index, (*from)[axis]).replaceSymbols(loops)));
@@ -324,8 +322,8 @@ private:
       IRMapping map;
       for (Operation *op : needed_for(slide.fresh, slide.old.getBlock())) {
         auto index = dyn_cast<linalg::IndexOp>(op);
-        if (index && index.getDim() == 0) {
-          Value row = linalg::IndexOp::create(body, at, 0);
+        if (index && index.getDim() == slide.along) {
+          Value row = linalg::IndexOp::create(body, at, slide.along);
           map.map(index, value_of(body, at, number_of(slide, builder.getAffineSymbolExpr(0)), row, entry));
         } else {
           body.clone(*op, map);

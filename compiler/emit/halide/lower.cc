@@ -31,8 +31,12 @@ static mlir::Operation *combiner_of(LinalgOp op) {
   return last && llvm::is_contained(last->getOperands(), accumulator) ? last : nullptr;
 }
 
-/// Whether a value may be an infinite or NaN constant, followed through what the kernel computes.
-static bool may_be_infinite(mlir::Value value, llvm::DenseSet<mlir::Value> &seen) {
+using IsConstant = bool (*)(const llvm::APFloat &);
+static bool is_infinite(const llvm::APFloat &constant) { return !constant.isFinite(); }
+static bool is_zero(const llvm::APFloat &constant) { return constant.isZero(); }
+
+/// Whether a value may be a constant of that sort, or come from one, followed through what the kernel computes.
+static bool may_come_from(IsConstant is, mlir::Value value, llvm::DenseSet<mlir::Value> &seen) {
   if (!seen.insert(value).second)
     return false;
   namespace arith = mlir::arith;
@@ -45,25 +49,39 @@ static bool may_be_infinite(mlir::Value value, llvm::DenseSet<mlir::Value> &seen
   mlir::Operation *maker = value.getDefiningOp();
   if (!maker)
     return false;
-  mlir::FloatAttr constant;
-  if (mlir::matchPattern(maker, mlir::m_Constant(&constant)))
-    return !constant.getValue().isFinite();
+  mlir::Attribute constant;
+  if (mlir::matchPattern(maker, mlir::m_Constant(&constant))) {
+    auto real = llvm::dyn_cast<mlir::FloatAttr>(constant);
+    auto whole = llvm::dyn_cast<mlir::IntegerAttr>(constant);
+    return real ? is(real.getValue()) : whole && is(llvm::APFloat(float(whole.getValue().getSExtValue())));
+  }
   if (auto read = llvm::dyn_cast<mlir::tensor::ExtractOp>(maker))
-    return may_be_infinite(read.getTensor(), seen);
-  if (auto op = llvm::dyn_cast<LinalgOp>(maker); op && op.getNumReductionLoops() == 0)
-    return may_be_infinite(
-        op.getBlock()->getTerminator()->getOperand(llvm::cast<mlir::OpResult>(value).getResultNumber()), seen);
+    return may_come_from(is, read.getTensor(), seen);
+  auto op = llvm::dyn_cast<LinalgOp>(maker);
+  if (mlir::Operation *combiner = op && op.getNumReductionLoops() ? combiner_of(op) : nullptr) {
+    // Terms counted under a condition: there may be none, which Halide may find.
+    for (mlir::Value term : combiner->getOperands())
+      if (auto counted = term.getDefiningOp<mlir::arith::SelectOp>();
+          counted && mlir::matchPattern(counted.getTrueValue(), mlir::m_Constant()) &&
+          mlir::matchPattern(counted.getFalseValue(), mlir::m_Constant()))
+        return is == is_zero;
+    return false;
+  }
+  if (op && op.getNumReductionLoops() == 0)
+    return may_come_from(
+        is, op.getBlock()->getTerminator()->getOperand(llvm::cast<mlir::OpResult>(value).getResultNumber()), seen);
   return llvm::isa<arith::SelectOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp,
                    arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::ExtFOp,
-                   arith::TruncFOp>(maker) &&
-         llvm::any_of(maker->getOperands(), [&](mlir::Value operand) { return may_be_infinite(operand, seen); });
+                   arith::TruncFOp, arith::SIToFPOp>(maker) &&
+         llvm::any_of(maker->getOperands(), [&](mlir::Value operand) { return may_come_from(is, operand, seen); });
 }
 
 bool adds_infinities(LinalgOp op) {
   mlir::Operation *combiner = op.getNumReductionLoops() ? combiner_of(op) : nullptr;
   llvm::DenseSet<mlir::Value> seen;
   return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp>(combiner) &&
-         llvm::any_of(combiner->getOperands(), [&](mlir::Value term) { return may_be_infinite(term, seen); });
+         llvm::any_of(combiner->getOperands(),
+                      [&](mlir::Value term) { return may_come_from(is_infinite, term, seen); });
 }
 
 Stage *LoweredKernel::stage_of(mlir::Value value) {
@@ -98,9 +116,14 @@ int64_t constant_or_dynamic(const Expr &e) {
   return value.value_or(-1);
 }
 
-/// An infinite or NaN constant other than the neutral element of a reduction.
+/// An infinite or NaN constant other than the neutral element of a reduction, or what becomes one: a quotient by zero,
+/// as the mean of no numbers is.
 bool has_infinite_constants(mlir::func::FuncOp kernel) {
   bool found = false;
+  kernel.walk([&](mlir::arith::DivFOp quotient) {
+    llvm::DenseSet<mlir::Value> seen;
+    found |= may_come_from(is_zero, quotient.getRhs(), seen);
+  });
   kernel.walk([&](mlir::arith::ConstantOp constant) {
     auto value = llvm::dyn_cast<mlir::FloatAttr>(constant.getValue());
     if (value && !std::isfinite(value.getValueAsDouble()))

@@ -1,4 +1,5 @@
-// An index that is not a ramp is a gather. Masked lanes are not read, so that their places don't matter.
+// An index that is not a ramp is a gather. Masked lanes are not read, so that their places don't matter. A single place
+// before the beginning is a lane that was taken apart, under a condition that does not hold for it.
 #include "compiler/emit/halide/reversed.h"
 
 namespace heddle {
@@ -12,6 +13,8 @@ class Gather : public IRMutator {
   using IRMutator::visit;
 
   Expr visit(const Load *op) override {
+    if (std::optional<int64_t> place = as_const_int(op->index); place && *place < 0)
+      return make_zero(op->type); // of a lane that nothing counts on
     const Ramp *ramp = op->index.as<Ramp>();
     std::optional<int64_t> base = ramp ? as_const_int(ramp->base) : std::nullopt;
     std::optional<int64_t> stride = ramp ? as_const_int(ramp->stride) : std::nullopt;

@@ -16,6 +16,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace heddle {
 
@@ -133,6 +134,8 @@ Expr Scalars::combine(mlir::Operation &op, Halide::Internal::IRNodeType node) {
   case Node::Mul:
     return exact ? math::strict_mul(a, b) : a * b;
   default:
+    if (Halide::Internal::is_const_zero(b)) // Halide refuses it; infinite, or NaN, all the same
+      return math::strict_mul(a, Halide::Internal::make_const(b.type(), std::numeric_limits<double>::infinity()));
     if (!lane_.empty() && a.type() == Halide::Float(32) && !Halide::Internal::is_const(a) &&
         !Halide::Internal::is_const(b) && Halide::Internal::expr_uses_var(a, lane_) &&
         !Halide::Internal::expr_uses_var(b, lane_)) {

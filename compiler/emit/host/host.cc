@@ -49,9 +49,9 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   auto copy = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
                                           {pointer, pointer, builder.getI64Type(), builder.getI32Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), copy_slice_symbol, copy).setVisibility_(LLVM::Visibility::Hidden);
-  auto slide =
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
-                                  {pointer, builder.getI32Type(), builder.getI64Type(), builder.getI64Type(), pointer});
+  auto slide = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(context),
+      {pointer, builder.getI32Type(), builder.getI64Type(), builder.getI64Type(), builder.getI64Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), slide_symbol, slide).setVisibility_(LLVM::Visibility::Hidden);
   if (failed(build_state_extents(builder, program)))
     return {};

@@ -312,7 +312,7 @@ private:
     if (failed(extents) || failed(own))
       return failure();
     if (update.getSliding()) {
-      slide_state(update, state, *extents, own->front());
+      slide_state(update, state, *extents, *own);
       return success();
     }
     SmallVector<Value> offsets, counts(extents->size(), sizes->constant(1));
@@ -324,18 +324,22 @@ private:
     return success();
   }
 
-  /// heddle_slide of the part of a state that the update appends to.
-  void slide_state(ir::UpdateOp update, int64_t state, ArrayRef<Value> extents, Value rows) {
-    Value part = sizes->constant(0);
-    for (uint64_t axis = 0; axis < *state_op(state).getSlides(); ++axis) {
-      part = arith::MulIOp::create(b, loc, part, extents[axis]);
-      part = arith::AddIOp::create(b, loc, part, sizes->index(update.getOffsets()[axis]));
+  /// heddle_slide of the parts of a state that the update appends to.
+  void slide_state(ir::UpdateOp update, int64_t state, ArrayRef<Value> extents, ArrayRef<Value> own) {
+    size_t axis = *state_op(state).getSlides(), placed = extents.size() - own.size();
+    Value part = sizes->constant(0), parts = sizes->constant(1);
+    for (size_t i = 0; i < axis; ++i) {
+      part = arith::MulIOp::create(b, loc, part, extents[i]);
+      if (i < placed)
+        part = arith::AddIOp::create(b, loc, part, sizes->index(update.getOffsets()[i]));
+      else
+        parts = arith::MulIOp::create(b, loc, parts, extents[i]);
     }
-    auto type =
-        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, i32(), i64(), i64(), pointer});
-    LLVM::CallOp::create(
-        b, loc, type, slide_symbol,
-        ValueRange{session, number32(state), sizes->as_i64(part), sizes->as_i64(rows), address(update.getValue())});
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                            {pointer, i32(), i64(), i64(), i64(), pointer});
+    LLVM::CallOp::create(b, loc, type, slide_symbol,
+                         ValueRange{session, number32(state), sizes->as_i64(part), sizes->as_i64(parts),
+                                    sizes->as_i64(own[axis - placed]), address(update.getValue())});
   }
 
   LogicalResult end() {
@@ -432,9 +436,6 @@ private:
   /// Of a slice that lies in one piece: whole behind its first axis.
   Value slice_address(tensor::ExtractSliceOp slice) {
     SmallVector<Value> extents = *sizes->extents(slice.getSource()); // its maker was called: it has extents
-    if (auto read = slice.getSource().getDefiningOp<ir::ReadOp>())
-      if (auto axis = state_op(passes::state_number(read, read.getState())).getSlides())
-        extents[*axis] = arith::MulIOp::create(b, loc, extents[*axis], sizes->constant(2)); // as runtime/abi.h says
     Value at = sizes->constant(0);
     for (auto [offset, extent] : llvm::zip_equal(slice.getMixedOffsets(), extents)) {
       auto constant = getConstantIntValue(offset);

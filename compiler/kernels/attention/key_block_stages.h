@@ -214,7 +214,7 @@ protected:
   /// The keys of a block, or tiles of `step` keys, that a stage's sum needs, and one of them.
   std::pair<RDom, Expr> needed_here(const Stage &stage, int step) {
     // The extent may not depend on the block; and only one condition becomes a bound of the loop.
-    Expr first = 0, last = (step == 1 ? keys_here() : tiles_here()) - 1;
+    Expr first = 0, last = (step == 1 ? keys_here() : tiles_here()) - 1, end = last;
     RDom domain(0, several() ? Expr(block_keys_ / step) : last + 1);
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
     auto place = [&](const Expr &key) { return step == 1 ? key - first_key() : (key - first_key()) / step; };
@@ -226,7 +226,8 @@ protected:
       domain.where(domain.x <= last);
     if (range.has_lower_bound())
       domain.where(domain.x >= first);
-    return {domain, Halide::unsafe_promise_clamped(domain.x, first, last)};
+    // Of no key, too, one that there is.
+    return {domain, Halide::unsafe_promise_clamped(domain.x, min(first, end), max(last, 0))};
   }
 
   /// A reduction over the keys of a row in a block.
@@ -355,7 +356,7 @@ protected:
     if (!range.has_upper_bound())
       return {blocks, blocks.x};
     blocks.where(blocks.x * block_keys_ <= range.max);
-    return {blocks, Halide::unsafe_promise_clamped(blocks.x, 0, min(range.max / block_keys_, number - 1))};
+    return {blocks, Halide::unsafe_promise_clamped(blocks.x, 0, max(min(range.max / block_keys_, number - 1), 0))};
   }
 
   Func joined(const char *name, const Stage &stage, const std::vector<Var> &args, const Expr &start,

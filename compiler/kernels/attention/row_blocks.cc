@@ -243,13 +243,13 @@ private:
     Expr first = 0, last = keys_ - 1;
     if (range.has_upper_bound()) {
       keys_of_rows.where(keys_of_rows.x <= range.max);
-      last = min(range.max, last);
+      last = max(min(range.max, last), 0);
     }
     if (range.has_lower_bound()) {
       keys_of_rows.where(keys_of_rows.x >= range.min);
-      first = max(range.min, first);
+      first = min(max(range.min, first), keys_ - 1);
     }
-    return Halide::unsafe_promise_clamped(keys_of_rows.x, first, last);
+    return Halide::unsafe_promise_clamped(keys_of_rows.x, first, last); // of no key, too, one that there is
   }
 
   /// A reduction over the keys of a row.

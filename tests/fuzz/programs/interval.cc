@@ -224,7 +224,9 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   for (const Interval &arg : args)
     if (!arg.known())
       return type == Type::boolean ? truth(true, true) : Interval::anything();
-  bool exact_operands = (a.is_point() || !is_floating(from)) && (args.size() < 2 || b.is_point());
+  // Points that are no small binary fractions: x - x is 0, but not where the 0.75 behind it is taken from x first.
+  auto is_exact = [&](const Interval &x) { return !is_floating(from) || exact(x, type); };
+  bool exact_operands = is_exact(a) && (args.size() < 2 || is_exact(b));
   switch (op) {
   case Expr::add:
   case Expr::sub: {
@@ -359,7 +361,7 @@ Interval reduce(Reducer reducer, Type type, const std::vector<Interval> &terms) 
     y = Interval::point(0);
   }
   for (const Interval &t : terms) {
-    operands_exact &= t.is_point();
+    operands_exact &= !is_floating(type) || exact(t, type);
     switch (reducer) {
     case Reducer::sum:
       if (!t.known())

@@ -349,8 +349,14 @@ private:
         return fail(Verdict::mismatch, when + name + " has shape " + shape_text(result.shape));
       if (std::string where = outside(name, values(result), box); !where.empty())
         return fail(Verdict::mismatch, when + where);
-      if (result.bytes != two->at(name).bytes)
-        return fail(Verdict::threads, when + name + " has other bits with two threads");
+      if (const HostTensor &other = two->at(name); result.bytes != other.bytes) {
+        auto a = values(result), b = values(other);
+        size_t at = 0;
+        while (at + 1 < a.size() && (a[at] == b[at] || (a[at] != a[at] && b[at] != b[at])))
+          ++at;
+        return fail(Verdict::threads, when + name + " has other bits with two threads: element " + std::to_string(at) +
+                                          " is " + std::to_string(a[at]) + " and " + std::to_string(b[at]));
+      }
     }
     return true;
   }

@@ -138,12 +138,12 @@ const heddle_state_use_desc push_uses[] = {{recent, 1, 1, 1}};
 void push_extents(const int64_t *d, int64_t *out) { out[0] = d[B], out[1] = d[S], out[2] = d[B]; }
 int32_t push_run(const heddle_call *c) {
   int64_t columns = c->dims[B], rows = c->dims[S];
-  memcpy(c->results[0], as<float>(c->states[recent]) + 2 * 3 * columns, sizeof(float) * size_t(columns));
+  memcpy(c->results[0], as<float>(c->states[recent]) + 3 * columns, sizeof(float) * size_t(columns));
   std::vector<float> fresh(size_t(columns * rows));
   for (int part = 0; part < 2; part++) {
     for (int64_t i = 0; i < columns * rows; i++)
       fresh[size_t(i)] = as<float>(c->inputs[0])[i % columns * rows + i / columns] + 100.0f * float(part);
-    heddle_slide(c->session, recent, part, rows, fresh.data());
+    heddle_slide(c->session, recent, part, 1, rows, fresh.data());
   }
   return 0;
 }
