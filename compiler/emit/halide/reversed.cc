@@ -2,6 +2,8 @@
 // before the beginning is a lane that was taken apart, under a condition that does not hold for it.
 #include "compiler/emit/halide/reversed.h"
 
+#include <algorithm>
+
 namespace heddle {
 
 using namespace Halide::Internal;
@@ -18,7 +20,7 @@ class Gather : public IRMutator {
     const Ramp *ramp = op->index.as<Ramp>();
     std::optional<int64_t> base = ramp ? as_const_int(ramp->base) : std::nullopt;
     std::optional<int64_t> stride = ramp ? as_const_int(ramp->stride) : std::nullopt;
-    if (!base || !stride || *stride >= 0 || *base + *stride * (ramp->lanes - 1) >= 0)
+    if (!base || !stride || std::min(*base, *base + *stride * (ramp->lanes - 1)) >= 0)
       return IRMutator::visit(op);
     Expr index =
         Broadcast::make(ramp->base, ramp->lanes) - Ramp::make(make_zero(ramp->base.type()), -ramp->stride, ramp->lanes);

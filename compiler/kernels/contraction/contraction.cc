@@ -88,11 +88,13 @@ static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument
   return std::nullopt;
 }
 
-/// The width of the panels that a kernel's weights already have, or 0.
-static int64_t given_width(mlir::func::FuncOp kernel) {
+/// The width of the panels that a kernel's weights already have, or 0. Of weights that are the rows of a product, too,
+/// those along its lanes.
+static int64_t given_width(mlir::func::FuncOp kernel, const Target &target) {
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
     if (auto layout = kernel.getArgAttrOfType<ir::PanelsAttr>(argument, ir::names::layout))
-      return int64_t(layout.getWidth());
+      if (auto wanted = panels(kernel, argument, target); wanted && wanted->axis == layout.getAxis())
+        return int64_t(layout.getWidth());
   return 0;
 }
 
@@ -120,7 +122,7 @@ static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
   std::vector<std::vector<Reached>> results = *match(kernel);
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
-  int64_t columns = type.getShape().back(), width = given_width(kernel);
+  int64_t columns = type.getShape().back(), width = given_width(kernel, target);
   if (width == 0)
     width = mlir::ShapedType::isDynamic(columns) ? 3 * target.lanes : panel_width(columns, target);
   int64_t vectors = std::max<int64_t>(1, width / target.lanes);

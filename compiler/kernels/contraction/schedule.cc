@@ -312,7 +312,8 @@ private:
     if (!input || input->panel_axis < 0 || !hi::expr_uses_var(call->args.front(), lane.name()))
       return false;
     if (input->panel_width != width_)
-      fail("the weights have panels of another width than the schedule");
+      fail("the weights have panels of " + std::to_string(input->panel_width) + ", and the schedule of " +
+           std::to_string(width_));
     return true;
   }
 
