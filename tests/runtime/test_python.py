@@ -145,7 +145,7 @@ class PythonTest(unittest.TestCase):
             model = heddle.load(folder)
             self.assertEqual([str(x) for x in model.states.values()],
                              ["mem: f32[B, S]", "seen: i32[]", "cache: f32[B, P]", "wide: i32[…]", "recent: f32[2, 3, B]"])  # fmt: skip
-            self.assertEqual([x.initial for x in model.states.values()], [None, 0.0, 0.5, 0.0])
+            self.assertEqual([x.initial for x in model.states.values()], [None, 0.0, 0.5, 0.0, -1.0])
             session = model.session()
             self.assertIsNone(session.state("mem"))
             session.capacity(P=3)
