@@ -162,7 +162,7 @@ class PythonTest(unittest.TestCase):
             self.assertEqual(session.state("seen"), 1)
             self.assertEqual(session.state("mem").tolist(), [[1, 2], [3, 4]])
             self.assertGreater(session.memory["state_bytes"], 0)
-            self.assert_error("NOT_FOUND", "model 'stateful' has no state x; it has: mem, seen, cache, wide",
+            self.assert_error("NOT_FOUND", "model 'stateful' has no state x; it has: mem, seen, cache, wide, recent",
                               session.state, "x")  # fmt: skip
             self.assert_error("NOT_FOUND", "model 'stateful' has no dim Q; it has: B, S, P, N", session.capacity, Q=1)
             self.assert_error("INVALID_ARGUMENT", "the buffer does not hold a saved session, or it is damaged",
