@@ -202,7 +202,6 @@ static heddle_status save(heddle_session *session, uint8_t *buffer, size_t capac
     memcpy(at, state->dims, dims);
     at += dims;
     memset(at, 0, (size_t)padded(state->bytes));
-    compute_shape(session, state, state->dims);
     memcpy(at, rt_state_value(state), (size_t)state->bytes);
     at += padded(state->bytes);
   }

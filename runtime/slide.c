@@ -26,8 +26,10 @@ static window window_of(const rt_state *state) {
 }
 
 int64_t rt_state_room(const rt_state *state) {
+  if (!state->desc->slides)
+    return state->wanted;
   window w = window_of(state);
-  return state->wanted + (state->desc->slides ? w.rows * w.row_bytes : 0);
+  return state->wanted + w.rows * w.row_bytes;
 }
 
 void *rt_state_value(const rt_state *state) { return (uint8_t *)state->buffers[state->current].data + state->begin; }

@@ -268,9 +268,9 @@ heddle_status rt_states_prepare(heddle_session *session) {
     if (next >= 0 && next == old && state->holds == RT_INITIAL)
       state->holds = RT_NOTHING; // until the run has succeeded
     state->slid = false;
-    void *fresh = next < 0 || next == old ? NULL : state->buffers[next].data;
-    session->states.now[number] = old >= 0 ? rt_state_value(state) : fresh;
-    session->states.next[number] = next >= 0 && next == old ? session->states.now[number] : fresh;
+    void *now = old < 0 ? NULL : rt_state_value(state), *other = next < 0 ? NULL : state->buffers[next].data;
+    session->states.next[number] = next == old ? now : other;
+    session->states.now[number] = now ? now : other;
   }
   return HEDDLE_OK;
 }

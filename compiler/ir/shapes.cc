@@ -271,4 +271,18 @@ Value dim_value(Operation *entry, unsigned number) {
   return DimOp::create(builder, entry->getLoc(), builder.getIndexType(), builder.getStringAttr(name));
 }
 
+Value build_formula(OpBuilder &builder, Location loc, AffineExpr formula, Operation *entry, ValueRange symbols) {
+  SmallVector<Value> operands;
+  SmallVector<AffineExpr> dims, others;
+  auto next = [&](Value value) {
+    operands.push_back(value);
+    return builder.getAffineDimExpr(unsigned(operands.size() - 1));
+  };
+  for (unsigned dim = 0; dim < size_count(entry); ++dim)
+    dims.push_back(formula.isFunctionOfDim(dim) ? next(dim_value(entry, dim)) : builder.getAffineDimExpr(dim));
+  for (Value symbol : symbols)
+    others.push_back(next(symbol));
+  return build_size(builder, loc, formula.replaceDimsAndSymbols(dims, others), operands);
+}
+
 } // namespace heddle::ir

@@ -35,4 +35,9 @@ mlir::Value build_size(mlir::OpBuilder &builder, mlir::Location loc, mlir::Affin
 /// The run-time size of that number as a value that an entry has from its beginning.
 mlir::Value dim_value(mlir::Operation *entry, unsigned number);
 
+/// A formula over the module's dims and, as symbols, other index values, as a value in an entry. Only the dims that it
+/// is made of are asked for.
+mlir::Value build_formula(mlir::OpBuilder &builder, mlir::Location loc, mlir::AffineExpr formula,
+                          mlir::Operation *entry, mlir::ValueRange symbols = {});
+
 } // namespace heddle::ir

@@ -175,7 +175,7 @@ struct ElementOfState : OpRewritePattern<tensor::ExtractOp> {
     if (llvm::is_contained(type.getShape(), 0)) // no place in it is one of a view
       return failure();
     SmallVector<OpFoldResult> offsets, sizes, strides(type.getRank(), rewriter.getIndexAttr(1));
-    SmallVector<Value> inner(read.getIndices()), dims;
+    SmallVector<Value> inner(read.getIndices());
     APInt number;
     while (inner.size() > 1 && matchPattern(inner.front(), m_ConstantInt(&number))) {
       offsets.push_back(rewriter.getIndexAttr(number.getSExtValue()));
@@ -189,10 +189,8 @@ struct ElementOfState : OpRewritePattern<tensor::ExtractOp> {
     rewriter.setInsertionPoint(body);
     for (AffineExpr extent : ArrayRef(*extents).take_back(inner.size())) {
       auto constant = dyn_cast<AffineConstantExpr>(extent);
-      for (unsigned dim = dims.size(); !constant && dim < ir::size_count(entry); ++dim)
-        dims.push_back(ir::dim_value(entry, dim)); // those that are not needed go away again
       sizes.push_back(constant ? OpFoldResult(rewriter.getIndexAttr(constant.getValue()))
-                               : OpFoldResult(ir::build_size(rewriter, read.getLoc(), extent, dims)));
+                               : OpFoldResult(ir::build_formula(rewriter, read.getLoc(), extent, entry)));
     }
     auto part = RankedTensorType::get(type.getShape().take_back(inner.size()), type.getElementType());
     Value view = tensor::ExtractSliceOp::create(rewriter, read.getLoc(), part, state, offsets, sizes, strides);

@@ -266,7 +266,7 @@ private:
       auto constant = dyn_cast<AffineConstantExpr>(extent);
       shape.push_back(constant ? constant.getValue() : ShapedType::kDynamic);
       if (!constant)
-        sizes.push_back(value_of(builder, loc, extent, {}, entry));
+        sizes.push_back(ir::build_formula(builder, loc, extent, entry));
     }
     auto type = RankedTensorType::get(shape, whole.getElementType());
     Value empty = tensor::EmptyOp::create(builder, loc, type, sizes);
@@ -324,7 +324,7 @@ private:
         auto index = dyn_cast<linalg::IndexOp>(op);
         if (index && index.getDim() == slide.along) {
           Value row = linalg::IndexOp::create(body, at, slide.along);
-          map.map(index, value_of(body, at, number_of(slide, builder.getAffineSymbolExpr(0)), row, entry));
+          map.map(index, ir::build_formula(body, at, number_of(slide, builder.getAffineSymbolExpr(0)), entry, row));
         } else {
           body.clone(*op, map);
         }
@@ -334,22 +334,6 @@ private:
     return linalg::GenericOp::create(builder, slide.old.getLoc(), TypeRange{empty.getType()}, ValueRange{},
                                      ValueRange{empty}, ArrayRef<AffineMap>{identity}, kinds, body)
         .getResult(0);
-  }
-
-  /// A formula over the module's dims and `loops` as a value.
-  Value value_of(OpBuilder &builder, Location loc, AffineExpr formula, ValueRange loops, func::FuncOp entry) {
-    SmallVector<Value> operands;
-    SmallVector<AffineExpr> dims, symbols;
-    auto next = [&](Value value) {
-      operands.push_back(value);
-      return builder.getAffineDimExpr(unsigned(operands.size() - 1));
-    };
-    for (unsigned dim = 0; dim < state_.getExtents().getNumDims(); ++dim)
-      dims.push_back(formula.isFunctionOfDim(dim) ? next(ir::dim_value(entry, dim)) : builder.getAffineDimExpr(dim));
-    for (auto [number, loop] : llvm::enumerate(loops))
-      symbols.push_back(formula.isFunctionOfSymbol(unsigned(number)) ? next(loop)
-                                                                     : builder.getAffineSymbolExpr(unsigned(number)));
-    return ir::build_size(builder, loc, formula.replaceDimsAndSymbols(dims, symbols), operands);
   }
 
   ModuleOp module_;

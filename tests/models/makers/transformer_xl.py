@@ -11,7 +11,7 @@ warnings.filterwarnings("ignore")
 
 import torch
 import transformers
-from folder import Folder, randomise
+from folder import Folder, randomise, spread_transformer_xl
 from transformers import TransfoXLConfig, TransfoXLLMHeadModel
 
 SIZES = dict(vocab_size=50, d_model=20, n_head=3, d_head=6, d_inner=27, n_layer=2)
@@ -35,11 +35,7 @@ def make(name, seed, segments, authors, **settings):
     config = TransfoXLConfig(**SIZES, **settings)
     model = TransfoXLLMHeadModel(config).eval()
     randomise(model, generator)
-    for key, value in model.named_parameters():
-        if key.endswith(("r_w_bias", "r_r_bias")):
-            value.data *= 3
-        if "emb_layers" in key or "out_layers" in key and key.endswith("weight"):
-            value.data *= 0.4
+    spread_transformer_xl(model)
     model.tie_weights()
     folder = Folder(name)
     folder.config(model_type="transfo-xl", **SIZES, **settings)

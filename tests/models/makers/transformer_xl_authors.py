@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
-from folder import Folder, randomise
+from folder import Folder, randomise, spread_transformer_xl
 
 SIZES = dict(n_layer=2, n_head=3, d_model=20, d_head=6, d_inner=27)
 WORDS = 43
@@ -45,11 +45,7 @@ def make(name, seed, code, segments, d_embed, cutoffs, div_val, tie_projs, mem_l
     model = code.MemTransformerLM(words, **SIZES, dropout=0, dropatt=0, tie_weight=True, d_embed=d_embed, div_val=div_val,
                                   tie_projs=tie_projs, tgt_len=1, ext_len=0, mem_len=mem_len, cutoffs=cutoffs, **settings).eval()
     randomise(model, generator)
-    for key, value in model.named_parameters():
-        if key.endswith(("r_w_bias", "r_r_bias")):
-            value.data *= 3
-        if "emb_layers" in key or "out_layers" in key and key.endswith("weight"):
-            value.data *= 0.4
+    spread_transformer_xl(model)
     saved = {key: value.clone() for key, value in model.state_dict().items() if "inv_freq" not in key}
     folder = Folder(name)
     folder.config(model_type="transfo-xl", vocab_size=words, **SIZES, d_embed=d_embed, cutoffs=cutoffs, div_val=div_val,
