@@ -170,8 +170,28 @@ bool conditional(const Expr *e) {
 
 } // namespace
 
+bool Elaborator::may_wrap(const Expr *e) const {
+  bool wraps = false;
+  std::map<const Expr *, bool> unbounded; // what only the data tell
+  std::function<bool(const Expr *)> visit = [&](const Expr *part) {
+    if (auto known = unbounded.find(part); known != unbounded.end())
+      return known->second;
+    bool any = false;
+    for (const Expr *arg : part->args)
+      any |= visit(arg);
+    bool sums = part->op == Expr::add || part->op == Expr::sub || part->op == Expr::mul || part->op == Expr::negate;
+    wraps |= any && sums;
+    bool reads = part->op == Expr::read && !below_.count(part->tensor);
+    bool bounded = part->op == Expr::mod || (part->op == Expr::read && !reads);
+    return unbounded[part] = !bounded && (any || reads || part->op == Expr::cast);
+  };
+  visit(e);
+  return wraps;
+}
+
 const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
-  bool always = std::none_of(at.begin(), at.end(), conditional);
+  bool always =
+      std::none_of(at.begin(), at.end(), [&](const Expr *index) { return conditional(index) || may_wrap(index); });
   const Expr *inside = nullptr; // what remains to be tested
   auto test = [&](Expr::Op op, const Expr *a, const Expr *b) {
     const Expr *c = build_.apply(op, Type::boolean, {a, b}, e.span);

@@ -177,6 +177,9 @@ private:
   Entity access_list(const Entity &base, const Tree &e, Frame &frame);
   /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
   const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);
+  /// Whether `e` adds or multiplies numbers whose size only the data tell. The prover counts without an end; a library
+  /// has 32 bits, so that what is proven of such a sum is no place where memory may be read unasked.
+  bool may_wrap(const Expr *e) const;
   struct Miss {
     std::string row, when, rows, end; // "-3", " (when j = 0)", "its rows are 0 to M - 1", "M"
   };

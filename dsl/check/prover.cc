@@ -90,8 +90,14 @@ Prover::Affine Prover::affine(const Size &size) {
 }
 
 std::optional<Prover::Affine> Prover::affine(const Expr *e) {
-  auto found = known_.find(e);
-  return found != known_.end() ? found->second : known_[e] = new_affine(e);
+  if (auto found = known_.find(e); found != known_.end())
+    return found->second;
+  std::optional<Affine> sum = new_affine(e);
+  if (!sum && is_integer(e->type)) { // of i32(x) only what conditions say of it is known
+    std::string key = "o" + std::to_string(reinterpret_cast<uintptr_t>(e));
+    sum = Affine{0, {{atom(key, [](int) { return Atom{Atom::opaque, "", {{}}}; }), 1}}};
+  }
+  return known_[e] = sum;
 }
 
 std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
@@ -398,6 +404,8 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
     Solution solution = solve(c, columns);
     if (solution.empty)
       continue;
+    if (llvm::any_of(columns, [&](int column) { return atoms_[column].kind == Atom::opaque; }))
+      return {Outcome::unknown, {}}; // an example of what nobody can choose tells nothing
     std::map<int, int64_t> at;
     for (size_t i = 0; i < solution.point.size(); ++i)
       at[columns[i]] = solution.point[i];

@@ -66,7 +66,7 @@ private:
   using Conjunction = std::vector<Affine>; // each is >= 0
   using Cases = std::vector<Conjunction>;  // one of them holds
   struct Atom {
-    enum Kind { dim, loop, variable, value, made } kind;
+    enum Kind { dim, loop, variable, value, made, opaque } kind;
     std::string name;
     Cases cases;
     int number = -1; // of the dim or variable

@@ -203,5 +203,22 @@ TEST(Proofs, ALoopIndexIsInsideWhatTheLoopRunsOver) {
       << to_text(*checked.program);
 }
 
+TEST(Proofs, ARealNumberMadeWholeIsInsideUnderItsConditions) {
+  EXPECT_EQ(definition(in_model("x: real[S], r: real", "real", "n = i32(r) y = if 0 <= n and n < S then x[n] else 0")),
+            "y: f32 = if 0 <= i32(r) and i32(r) < S then x[i32(r)]? else 0.0");
+  EXPECT_NE(
+      definition(in_model("x: real[S], r: real", "real", "n = i32(r) y = if 0 <= n then x[n] else 0")).find("E022"),
+      std::string::npos);
+}
+
+TEST(Proofs, SumsOfWhatOnlyTheDataTellMayLeaveTheirBits) {
+  EXPECT_EQ(definition(in_model("x: real[2], k: i32[S]", "real[S]", "y[i] = x[(k[i] + 1) // 2 - k[i] // 2]")),
+            "y[i in S]: f32 = x[(k[i] + 1) // 2 - k[i] // 2]?");
+  EXPECT_EQ(definition(in_model("x: real[M], k: i32[S]", "real[S]", "y[i] = x[min(max(k[i], 0), 3)] + x[k[i] % 4]")),
+            "y[i in S]: f32 = x[min(max(k[i], 0), 3)] + x[k[i] % 4]");
+  EXPECT_EQ(definition(in_model("x: real[M + 1], k: index(M)[S]", "real[S]", "y[i] = x[k[i] + 1]")),
+            "y[i in S]: f32 = x[k[i] + 1]");
+}
+
 } // namespace
 } // namespace heddle::tests
