@@ -5,6 +5,7 @@
 
 #include "compiler/emit/halide/bfloat.h"
 #include "compiler/emit/halide/clamped.h"
+#include "compiler/emit/halide/extremes.h"
 #include "compiler/emit/halide/lower.h"
 #include "compiler/emit/halide/reversed.h"
 #include "compiler/ir/dialect.h"
@@ -136,6 +137,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   std::vector<Halide::Func> outputs;
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
+  lowered->passes.push_back(compare_extremes_strictly());
   lowered->passes.push_back(round_to_bfloat());
   lowered->passes.push_back(gather_reversed_reads());
   lowered->passes.push_back(split_clamped_reads());
@@ -179,12 +181,11 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
     }
     for (const Halide::Internal::LoweredFunc &function : lowered->module.functions())
       module->append(function);
-    if (lowered->module.any_strict_float()) // else operations that must not be rearranged would be
-      module->set_any_strict_float(true);
   }
   MemoryFile file;
   if (!file.valid())
     return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its object file"};
+  module->set_any_strict_float(true); // else what is said of no single operation may be rearranged
   module->compile({{file_type(options.form), file.path()}});
   object.bytes = file.contents();
   object.compile_seconds = seconds_since(start) - object.lower_seconds;
@@ -210,8 +211,8 @@ Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &
   try {
     return emit(rows, target, options, current);
   } catch (const Halide::Error &error) { // not a std::exception
-    for (const KernelRow &row : rows)    // of several, which one it was
-      if (rows.size() > 1)
+    if (rows.size() > 1)                 // which one it was
+      for (const KernelRow &row : rows)
         if (Result<KernelObject> alone = emit_kernels({row}, target, options); !alone)
           return alone.error();
     return Error{"kernel @" + current.kernel.getName().str() + ", row " + std::to_string(current.row) +

@@ -5,6 +5,7 @@ namespace heddle {
 
 using namespace Halide::Internal;
 using Halide::Expr;
+using Halide::Type;
 
 namespace {
 
@@ -19,8 +20,10 @@ class LoadImages : public IRMutator {
       Expr stride = op->param.stride_constraint(int(axis));
       index += mutate(op->args[axis]) * (stride.defined() ? stride : Expr(1));
     }
-    return Load::make(op->type, op->name, simplify(index), Halide::Buffer<>(), op->param, const_true(),
-                      ModulusRemainder());
+    // Memory holds a bool as a byte, as Halide's own flattening has it.
+    Type stored = op->type.is_bool() ? op->type.with_bits(8) : op->type;
+    return cast(op->type, Load::make(stored, op->name, simplify(index), Halide::Buffer<>(), op->param,
+                                     const_true(stored.lanes()), ModulusRemainder()));
   }
 };
 

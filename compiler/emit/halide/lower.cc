@@ -5,13 +5,13 @@
 
 #include "compiler/emit/halide/float_ramps.h"
 #include "compiler/emit/halide/image_reads.h"
+#include "compiler/emit/halide/infinities.h"
 #include "compiler/emit/halide/ranges.h"
 #include "compiler/emit/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -22,67 +22,6 @@ namespace heddle {
 
 using Halide::Expr;
 using mlir::linalg::LinalgOp;
-
-/// The op that yields result 0 of a reduction from its accumulator, or null.
-static mlir::Operation *combiner_of(LinalgOp op) {
-  mlir::Block *body = op.getBlock();
-  mlir::Operation *last = body->getTerminator()->getOperand(0).getDefiningOp();
-  mlir::Value accumulator = body->getArgument(op.getNumDpsInputs());
-  return last && llvm::is_contained(last->getOperands(), accumulator) ? last : nullptr;
-}
-
-using IsConstant = bool (*)(const llvm::APFloat &);
-static bool is_infinite(const llvm::APFloat &constant) { return !constant.isFinite(); }
-static bool is_zero(const llvm::APFloat &constant) { return constant.isZero(); }
-
-/// Whether a value may be a constant of that sort, or come from one, followed through what the kernel computes.
-static bool may_come_from(IsConstant is, mlir::Value value, llvm::DenseSet<mlir::Value> &seen) {
-  if (!seen.insert(value).second)
-    return false;
-  namespace arith = mlir::arith;
-  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
-    auto reader = llvm::dyn_cast<LinalgOp>(argument.getOwner()->getParentOp());
-    if (!reader || argument.getArgNumber() >= reader.getNumDpsInputs())
-      return false;
-    value = reader.getDpsInputOperand(argument.getArgNumber())->get();
-  }
-  mlir::Operation *maker = value.getDefiningOp();
-  if (!maker)
-    return false;
-  mlir::Attribute constant;
-  if (mlir::matchPattern(maker, mlir::m_Constant(&constant))) {
-    auto real = llvm::dyn_cast<mlir::FloatAttr>(constant);
-    auto whole = llvm::dyn_cast<mlir::IntegerAttr>(constant);
-    return real ? is(real.getValue()) : whole && is(llvm::APFloat(float(whole.getValue().getSExtValue())));
-  }
-  if (auto read = llvm::dyn_cast<mlir::tensor::ExtractOp>(maker))
-    return may_come_from(is, read.getTensor(), seen);
-  auto op = llvm::dyn_cast<LinalgOp>(maker);
-  if (mlir::Operation *combiner = op && op.getNumReductionLoops() ? combiner_of(op) : nullptr) {
-    // Terms counted under a condition: there may be none, which Halide may find.
-    for (mlir::Value term : combiner->getOperands())
-      if (auto counted = term.getDefiningOp<mlir::arith::SelectOp>();
-          counted && mlir::matchPattern(counted.getTrueValue(), mlir::m_Constant()) &&
-          mlir::matchPattern(counted.getFalseValue(), mlir::m_Constant()))
-        return is == is_zero;
-    return false;
-  }
-  if (op && op.getNumReductionLoops() == 0)
-    return may_come_from(
-        is, op.getBlock()->getTerminator()->getOperand(llvm::cast<mlir::OpResult>(value).getResultNumber()), seen);
-  return llvm::isa<arith::SelectOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp,
-                   arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::ExtFOp,
-                   arith::TruncFOp, arith::SIToFPOp>(maker) &&
-         llvm::any_of(maker->getOperands(), [&](mlir::Value operand) { return may_come_from(is, operand, seen); });
-}
-
-bool adds_infinities(LinalgOp op) {
-  mlir::Operation *combiner = op.getNumReductionLoops() ? combiner_of(op) : nullptr;
-  llvm::DenseSet<mlir::Value> seen;
-  return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp>(combiner) &&
-         llvm::any_of(combiner->getOperands(),
-                      [&](mlir::Value term) { return may_come_from(is_infinite, term, seen); });
-}
 
 Stage *LoweredKernel::stage_of(mlir::Value value) {
   auto found = stage_by_value.find(value);
@@ -116,29 +55,11 @@ int64_t constant_or_dynamic(const Expr &e) {
   return value.value_or(-1);
 }
 
-/// An infinite or NaN constant other than the neutral element of a reduction, or what becomes one: a quotient by zero,
-/// as the mean of no numbers is.
-bool has_infinite_constants(mlir::func::FuncOp kernel) {
-  bool found = false;
-  kernel.walk([&](mlir::arith::DivFOp quotient) {
-    llvm::DenseSet<mlir::Value> seen;
-    found |= may_come_from(is_zero, quotient.getRhs(), seen);
-  });
-  kernel.walk([&](mlir::arith::ConstantOp constant) {
-    auto value = llvm::dyn_cast<mlir::FloatAttr>(constant.getValue());
-    if (value && !std::isfinite(value.getValueAsDouble()))
-      found |= llvm::any_of(constant->getUsers(),
-                            [](mlir::Operation *user) { return !llvm::isa<mlir::linalg::FillOp>(user); });
-  });
-  return found;
-}
-
 class Lowering {
 public:
   Lowering(mlir::func::FuncOp kernel, const LowerOptions &options)
       : kernel_(kernel), options_(options),
-        scalars_([this](mlir::Value tensor, std::vector<Expr> indices) { return gather(tensor, std::move(indices)); },
-                 has_infinite_constants(kernel)) {
+        scalars_([this](mlir::Value tensor, std::vector<Expr> indices) { return gather(tensor, std::move(indices)); }) {
     out_.function = kernel;
   }
 

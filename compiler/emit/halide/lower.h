@@ -97,10 +97,6 @@ struct LowerOptions {
   std::function<bool(mlir::linalg::LinalgOp op, unsigned loop)> clamped;
 };
 
-/// Whether a reduction adds or multiplies terms that may be constants without an end, as the least of no numbers is.
-/// Its steps must then be taken as they stand: LLVM assumes of sums that it may rearrange that all terms are finite.
-bool adds_infinities(mlir::linalg::LinalgOp op);
-
 /// Makes the pipeline of a kernel in the form of docs/ir.md section 2. Named linalg ops need not be generalised.
 Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options = {});
 

@@ -24,7 +24,19 @@ Expr strict_add(Expr a, Expr b) { return strict(Call::strict_add, a.type(), a, b
 Expr strict_sub(Expr a, Expr b) { return strict(Call::strict_sub, a.type(), a, b); }
 Expr strict_mul(Expr a, Expr b) { return strict(Call::strict_mul, a.type(), a, b); }
 Expr strict_div(Expr a, Expr b) { return strict(Call::strict_div, a.type(), a, b); }
-Expr is_nan(Expr x) { return !equal(x, x); }
+
+Expr opaque(Expr x) {
+  // No address of a session has its uppermost bit set, which LLVM can't know. Halide wants one such parameter.
+  static const Expr context = Halide::user_context_value();
+  Expr address = Halide::reinterpret(Halide::UInt(64), context);
+  Halide::Type bits = Halide::UInt(x.type().bits());
+  return Halide::reinterpret(x.type(), Halide::reinterpret(bits, x) ^ Halide::cast(bits, address >> 63));
+}
+
+Expr is_nan(Expr x) {
+  x = opaque(x);
+  return !equal(x, x);
+}
 
 /// A single maxps or minps, which returns its second operand where one is NaN: `kept` must be the other one's elder.
 static Expr larger(Expr other, Expr kept) { return select(less(kept, other), other, kept); }

@@ -19,6 +19,10 @@ Halide::Expr cos(Halide::Expr x);
 /// x^y; a constant y that is a small integer or a half becomes products and roots.
 Halide::Expr power(Halide::Expr x, Halide::Expr y);
 
+/// x itself, of which LLVM knows nothing. What Halide's own operators make, conversions from f16 among them, LLVM takes
+/// to be finite: it would answer whether that is infinite, or NaN, without looking. Costs an instruction.
+Halide::Expr opaque(Halide::Expr x);
+
 /// Comparisons and arithmetic that LLVM may not reorder or fold under "no infinities, no NaN".
 Halide::Expr less(Halide::Expr a, Halide::Expr b);
 Halide::Expr less_equal(Halide::Expr a, Halide::Expr b);

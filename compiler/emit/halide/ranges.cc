@@ -134,7 +134,7 @@ private:
         return operand(0, *flips != 0 ? !wanted : wanted);
     if (!llvm::isa<arith::CmpIOp>(op))
       return always();
-    Scalars scalars([](Value tensor, std::vector<Expr>) { return unknown(tensor.getType()); }, false);
+    Scalars scalars([](Value tensor, std::vector<Expr>) { return unknown(tensor.getType()); });
     for (auto [argument, expr] : llvm::zip_equal(kernel_.getArguments(), arguments_))
       if (expr.defined())
         scalars.define(argument, expr);

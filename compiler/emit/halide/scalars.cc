@@ -1,8 +1,10 @@
-// One case per scalar op of arith, math, affine, linalg and tensor that a kernel may hold. Floating-point comparisons
-// are IEEE's; sums, products and quotients may be contracted and reassociated unless the kernel holds infinite
-// constants, which LLVM would otherwise fold away as impossible.
+// One case per scalar op of arith, math, affine, linalg and tensor that a kernel may hold. Floating-point comparisons,
+// sums, products and quotients are IEEE's: a maximum of no numbers and a mask of the caller's are infinite, and
+// Halide's own operators let LLVM compute as if nothing were. What a reduction adds up may be contracted and
+// reassociated.
 #include "compiler/emit/halide/scalars.h"
 
+#include "compiler/emit/halide/infinities.h"
 #include "compiler/emit/halide/math.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -120,29 +122,35 @@ Expr Scalars::affine(mlir::AffineExpr expr, const std::vector<Expr> &dims, const
   }
 }
 
-/// a ∘ b, contractible or exact as the kernel demands.
+/// a / b: by what is the same for all lanes as a product with its reciprocal.
+Expr Scalars::quotient(const Expr &a, const Expr &b) {
+  using namespace Halide::Internal;
+  if (is_const_zero(b)) // Halide refuses it; infinite, or NaN, all the same
+    return math::strict_mul(a, make_const(b.type(), std::numeric_limits<double>::infinity()));
+  if (auto *divisor = b.as<FloatImm>(); divisor && std::isnormal(float(1 / divisor->value)))
+    return math::strict_mul(a, make_const(b.type(), 1 / divisor->value));
+  Expr one = make_one(b.type());
+  if (!lane_.empty() && a.type() == Halide::Float(32) && !is_const(a) && expr_uses_var(a, lane_) &&
+      !expr_uses_var(b, lane_))
+    return math::strict_mul(a, math::strict_div(one, b));
+  return math::strict_div(a, b);
+}
+
+/// a ∘ b as IEEE has it, or contractible.
 Expr Scalars::combine(mlir::Operation &op, Halide::Internal::IRNodeType node) {
   using Node = Halide::Internal::IRNodeType;
   Expr a = operand(op, 0), b = operand(op, 1);
-  bool combines = &op == combiner_ || (op.hasOneUse() && *op.user_begin() == combiner_ && node == Node::Mul);
-  bool exact = careful_ && !combines;
+  bool free = &op == combiner_ || (node == Node::Mul && op.hasOneUse() && *op.user_begin() == combiner_ &&
+                                   llvm::none_of(op.getOperands(), is_one_more));
   switch (node) {
   case Node::Add:
-    return exact ? math::strict_add(a, b) : a + b;
+    return free ? a + b : math::strict_add(a, b);
   case Node::Sub:
-    return exact ? math::strict_sub(a, b) : a - b;
+    return free ? a - b : math::strict_sub(a, b);
   case Node::Mul:
-    return exact ? math::strict_mul(a, b) : a * b;
+    return free ? a * b : math::strict_mul(a, b);
   default:
-    if (Halide::Internal::is_const_zero(b)) // Halide refuses it; infinite, or NaN, all the same
-      return math::strict_mul(a, Halide::Internal::make_const(b.type(), std::numeric_limits<double>::infinity()));
-    if (!lane_.empty() && a.type() == Halide::Float(32) && !Halide::Internal::is_const(a) &&
-        !Halide::Internal::is_const(b) && Halide::Internal::expr_uses_var(a, lane_) &&
-        !Halide::Internal::expr_uses_var(b, lane_)) {
-      Expr reciprocal = math::strict_div(Halide::Internal::make_one(b.type()), b);
-      return exact ? math::strict_mul(a, reciprocal) : a * reciprocal;
-    }
-    return exact ? math::strict_div(a, b) : a / b;
+    return quotient(a, b);
   }
 }
 
@@ -178,6 +186,15 @@ static Expr compare(arith::CmpIOp op, Expr a, Expr b) {
 static Expr compare(arith::CmpFOp op, Expr a, Expr b) {
   using namespace math;
   using P = arith::CmpFPredicate;
+  auto infinite = [](const Expr &x) {
+    auto *number = x.as<Halide::Internal::FloatImm>();
+    return number && !std::isfinite(number->value);
+  };
+  bool same = op.getLhs() == op.getRhs(); // NaN or not
+  if (same || infinite(b))
+    a = opaque(a);
+  if (same || infinite(a))
+    b = same ? a : opaque(b);
   switch (op.getPredicate()) {
   case P::AlwaysFalse:
     return Halide::Internal::const_false();
@@ -232,7 +249,8 @@ Expr Scalars::arithmetic(mlir::Operation &op) {
       .Case<arith::SubFOp>([&](auto) { return combine(op, Node::Sub); })
       .Case<arith::MulFOp>([&](auto) { return combine(op, Node::Mul); })
       .Case<arith::DivFOp>([&](auto) { return combine(op, Node::Div); })
-      .Case<arith::NegFOp>([&](auto) { return -a(); })
+      // Halide's own minus would turn a sum of these into a difference, which it can't rearrange.
+      .Case<arith::NegFOp>([&](auto) { return math::strict_mul(a(), Halide::Internal::make_const(a().type(), -1)); })
       // A reduction's maximum is one instruction and skips NaN; anywhere else NaN stays.
       .Case<arith::MaximumFOp>([&](auto) { return relaxed ? max(a(), b()) : math::maximum(a(), b()); })
       .Case<arith::MinimumFOp>([&](auto) { return relaxed ? min(a(), b()) : math::minimum(a(), b()); })
@@ -301,9 +319,9 @@ Expr Scalars::function(mlir::Operation &op) {
       .Case<mlir::math::RoundEvenOp>([&](auto) { return round(a()); })
       .Case<mlir::math::IsNaNOp>([&](auto) { return math::is_nan(a()); })
       .Case<mlir::math::IsInfOp>(
-          [&](auto) { return math::equal(abs(a()), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
+          [&](auto) { return math::equal(math::opaque(abs(a())), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
       .Case<mlir::math::IsFiniteOp>(
-          [&](auto) { return math::less(abs(a()), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
+          [&](auto) { return math::less(math::opaque(abs(a())), Halide::Internal::make_const(a().type(), HUGE_VAL)); })
       .Default([](mlir::Operation *) { return Expr(); });
 }
 

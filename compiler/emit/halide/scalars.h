@@ -27,8 +27,7 @@ public:
   /// Reads a tensor at row-major indices.
   using Load = std::function<Halide::Expr(mlir::Value tensor, std::vector<Halide::Expr> indices)>;
 
-  /// `careful`: the kernel holds infinite constants, so its arithmetic must not be folded as if there were none.
-  Scalars(Load load, bool careful) : load_(std::move(load)), careful_(careful) {}
+  explicit Scalars(Load load) : load_(std::move(load)) {}
 
   void define(mlir::Value value, Halide::Expr expr) { known_[value] = std::move(expr); }
   /// The loops that `linalg.index` of the op now being lowered means.
@@ -53,11 +52,11 @@ private:
   Halide::Expr arithmetic(mlir::Operation &op);
   Halide::Expr function(mlir::Operation &op);
   Halide::Expr conversion(mlir::Operation &op);
+  Halide::Expr quotient(const Halide::Expr &a, const Halide::Expr &b);
   Halide::Expr combine(mlir::Operation &op, Halide::Internal::IRNodeType node);
   Halide::Expr operand(mlir::Operation &op, unsigned i) { return value(op.getOperand(i)); }
 
   Load load_;
-  bool careful_;
   std::string lane_;
   mlir::Operation *combiner_ = nullptr;
   std::vector<Halide::Expr> loops_;
