@@ -3,6 +3,7 @@
 // are stored for one row; scalars of a row (mean, maximum) are computed once per row.
 #include "compiler/kernels/rows.h"
 
+#include "compiler/emit/halide/infinities.h"
 #include "compiler/kernels/contraction/product.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -320,12 +321,10 @@ private:
   static bool can_be_split(Stage &stage) {
     if (stage.op.getNumDpsInits() != 1)
       return false;
-    mlir::Operation *last = stage.op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-    mlir::Value accumulator = stage.op.getBlock()->getArgument(stage.op.getNumDpsInputs());
-    return last && llvm::is_contained(last->getOperands(), accumulator) &&
-           llvm::isa<mlir::arith::AddFOp, mlir::arith::MulFOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp,
-                     mlir::arith::MaxNumFOp, mlir::arith::MinNumFOp, mlir::arith::AddIOp, mlir::arith::MulIOp,
-                     mlir::arith::MaxSIOp, mlir::arith::MinSIOp>(last);
+    return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp, mlir::arith::MaximumFOp,
+                                 mlir::arith::MinimumFOp, mlir::arith::MaxNumFOp, mlir::arith::MinNumFOp,
+                                 mlir::arith::AddIOp, mlir::arith::MulIOp, mlir::arith::MaxSIOp, mlir::arith::MinSIOp>(
+        combiner_of(stage.op));
   }
 
   void reduce(Stage &stage, bool by_rows) {

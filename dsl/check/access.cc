@@ -181,9 +181,9 @@ bool Elaborator::may_wrap(const Expr *e) const {
       any |= visit(arg);
     bool sums = part->op == Expr::add || part->op == Expr::sub || part->op == Expr::mul || part->op == Expr::negate;
     wraps |= any && sums;
-    bool reads = part->op == Expr::read && !below_.count(part->tensor);
-    bool bounded = part->op == Expr::mod || (part->op == Expr::read && !reads);
-    return unbounded[part] = !bounded && (any || reads || part->op == Expr::cast);
+    if (part->op == Expr::read)
+      return unbounded[part] = !below_.count(part->tensor);
+    return unbounded[part] = part->op == Expr::cast || (any && part->op != Expr::mod);
   };
   visit(e);
   return wraps;

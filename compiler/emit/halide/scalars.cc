@@ -190,11 +190,12 @@ static Expr compare(arith::CmpFOp op, Expr a, Expr b) {
     auto *number = x.as<Halide::Internal::FloatImm>();
     return number && !std::isfinite(number->value);
   };
-  bool same = op.getLhs() == op.getRhs(); // NaN or not
-  if (same || infinite(b))
+  if (op.getLhs() == op.getRhs()) // NaN or not
+    a = b = opaque(a);
+  else if (infinite(b))
     a = opaque(a);
-  if (same || infinite(a))
-    b = same ? a : opaque(b);
+  else if (infinite(a))
+    b = opaque(b);
   switch (op.getPredicate()) {
   case P::AlwaysFalse:
     return Halide::Internal::const_false();
