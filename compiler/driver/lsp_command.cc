@@ -1,14 +1,15 @@
 // `lsp`: the language server on standard input and output, with the files that it may ask for.
 #include "compiler/driver/commands.h"
 
+#include "compiler/io/input.h"
 #include "compiler/io/output.h"
 #include "compiler/version.h"
 #include "dsl/server/server.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <unistd.h>
 
 namespace heddle {
@@ -16,13 +17,41 @@ namespace heddle {
 namespace fs = std::filesystem;
 
 static std::optional<std::string> read_text(const std::string &path) {
+  auto text = read_file(path);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
+static bool is_model_file(const fs::directory_entry &entry) {
   std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored))
-    return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return in ? std::optional(text.str()) : std::nullopt;
+  return entry.path().extension() == ".heddle" && entry.is_regular_file(ignored);
+}
+
+static std::vector<std::string> files_in(const std::string &folder) {
+  std::vector<std::string> out;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    if (is_model_file(*at))
+      out.push_back(at->path().string());
+  return out;
+}
+
+/// Hidden folders and those of builds and packages are left out, and a workspace is read up to a size that still gives
+/// an answer at once.
+static std::vector<std::string> files_below(const std::string &folder) {
+  constexpr int most_entries = 20000;
+  std::vector<std::string> out;
+  std::error_code failed;
+  int entries = 0;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, failed), end;
+       !failed && at != end && ++entries <= most_entries; at.increment(failed)) {
+    std::string name = at->path().filename().string();
+    std::error_code ignored;
+    if (at->is_directory(ignored) && (name.starts_with('.') || name == "build" || name == "node_modules"))
+      at.disable_recursion_pending();
+    else if (is_model_file(*at))
+      out.push_back(at->path().string());
+  }
+  return out;
 }
 
 /// A file that is carried inside this program, for an editor to open: written once into the user's cache.
@@ -42,6 +71,8 @@ static std::string place_of_carried(const std::string &path, const std::string &
 Status lsp_command() {
   server::Hooks hooks;
   hooks.read_text = read_text;
+  hooks.files_in = files_in;
+  hooks.files_below = files_below;
   hooks.carried_model = [](const std::string &name) -> std::optional<std::pair<std::string, std::string>> {
     if (auto model = find_model(name))
       return std::pair(model->model_path, model->model_text);
@@ -49,10 +80,8 @@ Status lsp_command() {
   };
   hooks.read_config = read_config;
   hooks.place_of_carried = place_of_carried;
-  int status = server::run_stdio(STDIN_FILENO, STDOUT_FILENO, std::move(hooks), version);
   // The thread that reads may still wait for a client that is gone.
-  std::fflush(stdout);
-  _exit(status);
+  _exit(server::run_stdio(stdin, llvm::outs(), std::move(hooks), version));
 }
 
 } // namespace heddle

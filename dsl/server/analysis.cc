@@ -1,42 +1,14 @@
 // The checker runs with a listener for names; what it says about a place is kept under the name that is defined there.
 #include "dsl/server/analysis.h"
 
+#include "dsl/check/parts.h"
 #include "dsl/syntax/parser.h"
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 namespace heddle::server {
-
-std::string folder_of(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-std::optional<std::string> Texts::read(const std::string &path) const {
-  if (auto open = open_.find(path); open != open_.end())
-    return open->second;
-  return hooks_.read_text(path);
-}
-
-std::optional<std::pair<std::string, std::string>> Texts::used(const std::string &from, const std::string &name) const {
-  std::string beside = folder_of(from) + "/" + name + ".heddle";
-  if (auto text = read(beside))
-    return std::pair(beside, *text);
-  return hooks_.carried_model(name);
-}
-
-std::map<std::string, Value> Texts::config(const std::string &path, std::string &error) const {
-  std::string beside = folder_of(path) + "/config.json";
-  if (!hooks_.read_text(beside))
-    return {};
-  auto values = hooks_.read_config(beside);
-  if (!values) {
-    error = values.error().message;
-    return {};
-  }
-  return *values;
-}
 
 /// The text between the last pair of backquotes of `help`.
 static std::string last_quoted(const std::string &help) {
@@ -137,71 +109,148 @@ static void find_fix(Finding &finding, const Sources &sources, const syntax::Fil
   }
 }
 
-Analysis analyse(const std::string &path, const std::string &text, int version, const Texts &texts) {
+/// Messages that something is not proven, which a requirement elsewhere may do.
+static bool is_of_proofs(Code code) {
+  return code == Code::E021 || code == Code::E022 || code == Code::E056 || code == Code::E060 || code == Code::E072;
+}
+
+static bool has_model(const syntax::File &tree) {
+  return std::any_of(tree.declarations.begin(), tree.declarations.end(),
+                     [](const syntax::Declaration &d) { return d.module_body && d.module_body->is_model; });
+}
+
+namespace {
+
+/// One check of one file together with what it uses.
+class Checked {
+public:
+  Checked(const std::string &path, const Texts &texts) : path_(path), texts_(texts) {
+    int source = sources_.add(path, texts.read(path).value_or(""));
+    tree_ = syntax::parse(sources_, source, diagnostics_);
+  }
+
+  bool has_model() const { return server::has_model(tree_); }
+
+  /// The files that it reaches through `use`, itself included.
+  std::set<std::string> reached() {
+    std::set<std::string> out = {path_};
+    std::vector<const syntax::File *> left = {&tree_};
+    std::deque<syntax::File> others;
+    while (!left.empty()) {
+      const syntax::File &file = *left.back();
+      left.pop_back();
+      for (const syntax::Declaration &d : file.declarations)
+        if (auto used = d.kind == syntax::Declaration::use ? texts_.used(path_, d.name.text) : std::nullopt)
+          if (out.insert(used->first).second) {
+            Diagnostics quiet(sources_);
+            others.push_back(syntax::parse(sources_, sources_.add(used->first, used->second), quiet));
+            left.push_back(&others.back());
+          }
+    }
+    return out;
+  }
+
+  void run(Analysis &out) {
+    CheckOptions options;
+    options.settings.by_key = texts_.config(path_, out.config_error);
+    options.find_file = [&](const std::string &name) {
+      auto file = texts_.used(path_, name);
+      return file ? sources_.add(file->first, file->second) : -1;
+    };
+    options.note = [&](Span at, const std::function<std::string()> &what) {
+      std::string &known = said_[{at.file, at.begin}];
+      if (known.empty())
+        known = what();
+    };
+    if (has_model())
+      check(sources_, tree_, options, diagnostics_);
+    else
+      parts_ = check_parts(sources_, tree_, options);
+  }
+
+  /// Adds what was found, of the file at `only` where that is not empty.
+  void add_findings(Analysis &out, const std::string &only) const {
+    std::vector<Diagnostic> all = diagnostics_.all();
+    all.insert(all.end(), parts_.begin(), parts_.end());
+    for (const Diagnostic &d : all) {
+      Finding finding{d.span.valid() ? sources_.path(d.span.file) : path_, d.span.begin, d.span.end, d, {}};
+      bool known = std::any_of(out.findings.begin(), out.findings.end(), [&](const Finding &other) {
+        return other.path == finding.path && other.begin == finding.begin && other.diagnostic.code == d.code;
+      });
+      if (known || (!only.empty() && finding.path != only))
+        continue;
+      find_fix(finding, sources_, tree_);
+      out.findings.push_back(std::move(finding));
+    }
+  }
+
+  /// Adds what was said of names, under the names that are defined at those places.
+  void add_notes(Analysis &out) {
+    std::set<int> files;
+    for (const auto &[at, what] : said_)
+      files.insert(at.first);
+    for (int file : files) {
+      FileSymbols symbols;
+      symbols.path = sources_.path(file);
+      symbols.text = sources_.text(file);
+      symbols.source = file;
+      Diagnostics quiet(sources_);
+      symbols.tree = syntax::parse(sources_, file, quiet);
+      declare_symbols(symbols);
+      resolve_uses(symbols);
+      for (const Definition &definition : symbols.definitions)
+        if (auto found = said_.find({file, definition.span.begin});
+            found != said_.end() && !found->second.empty() && found->second != definition.name)
+          out.notes.emplace(std::pair(symbols.path, definition.qualified), found->second);
+    }
+  }
+
+private:
+  std::string path_;
+  const Texts &texts_;
+  Sources sources_;
+  Diagnostics diagnostics_{sources_};
+  syntax::File tree_;
+  std::vector<Diagnostic> parts_;
+  std::map<std::pair<int, int>, std::string> said_; // by file and first byte
+};
+
+} // namespace
+
+Analysis analyse(const std::string &path, int64_t version, const Texts &texts) {
   Analysis out;
   out.path = path;
   out.version = version;
-  Sources sources;
-  Diagnostics diagnostics(sources);
-  int source = sources.add(path, text);
-  FileSymbols symbols;
-  symbols.path = path;
-  symbols.text = text;
-  symbols.source = source;
-  symbols.tree = syntax::parse(sources, source, diagnostics);
-  bool slipped = diagnostics.has_errors();
-
-  CheckOptions options;
-  options.settings.by_key = texts.config(path, out.config_error);
-  std::vector<int> used;
-  options.find_file = [&](const std::string &name) {
-    auto file = texts.used(path, name);
-    if (!file)
-      return -1;
-    used.push_back(sources.add(file->first, file->second));
-    return used.back();
-  };
-  std::map<std::pair<int, int>, std::string> said; // by file and first byte
-  options.note = [&](Span at, const std::function<std::string()> &what) {
-    std::string &known = said[{at.file, at.begin}];
-    if (known.empty())
-      known = what();
-  };
-  bool has_model = std::any_of(symbols.tree.declarations.begin(), symbols.tree.declarations.end(),
-                               [](const auto &d) { return d.module_body && d.module_body->is_model; });
-  // A tree with slips is checked too, for what it tells about its names; what it lacks is no news.
-  Diagnostics ignored(sources);
-  check(sources, symbols.tree, options, slipped || !has_model ? ignored : diagnostics);
-
-  for (const Diagnostic &d : diagnostics.all()) {
-    Finding finding{d.span.valid() ? sources.path(d.span.file) : path, d.span.begin, d.span.end, d, {}};
-    find_fix(finding, sources, symbols.tree);
-    out.findings.push_back(std::move(finding));
+  Checked own(path, texts);
+  own.run(out);
+  own.add_findings(out, "");
+  own.add_notes(out);
+  if (own.has_model())
+    return out;
+  // What only its callers know is what the models say that use it; what they require may prove what nothing else does.
+  Analysis of_models;
+  bool used = false;
+  for (const std::string &other : texts.beside(path)) {
+    Checked model(other, texts);
+    if (other == path || !model.has_model() || !model.reached().count(path))
+      continue;
+    used = true;
+    model.run(of_models);
+    model.add_findings(of_models, path);
+    model.add_notes(out);
   }
-
-  // What was said, under the names that are defined at those places.
-  find_symbols(symbols);
-  std::vector<FileSymbols> files;
-  std::set<int> others;
-  for (const auto &[at, what] : said)
-    if (at.first != source)
-      others.insert(at.first);
-  auto keep = [&](const FileSymbols &file) {
-    for (const Definition &definition : file.definitions)
-      if (auto found = said.find({file.source, definition.span.begin}); found != said.end() && !found->second.empty())
-        out.notes.emplace(std::pair(file.path, definition.qualified), found->second);
+  auto said_in = [](const Analysis &analysis, const Finding &finding) {
+    return std::any_of(analysis.findings.begin(), analysis.findings.end(), [&](const Finding &other) {
+      return other.path == finding.path && other.begin == finding.begin &&
+             other.diagnostic.code == finding.diagnostic.code;
+    });
   };
-  keep(symbols);
-  for (int other : others) {
-    FileSymbols file;
-    file.path = sources.path(other);
-    file.text = sources.text(other);
-    file.source = other;
-    Diagnostics quiet(sources);
-    file.tree = syntax::parse(sources, other, quiet);
-    find_symbols(file);
-    keep(file);
-  }
+  std::erase_if(out.findings, [&](const Finding &finding) {
+    return used && is_of_proofs(finding.diagnostic.code) && !said_in(of_models, finding);
+  });
+  for (Finding &finding : of_models.findings)
+    if (!said_in(out, finding))
+      out.findings.push_back(std::move(finding));
   return out;
 }
 

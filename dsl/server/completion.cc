@@ -1,252 +1,190 @@
-// What may stand at the cursor. The text in front of it is read as tokens, for while one types there is no tree: after
-// a dot the members of what stands before it, in the string of a config the keys of config.json, in a `use` the names
-// of the file, elsewhere the names that this place sees.
+// What may stand at the cursor: after a dot the members of what stands before it, in the string of a config the keys of
+// config.json, in a `use` the names of the file, elsewhere the names that this place sees and the words of the
+// language.
+#include "dsl/server/cursor.h"
 #include "dsl/server/server.h"
-
-#include "dsl/syntax/lexer.h"
+#include "dsl/server/words.h"
 
 #include <algorithm>
 
 namespace heddle::server {
 
 using syntax::Token;
+using Kind = lsp::CompletionItemKind;
 
 namespace {
 
-// The protocol's numbers of kinds of completions.
-constexpr int kind_method = 2, kind_function = 3, kind_field = 5, kind_variable = 6, kind_class = 7, kind_module = 9,
-              kind_property = 10, kind_keyword = 14, kind_snippet = 15, kind_constant = 21, kind_type = 25;
-
-int item_kind(const Definition &d) {
+Kind item_kind(const Definition &d) {
   switch (d.kind) {
   case Definition::function:
-    return kind_function;
+    return Kind::Function;
   case Definition::entry:
-    return kind_method;
+    return Kind::Method;
   case Definition::module:
   case Definition::model:
-    return kind_class;
+    return Kind::Class;
   case Definition::param:
   case Definition::state:
-    return kind_field;
+    return Kind::Field;
   case Definition::sub:
-    return kind_module;
+    return Kind::Module;
   case Definition::config:
   case Definition::dim:
   case Definition::size:
-    return kind_constant;
+    return Kind::Constant;
   default:
-    return kind_variable;
+    return Kind::Variable;
   }
 }
 
-/// Whether the cursor stands in a string of this line, and what precedes the string.
-bool in_string(const std::string &text, int offset, std::string &before) {
-  size_t newline = offset > 0 ? text.rfind('\n', offset - 1) : std::string::npos;
-  int begin = newline == std::string::npos ? 0 : static_cast<int>(newline) + 1;
-  int open = -1;
-  for (int i = begin; i < offset; ++i) {
-    if (open < 0 && text[i] == '#')
-      return false;
-    if (open >= 0 && text[i] == '\\')
-      ++i;
-    else if (text[i] == '"')
-      open = open < 0 ? i : -1;
+bool is_module(const Definition &d) { return d.kind == Definition::module; }
+bool is_shared(const Definition &d) { return d.kind == Definition::module || d.kind == Definition::function; }
+bool is_no_model(const Definition &d) { return d.kind != Definition::model; }
+
+/// The items of one answer, each name once: what comes first hides the rest.
+class Items {
+public:
+  using Note = std::function<std::string(const FileSymbols &, const Definition &)>;
+
+  explicit Items(Note note) : note_(std::move(note)) {}
+
+  void hide(const std::string &name) { taken_.insert(name); }
+  void add(std::string_view label, Kind kind, const std::string &detail, const std::string &about = "",
+           const std::string &snippet = "") {
+    if (!taken_.insert(std::string(label)).second)
+      return;
+    lsp::CompletionItem &item = list_.items.emplace_back();
+    item.label = label;
+    item.kind = kind;
+    item.detail = detail;
+    if (!about.empty())
+      item.documentation = lsp::MarkupContent{lsp::MarkupKind::Markdown, about};
+    if (!snippet.empty()) {
+      item.insertText = snippet;
+      item.insertTextFormat = lsp::InsertTextFormat::Snippet;
+    }
   }
-  if (open >= 0)
-    before = text.substr(begin, open - begin);
-  return open >= 0;
+  void add(const FileSymbols &file, const Definition &definition) {
+    std::string note = note_(file, definition);
+    std::string detail = definition.fn || note.empty() ? file.signature(definition) : note;
+    add(definition.name, item_kind(definition), detail.substr(0, detail.find('\n')), file.comment(definition));
+  }
+  /// Of the names that `file` declares those that are wanted.
+  void add_declared(const FileSymbols &file, bool (*wanted)(const Definition &)) {
+    for (const auto &[name, number] : file.top)
+      if (wanted(file.definitions[number]))
+        add(file, file.definitions[number]);
+  }
+  /// The same for what every place of `file` sees.
+  void add_global(const FileSymbols &file, bool (*wanted)(const Definition &)) {
+    add_declared(file, wanted);
+    for (const auto &[name, other] : file.imported)
+      if (auto found = other->top.find(name); found != other->top.end() && wanted(other->definitions[found->second]))
+        add(*other, other->definitions[found->second]);
+    for (const FileSymbols *prelude : file.prelude)
+      add_declared(*prelude, wanted);
+  }
+  /// `layers[l].`: the members of the module.
+  void add_members(const Cursor::Named &named) {
+    if (!named.file)
+      return;
+    const FileSymbols *home = nullptr;
+    const Definition &sub = named.file->definitions[named.definition];
+    const ModuleSymbols *module = sub.kind == Definition::sub ? named.file->find_module(sub.made_of, home) : nullptr;
+    if (module)
+      for (const auto &[name, member] : module->members)
+        add(*home, home->definitions[member]);
+  }
+  void add_types() {
+    for (std::string_view type : syntax::all_scalar_types())
+      add(type, Kind::TypeParameter, "type", word_help(std::string(type)), type == "index" ? "index(${1:N})" : "");
+  }
+  void add_words() {
+    for (const BuiltIn &function : builtin_functions())
+      if (!syntax::is_reducer(function.name))
+        add(function.name, Kind::Function, "built in", word_help(function.name));
+    for (std::string_view reducer : syntax::all_reducers())
+      add(reducer, Kind::Snippet, "reduction", word_help(std::string(reducer)), std::string(reducer) + "[${1:i}]($0)");
+    for (std::string_view word : syntax::all_keywords())
+      add(word, Kind::Keyword, "", word_help(std::string(word)));
+  }
+
+  lsp::CompletionList take() { return std::move(list_); }
+
+private:
+  Note note_;
+  lsp::CompletionList list_;
+  std::set<std::string> taken_;
+};
+
+/// The tokens behind the `use` that the cursor stands in: the file's name, what is taken from it. Nullopt: in none.
+std::optional<std::vector<std::string>> use_before(const Cursor &cursor) {
+  std::vector<std::string> out;
+  for (size_t i = cursor.tokens.size(); i-- > 0;) {
+    const Token &token = cursor.tokens[i];
+    if (token.kind == Token::keyword && token.text == "use")
+      return out;
+    if (token.kind != Token::name && token.text != "," && token.text != ":")
+      return std::nullopt;
+    out.insert(out.begin(), std::string(token.text));
+  }
+  return std::nullopt;
 }
 
-bool in_comment(const std::string &text, int offset) {
-  size_t newline = offset > 0 ? text.rfind('\n', offset - 1) : std::string::npos;
-  bool string = false;
-  for (int i = newline == std::string::npos ? 0 : static_cast<int>(newline) + 1; i < offset; ++i) {
-    if (text[i] == '"')
-      string = !string;
-    if (text[i] == '#' && !string)
-      return true;
-  }
-  return false;
-}
-
-/// The tokens that end before `offset`.
-std::vector<Token> tokens_before(const std::string &text, int offset, Sources &sources) {
-  Diagnostics ignored(sources);
-  int source = sources.add("", text.substr(0, offset));
-  std::vector<Token> tokens = syntax::lex(sources, source, ignored).list;
-  tokens.pop_back(); // the end
-  return tokens;
+/// `sub x = `
+bool after_sub(const Cursor &cursor) {
+  bool found = false;
+  if (cursor.is(0, "="))
+    for (size_t i = cursor.tokens.size(); i-- > 0 && !cursor.tokens[i].first;)
+      found |= i > 0 && cursor.tokens[i - 1].text == "sub";
+  return found;
 }
 
 } // namespace
 
-Json Server::completion(Document &d, const Json &params) {
-  const Json &position = params.at("position");
-  auto number = [&](const char *key) {
-    return static_cast<int>(std::clamp<int64_t>(position.at(key).get<int64_t>(), 0, INT32_MAX));
-  };
-  int offset = d.text.offset({number("line"), number("character")});
+Answer Server::completion(Document &d, const PositionParams &params) {
   const FileSymbols &own = symbols(d);
-  Json items = Json::array();
-  std::set<std::string> taken;
-  auto add = [&](const std::string &label, int kind, const std::string &detail, const std::string &about = "",
-                 const std::string &snippet = "") {
-    if (!taken.insert(label).second)
-      return;
-    Json item = {{"label", label}, {"kind", kind}};
-    if (!detail.empty())
-      item["detail"] = detail;
-    if (!about.empty())
-      item["documentation"] = {{"kind", "markdown"}, {"value", about}};
-    if (!snippet.empty()) {
-      item["insertText"] = snippet;
-      item["insertTextFormat"] = 2;
-    }
-    items.push_back(std::move(item));
-  };
-  auto add_definition = [&](const FileSymbols &file, const Definition &definition) {
-    std::string note = note_of(d, file, definition);
-    std::string detail = definition.fn || note.empty() ? file.signature(definition) : note;
-    add(definition.name, item_kind(definition), detail.substr(0, detail.find('\n')), file.comment(definition));
-  };
-  Json result = {{"isIncomplete", false}};
-  auto done = [&] {
-    result["items"] = std::move(items);
-    return result;
-  };
-
-  std::string before;
-  if (in_string(own.text, offset, before)) {
-    if (before.find("config") != std::string::npos || before.find(',') != std::string::npos) {
-      std::string ignored;
-      for (const auto &[key, value] : texts().config(d.path, ignored))
-        add(key, kind_property, "of config.json");
-    }
-    return done();
+  Cursor cursor(own, d.text.offset(params.position));
+  Items items([&](const FileSymbols &file, const Definition &definition) { return note_of(d, file, definition); });
+  if (cursor.in == Cursor::comment)
+    return items.take();
+  if (cursor.in == Cursor::string) {
+    std::string ignored;
+    if (llvm::StringRef(cursor.before_string).contains("config") || llvm::StringRef(cursor.before_string).contains(','))
+      for (const auto &[key, value] : files_.texts().config(d.path, ignored))
+        items.add(key, Kind::Property, "of config.json");
+    return items.take();
   }
-  if (in_comment(own.text, offset))
-    return done();
-
-  Sources sources;
-  std::vector<Token> tokens = tokens_before(own.text, offset, sources);
   // What is being typed is no name yet.
-  if (!tokens.empty() && tokens.back().span.end == offset &&
+  auto &tokens = cursor.tokens;
+  if (!tokens.empty() && tokens.back().span.end == cursor.offset &&
       (tokens.back().kind == Token::name || tokens.back().kind == Token::keyword))
     tokens.pop_back();
-  auto is = [&](size_t from_end, std::string_view text) {
-    return tokens.size() > from_end && tokens[tokens.size() - 1 - from_end].text == text;
-  };
 
-  // --- a.b[i].
-  if (is(0, ".")) {
-    std::vector<std::string> path;
-    size_t at = tokens.size() - 1;
-    for (;;) { // backwards over `.name` and `[…]`
-      if (at == 0)
-        return done();
-      --at;
-      int depth = 0;
-      while (tokens[at].text == "]" || depth > 0) {
-        depth += tokens[at].text == "]" ? 1 : tokens[at].text == "[" ? -1 : 0;
-        if (at == 0)
-          return done();
-        --at;
-      }
-      if (tokens[at].kind != Token::name)
-        return done();
-      path.insert(path.begin(), std::string(tokens[at].text));
-      if (at == 0 || tokens[at - 1].text != ".")
-        break;
-      --at;
+  if (cursor.is(0, ".")) {
+    items.add_members(cursor.named_before(tokens.size() - 1));
+  } else if (auto use = use_before(cursor)) {
+    if (use->empty()) { // the files beside this one
+      for (const std::string &path : files_.texts().beside(d.path))
+        if (llvm::StringRef name = llvm::StringRef(path).rsplit('/').second;
+            path != d.path && name.consume_back(".heddle"))
+          items.add(std::string_view(name), Kind::File, "file");
+    } else if (const FileSymbols *used = files_.used(d.path, use->front())) {
+      items.add_declared(*used, is_shared);
     }
-    const FileSymbols *home = &own;
-    const ModuleSymbols *module = nullptr;
-    for (size_t i = 0; i < path.size(); ++i) {
-      const Definition *definition = nullptr;
-      if (i == 0) {
-        for (int number : own.visible(tokens[at].span.begin))
-          if (own.definitions[number].name == path[0] && !definition)
-            definition = &own.definitions[number];
-      } else if (auto member = module->members.find(path[i]); member != module->members.end()) {
-        definition = &home->definitions[member->second];
-      }
-      if (!definition || definition->kind != Definition::sub)
-        return done();
-      module = home->find_module(definition->made_of, home);
-      if (!module)
-        return done();
-    }
-    for (const auto &[name, member] : module->members)
-      add_definition(*home, home->definitions[member]);
-    return done();
+  } else if (after_sub(cursor)) {
+    items.add_global(own, is_module);
+  } else {
+    if (cursor.is(0, ":") || cursor.is(0, "->"))
+      items.add_types();
+    for (int seen : own.visible(cursor.offset))
+      if (const Definition &definition = own.definitions[seen];
+          definition.span.end < cursor.offset || definition.scope.begin < definition.span.begin)
+        items.add(own, definition);
+    items.add_global(own, is_no_model);
+    items.add_words();
   }
-
-  // --- use file: names
-  size_t line_start = tokens.size();
-  while (line_start > 0 && !(tokens[line_start - 1].kind == Token::keyword && tokens[line_start - 1].text == "use") &&
-         (tokens[line_start - 1].kind == Token::name || tokens[line_start - 1].text == "," ||
-          tokens[line_start - 1].text == ":"))
-    --line_start;
-  if (line_start > 0 && tokens[line_start - 1].text == "use") {
-    size_t given = tokens.size() - line_start;
-    if (given == 0) {
-      for (const syntax::Declaration &declaration : own.tree.declarations)
-        taken.insert(declaration.name.text);
-      return done();
-    }
-    if (auto used = texts().used(d.path, std::string(tokens[line_start].text)))
-      for (const FileSymbols *other = file(used->first, used->second); const auto &[name, member] : other->top)
-        if (auto kind = other->definitions[member].kind; kind == Definition::function || kind == Definition::module)
-          add_definition(*other, other->definitions[member]);
-    return done();
-  }
-
-  // --- sub x = Module
-  bool after_sub = false;
-  if (is(0, "="))
-    for (size_t i = tokens.size(); i-- > 0 && !tokens[i].first;)
-      after_sub |= i > 0 && tokens[i - 1].text == "sub";
-  auto every_global = [&](auto wanted) {
-    for (const auto &[name, member] : own.top)
-      if (wanted(own.definitions[member]))
-        add_definition(own, own.definitions[member]);
-    for (const auto &[name, other] : own.imported)
-      if (auto found = other->top.find(name); found != other->top.end() && wanted(other->definitions[found->second]))
-        add_definition(*other, other->definitions[found->second]);
-    for (const FileSymbols *file : prelude())
-      for (const auto &[name, member] : file->top)
-        if (wanted(file->definitions[member]))
-          add_definition(*file, file->definitions[member]);
-  };
-  if (after_sub) {
-    every_global([](const Definition &definition) { return definition.kind == Definition::module; });
-    return done();
-  }
-
-  // --- a type
-  if (is(0, ":") || is(0, "->"))
-    for (const char *type : {"real", "f32", "bf16", "f16", "i8", "i32", "bool"})
-      add(type, kind_type, "type", word_help(type));
-  if (is(0, ":") || is(0, "->"))
-    add("index", kind_type, "type", word_help("index"), "index(${1:N})");
-
-  // --- any name that is seen here
-  for (int seen : own.visible(offset))
-    if (const Definition &definition = own.definitions[seen];
-        definition.span.end < offset || definition.scope.begin < definition.span.begin)
-      add_definition(own, definition);
-  every_global([](const Definition &definition) { return definition.kind != Definition::model; });
-  for (const std::string &name : builtin_functions())
-    if (!syntax::is_reducer(name))
-      add(name, kind_function, "built in", word_help(name));
-  for (const char *reducer : {"sum", "prod", "max", "min", "mean", "argmax", "argmin", "any", "all"})
-    add(reducer, kind_snippet, "reduction", word_help(reducer), std::string(reducer) + "[${1:i}]($0)");
-  for (const char *word :
-       {"if", "then",  "else",   "for",   "in",     "with", "let", "return", "require", "param", "sub", "state",
-        "fn", "entry", "module", "model", "config", "dim",  "use", "stored", "and",     "or",    "not", "where"})
-    add(word, kind_keyword, "", word_help(word));
-  return done();
+  return items.take();
 }
 
 } // namespace heddle::server

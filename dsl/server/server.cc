@@ -1,208 +1,199 @@
 // Dispatch by method name. A request gets exactly one answer: a result, or an error of the protocol's table.
 #include "dsl/server/server.h"
 
+#include "dsl/server/tokens.h"
+
 #include <algorithm>
 
 namespace heddle::server {
 
-namespace {
-
-constexpr int parse_error = -32700, invalid_request = -32600, method_not_found = -32601, invalid_params = -32602,
-              internal_error = -32603, not_initialized = -32002, request_cancelled = -32800;
-
-struct Refused {
-  int code;
-  std::string why;
-};
-
-std::string text_of(const Json &object, const char *key) {
-  if (!object.is_object() || !object.contains(key) || !object[key].is_string())
-    throw Refused{invalid_params, std::string("`") + key + "` is missing"};
-  return object[key].get<std::string>();
-}
-
-Place place_of(const Json &position) {
-  auto number = [&](const char *key) {
-    if (!position.is_object() || !position.contains(key) || !position[key].is_number_integer())
-      throw Refused{invalid_params, std::string("a position has no `") + key + "`"};
-    return static_cast<int>(std::clamp<int64_t>(position[key].get<int64_t>(), 0, INT32_MAX));
+template <class Params> void Server::on(llvm::StringLiteral method, At<Params> answer) {
+  requests_[method] = [this, method, answer](const json::Value &raw) -> Answer {
+    auto params = lsp::MessageHandler::parse<Params>(raw, method, "request");
+    if (!params)
+      return params.takeError();
+    Document *d = document(params->uri);
+    if (!d)
+      return refused(lsp::ErrorCode::InvalidParams, "`" + params->uri + "` is not open");
+    return (this->*answer)(*d, *params);
   };
-  return {number("line"), number("character")};
 }
 
-} // namespace
-
-Server::Server(Hooks hooks, std::string version, std::function<void(const Json &)> send)
-    : hooks_(std::move(hooks)), version_(std::move(version)), send_(std::move(send)) {}
-
-void Server::malformed(const std::string &why) {
-  send_({{"jsonrpc", "2.0"}, {"id", nullptr}, {"error", {{"code", parse_error}, {"message", why}}}});
-}
-
-void Server::receive(const Json &message) {
-  if (!message.is_object() || !message.contains("method") || !message["method"].is_string()) {
-    // A response to a request of ours is well formed, though nobody waits for it; the rest is not.
-    if (!message.is_object() || !(message.contains("result") || message.contains("error")))
-      send_({{"jsonrpc", "2.0"},
-             {"id", nullptr},
-             {"error", {{"code", invalid_request}, {"message", "a message has a `method`"}}}});
-    return;
-  }
-  std::string method = message["method"];
-  Json params = message.contains("params") ? message["params"] : Json::object();
-  if (!message.contains("id")) {
-    try {
-      notified(method, params);
-    } catch (const Refused &) { // a notification has no answer
-    } catch (const Json::exception &) {
-    }
-    return;
-  }
-  Json reply = {{"jsonrpc", "2.0"}, {"id", message["id"]}};
-  auto refuse = [&](int code, const std::string &why) { reply["error"] = {{"code", code}, {"message", why}}; };
-  try {
-    if (cancelled_.erase(message["id"].dump()))
-      refuse(request_cancelled, "cancelled");
-    else if (shut_down_)
-      refuse(invalid_request, "the server is shut down");
-    else if (!initialized_ && method != "initialize")
-      refuse(not_initialized, "`initialize` comes first");
+template <class Params> void Server::on(llvm::StringLiteral method, void (Server::*take)(const Params &)) {
+  notifications_[method] = [this, method, take](const json::Value &raw) {
+    auto params = lsp::MessageHandler::parse<Params>(raw, method, "notification");
+    if (params)
+      (this->*take)(*params);
     else
-      reply["result"] = answer(method, params);
-  } catch (const Refused &refused) {
-    refuse(refused.code, refused.why);
-  } catch (const Json::exception &error) {
-    refuse(invalid_params, error.what());
-  } catch (const std::exception &error) {
-    refuse(internal_error, error.what());
-  }
-  send_(reply);
+      llvm::consumeError(params.takeError()); // a notification has no answer
+  };
 }
 
-Json Server::answer(const std::string &method, const Json &params) {
+Server::Server(Hooks hooks, std::string version, lsp::JSONTransport &client)
+    : hooks_(std::move(hooks)), version_(std::move(version)), client_(client), files_(Texts(hooks_, {})) {
+  on("textDocument/didOpen", &Server::opened);
+  on("textDocument/didChange", &Server::edited);
+  on("textDocument/didClose", &Server::closed);
+  on("textDocument/didSave", &Server::changed_elsewhere);
+  on("workspace/didChangeWatchedFiles", &Server::changed_elsewhere);
+  on("textDocument/hover", &Server::hover);
+  on("textDocument/definition", &Server::definition);
+  on("textDocument/references", &Server::references);
+  on("textDocument/documentHighlight", &Server::highlights);
+  on("textDocument/documentSymbol", &Server::document_symbols);
+  on("textDocument/formatting", &Server::formatting);
+  on("textDocument/codeAction", &Server::code_actions);
+  on("textDocument/completion", &Server::completion);
+  on("textDocument/signatureHelp", &Server::signature_help);
+  on("textDocument/inlayHint", &Server::inlay_hints);
+  on("textDocument/semanticTokens/full", &Server::semantic_tokens);
+  on("textDocument/prepareRename", &Server::prepare_rename);
+  on("textDocument/rename", &Server::rename);
+}
+
+void Server::malformed(const std::string &why) { client_.reply(nullptr, refused(lsp::ErrorCode::ParseError, why)); }
+
+void Server::receive(json::Value message) {
+  json::Object *object = message.getAsObject();
+  auto method = object ? object->getString("method") : std::nullopt;
+  if (!method) {
+    // A response to a request of ours is well formed, though nobody waits for it; the rest is not.
+    if (!object || !(object->get("result") || object->get("error")))
+      client_.reply(nullptr, refused(lsp::ErrorCode::InvalidRequest, "a message has a `method`"));
+    return;
+  }
+  json::Value none = nullptr;
+  const json::Value &params = object->get("params") ? *object->get("params") : none;
+  const json::Value *id = object->get("id");
+  if (!id) {
+    if (*method == "exit")
+      exit_ = true;
+    else if (auto take = notifications_.find(*method); initialized_ && take != notifications_.end())
+      take->second(params);
+    return;
+  }
+  auto reply = [&]() -> Answer {
+    if (cancelled_.erase(llvm::debugString(*id)))
+      return refused(lsp::ErrorCode::RequestCancelled, "cancelled");
+    if (shut_down_)
+      return refused(lsp::ErrorCode::InvalidRequest, "the server is shut down");
+    if (!initialized_ && *method != "initialize")
+      return refused(lsp::ErrorCode::ServerNotInitialized, "`initialize` comes first");
+    return answer(*method, params);
+  };
+  try {
+    client_.reply(*id, reply());
+  } catch (const std::exception &error) {
+    client_.reply(*id, refused(lsp::ErrorCode::InternalError, error.what()));
+  }
+}
+
+Answer Server::answer(llvm::StringRef method, const json::Value &params) {
+  if (method == "initialize" && initialized_)
+    return refused(lsp::ErrorCode::InvalidRequest, "`initialize` comes once");
   if (method == "initialize")
     return initialize(params);
   if (method == "shutdown") {
     shut_down_ = true;
     return nullptr;
   }
-  using Answer = Json (Server::*)(Document &, const Json &);
-  static const std::map<std::string, Answer> at_place = {
-      {"textDocument/hover", &Server::hover},           {"textDocument/definition", &Server::definition},
-      {"textDocument/references", &Server::references}, {"textDocument/documentHighlight", &Server::highlights},
-      {"textDocument/completion", &Server::completion},
-  };
-  if (auto found = at_place.find(method); found != at_place.end()) {
-    Document &d = document(params);
-    place_of(params.contains("position") ? params["position"] : Json());
-    return (this->*found->second)(d, params);
+  if (method == "workspace/symbol") {
+    auto query = lsp::MessageHandler::parse<QueryParams>(params, method, "request");
+    return query ? workspace_symbols(*query) : Answer(query.takeError());
   }
-  if (method == "textDocument/documentSymbol")
-    return document_symbols(document(params));
-  if (method == "textDocument/formatting")
-    return formatting(document(params));
-  if (method == "textDocument/codeAction") {
-    Document &d = document(params);
-    if (!params.contains("range") || !params["range"].is_object())
-      throw Refused{invalid_params, "`range` is missing"};
-    for (const char *end : {"start", "end"})
-      place_of(params["range"].contains(end) ? params["range"][end] : Json());
-    return code_actions(d, params);
-  }
-  throw Refused{method_not_found, "there is no `" + method + "` here"};
+  if (auto found = requests_.find(method); found != requests_.end())
+    return found->second(params);
+  return refused(lsp::ErrorCode::MethodNotFound, "there is no `" + method.str() + "` here");
 }
 
-Json Server::initialize(const Json &) {
+json::Value Server::initialize(const json::Value &params) {
   initialized_ = true;
-  return {{"capabilities",
-           {{"positionEncoding", "utf-16"},
-            {"textDocumentSync", {{"openClose", true}, {"change", 2}, {"save", true}}},
-            {"hoverProvider", true},
-            {"definitionProvider", true},
-            {"referencesProvider", true},
-            {"documentHighlightProvider", true},
-            {"documentSymbolProvider", true},
-            {"documentFormattingProvider", true},
-            {"codeActionProvider", {{"codeActionKinds", {"quickfix"}}}},
-            {"completionProvider", {{"triggerCharacters", {".", "\"", "[", ":"}}}}}},
-          {"serverInfo", {{"name", "heddle"}, {"version", version_}}}};
-}
-
-void Server::notified(const std::string &method, const Json &params) {
-  if (method == "exit")
-    exit_ = true;
-  else if (method == "textDocument/didOpen")
-    opened(params);
-  else if (method == "textDocument/didChange")
-    edited(params);
-  else if (method == "textDocument/didClose")
-    closed(params);
-  else if (method == "textDocument/didSave" || method == "workspace/didChangeWatchedFiles")
-    touch_dependents(""); // a config.json or a used file may be another one now
-}
-
-Server::Document &Server::document(const Json &params) {
-  std::string uri = text_of(params.contains("textDocument") ? params["textDocument"] : Json(), "uri");
-  auto found = documents_.find(uri);
-  if (found == documents_.end())
-    throw Refused{invalid_params, "`" + uri + "` is not open"};
-  return found->second;
-}
-
-void Server::opened(const Json &params) {
-  const Json &item = params.at("textDocument");
-  std::string uri = text_of(item, "uri");
-  Document &d = documents_[uri];
-  d.uri = uri;
-  d.path = path_of_uri(uri);
-  d.text = Text(text_of(item, "text"));
-  d.version = item.value("version", 0);
-  d.symbols.reset();
-  d.changed = Clock::now() - pause; // nobody is typing
-  touch_dependents(d.path);
-}
-
-void Server::edited(const Json &params) {
-  Document &d = document(params);
-  d.version = params.at("textDocument").value("version", d.version + 1);
-  for (const Json &change : params.at("contentChanges")) {
-    if (change.contains("range"))
-      d.text.replace(place_of(change["range"].at("start")), place_of(change["range"].at("end")),
-                     text_of(change, "text"));
-    else
-      d.text = Text(text_of(change, "text"));
+  if (const json::Object *object = params.getAsObject()) {
+    if (const json::Array *folders = object->getArray("workspaceFolders"))
+      for (const json::Value &folder : *folders)
+        if (const json::Object *one = folder.getAsObject())
+          folders_.push_back(path_of_uri(one->getString("uri").value_or("").str()));
+    if (auto root = object->getString("rootUri"); root && folders_.empty())
+      folders_.push_back(path_of_uri(root->str()));
+    const json::Object *inner = object->getObject("capabilities");
+    for (const char *key : {"workspace", "inlayHint"})
+      inner = inner ? inner->getObject(key) : nullptr;
+    refreshes_hints_ = inner && inner->getBoolean("refreshSupport").value_or(false);
   }
-  d.symbols.reset();
-  d.changed = Clock::now();
-  touch_dependents(d.path);
+  return json::Object{
+      {"capabilities",
+       json::Object{{"positionEncoding", "utf-16"},
+                    {"textDocumentSync", json::Object{{"openClose", true}, {"change", 2}, {"save", true}}},
+                    {"hoverProvider", true},
+                    {"definitionProvider", true},
+                    {"referencesProvider", true},
+                    {"documentHighlightProvider", true},
+                    {"documentSymbolProvider", true},
+                    {"workspaceSymbolProvider", true},
+                    {"documentFormattingProvider", true},
+                    {"codeActionProvider", json::Object{{"codeActionKinds", {lsp::CodeAction::kQuickFix}}}},
+                    {"completionProvider", json::Object{{"triggerCharacters", {".", "\"", "[", ":"}}}},
+                    {"signatureHelpProvider", json::Object{{"triggerCharacters", {"(", ","}}}},
+                    {"inlayHintProvider", true},
+                    {"renameProvider", json::Object{{"prepareProvider", true}}},
+                    {"semanticTokensProvider", json::Object{{"legend", semantic_legend()}, {"full", true}}}}},
+      {"serverInfo", json::Object{{"name", "heddle"}, {"version", version_}}}};
 }
 
-void Server::closed(const Json &params) {
-  Document &d = document(params);
-  for (const std::string &uri : d.published)
-    send_({{"jsonrpc", "2.0"},
-           {"method", "textDocument/publishDiagnostics"},
-           {"params", {{"uri", uri}, {"diagnostics", Json::array()}}}});
-  std::string path = d.path;
-  documents_.erase(d.uri);
-  touch_dependents(path);
+Server::Document *Server::document(const std::string &uri) {
+  auto found = documents_.find(uri);
+  return found == documents_.end() ? nullptr : &found->second;
 }
 
-/// Other documents may use what has changed.
-void Server::touch_dependents(const std::string &path) {
-  for (auto &[uri, other] : documents_)
-    if (other.path != path) {
-      other.symbols.reset();
-      if (!other.changed)
-        other.changed = Clock::now();
-    }
+void Server::opened(const ItemParams &params) {
+  Document &d = documents_[params.uri];
+  d.uri = params.uri;
+  d.path = path_of_uri(params.uri);
+  d.text = Text(params.text);
+  d.version = params.version;
+  texts_changed(d.path);
+  d.changed = Clock::now() - pause; // nobody is typing
 }
 
-Texts Server::texts() const {
-  std::map<std::string, std::string> open;
-  for (const auto &[uri, d] : documents_)
-    open[d.path] = d.text.text();
-  return Texts(hooks_, std::move(open));
+void Server::edited(const ChangeParams &params) {
+  Document *d = document(params.uri);
+  if (!d)
+    return;
+  d->version = params.version.value_or(d->version + 1);
+  for (const lsp::TextDocumentContentChangeEvent &change : params.changes) {
+    if (change.range)
+      d->text.replace(*change.range, change.text);
+    else
+      d->text = Text(change.text);
+  }
+  texts_changed(d->path);
+  d->changed = Clock::now();
+}
+
+void Server::closed(const DocumentParams &params) {
+  Document *d = document(params.uri);
+  if (!d)
+    return;
+  for (const std::string &uri : d->published)
+    client_.notify("textDocument/publishDiagnostics", json::Object{{"uri", uri}, {"diagnostics", json::Array()}});
+  std::string path = d->path;
+  documents_.erase(params.uri);
+  texts_changed(path);
+}
+
+/// A config.json or a used file may be another one now.
+void Server::changed_elsewhere(const lsp::NoParams &) { texts_changed(""); }
+
+void Server::texts_changed(const std::string &path) {
+  Texts::Open open;
+  for (auto &[uri, d] : documents_) {
+    if (d.path == path || !d.shared)
+      d.shared = std::make_shared<const std::string>(d.text.text());
+    else if (!d.changed && (path.empty() || folder_of(d.path) == folder_of(path)))
+      d.changed = Clock::now();
+    open[d.path] = d.shared;
+  }
+  files_.set(Texts(hooks_, std::move(open)));
 }
 
 std::optional<Server::Clock::time_point> Server::next_due() const {
@@ -222,87 +213,29 @@ std::optional<std::function<Analysis()>> Server::due(Clock::time_point now) {
     if (d.changed && *d.changed + pause <= now) {
       d.changed.reset();
       running_ = true;
-      return [path = d.path, text = d.text.text(), version = d.version, texts = texts()] {
-        return analyse(path, text, version, texts);
-      };
+      return [path = d.path, version = d.version, texts = files_.texts()] { return analyse(path, version, texts); };
     }
   return std::nullopt;
 }
 
 void Server::finished(Analysis analysis) {
   running_ = false;
-  for (auto &[uri, d] : documents_)
-    if (d.path == analysis.path) {
-      bool current = d.version == analysis.version;
-      // A text that is half typed says little of its names; what was known of them still holds.
-      if (!current || (analysis.notes.size() < d.analysis.notes.size() && !analysis.findings.empty()))
-        for (const auto &[name, note] : d.analysis.notes)
-          analysis.notes.emplace(name, note);
-      d.analysis = std::move(analysis);
-      if (current)
-        publish(d);
-      return;
-    }
-}
-
-void Server::publish(Document &d) {
-  std::map<std::string, Json> by_uri;
-  std::map<std::string, Text> texts_of_files;
-  by_uri[d.uri] = Json::array();
-  auto add = [&](const std::string &uri, Json range, const Finding &finding) {
-    const Diagnostic &message = finding.diagnostic;
-    std::string words = message.message;
-    if (!message.label.empty())
-      words += "\n" + message.label;
-    if (!message.help.empty())
-      words += "\nhelp: " + message.help;
-    by_uri.try_emplace(uri, Json::array())
-        .first->second.push_back({{"range", std::move(range)},
-                                  {"severity", message.severity == Severity::error ? 1 : 2},
-                                  {"code", code_name(message.code)},
-                                  {"source", "heddle"},
-                                  {"message", valid_utf8(words)}});
-  };
-  Texts texts = this->texts();
-  for (const Finding &finding : d.analysis.findings) {
-    if (finding.path == d.path) {
-      add(d.uri, range(d.text, finding.begin, finding.end), finding);
-      continue;
-    }
-    // A place in the prelude or a used file that a call of this document led to is shown at the call.
-    const std::string &label = finding.diagnostic.label;
-    int line = 0, column = 0;
-    size_t at = label.find("called in line ");
-    if (at != std::string::npos && label.ends_with(" of " + d.path) &&
-        std::sscanf(label.c_str() + at, "called in line %d, column %d", &line, &column) == 2) {
-      int begin = d.text.offset({line - 1, 0}) + column - 1; // columns of messages are bytes
-      int end = begin;
-      while (end < static_cast<int>(d.text.text().size()) &&
-             (std::isalnum((unsigned char)d.text.text()[end]) || d.text.text()[end] == '_'))
-        ++end;
-      add(d.uri, range(d.text, begin, end), finding);
-    } else if (auto text = texts.read(finding.path)) {
-      add(uri_of_path(finding.path), range(Text(*text), finding.begin, finding.end), finding);
-    } else {
-      add(d.uri, range(d.text, 0, 0), finding);
-    }
-  }
-  if (!d.analysis.config_error.empty())
-    by_uri[d.uri].push_back({{"range", range(d.text, 0, 0)},
-                             {"severity", 2},
-                             {"source", "heddle"},
-                             {"message", d.analysis.config_error + "; the defaults are taken"}});
-  for (const std::string &uri : d.published)
-    by_uri.try_emplace(uri, Json::array()); // what was said there is taken back
-  d.published.clear();
-  for (auto &[uri, list] : by_uri) {
-    Json params = {{"uri", uri}, {"diagnostics", list}};
-    if (uri == d.uri)
-      params["version"] = d.version;
-    if (uri == d.uri || !list.empty())
-      d.published.insert(uri);
-    send_({{"jsonrpc", "2.0"}, {"method", "textDocument/publishDiagnostics"}, {"params", params}});
-  }
+  auto found = std::find_if(documents_.begin(), documents_.end(),
+                            [&](const auto &entry) { return entry.second.path == analysis.path; });
+  if (found == documents_.end())
+    return;
+  Document &d = found->second;
+  bool current = d.version == analysis.version;
+  // A text that is half typed says little of its names; what was known of them still holds.
+  if (!current || (analysis.notes.size() < d.analysis.notes.size() && !analysis.findings.empty()))
+    for (const auto &[name, note] : d.analysis.notes)
+      analysis.notes.emplace(name, note);
+  bool other_notes = analysis.notes != d.analysis.notes;
+  d.analysis = std::move(analysis);
+  if (current)
+    publish(d);
+  if (other_notes && refreshes_hints_)
+    client_.call("workspace/inlayHint/refresh", nullptr, "refresh " + std::to_string(++refreshes_));
 }
 
 } // namespace heddle::server

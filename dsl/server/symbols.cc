@@ -13,14 +13,15 @@ namespace {
 
 class Walker {
 public:
-  explicit Walker(FileSymbols &file) : file_(file) {}
+  explicit Walker(FileSymbols &file) : file_(file), whole_{file.source, 0, static_cast<int>(file.text.size())} {}
 
-  void run() {
-    int end = static_cast<int>(file_.text.size());
-    whole_ = {file_.source, 0, end};
-    scopes_.push_back({whole_, {}});
+  void declare() {
     for (const Declaration &d : file_.tree.declarations)
       declare(d);
+  }
+
+  void resolve() {
+    scopes_.push_back({whole_, file_.top});
     for (const Declaration &d : file_.tree.declarations)
       walk(d);
   }
@@ -54,7 +55,7 @@ private:
   void declare(const Declaration &d) {
     auto top = [&](Definition::Kind kind, const Name &name) {
       int number = add(kind, name, d.span, whole_);
-      scopes_[0].names[name.text] = file_.top[name.text] = number;
+      file_.top[name.text] = number;
       return number;
     };
     for (const Setting &setting : d.settings)
@@ -87,11 +88,12 @@ private:
       return file_.definitions[number];
     };
     for (const Member &m : members) {
-      if (m.kind == Member::param)
-        member(Definition::param, m.name, m);
-      else if (m.kind == Member::sub)
-        member(Definition::sub, m.name, m).made_of = m.module.text;
-      else if (m.kind == Member::state)
+      if (m.kind == Member::param || m.kind == Member::sub) {
+        Definition &one = member(m.kind == Member::param ? Definition::param : Definition::sub, m.name, m);
+        one.made_of = m.module.text;
+        if (!m.alias)
+          one.unaliased = m.is_array ? end_of_brackets(file_.text, m.name.span.end) : m.name.span.end;
+      } else if (m.kind == Member::state)
         member(Definition::state, m.name, m);
       else if (m.kind == Member::let)
         for (const Name &name : m.names.empty() ? std::vector<Name>{m.name} : m.names)
@@ -152,6 +154,8 @@ private:
       for (const ExprPtr &arg : m.args)
         walk(arg);
       walk(m.expr);
+      if (m.alias)
+        walk_alias(m);
       if (m.kind == Member::sub) {
         auto [home, number] = file_.global(m.module.text);
         use(m.module.span, number, home);
@@ -163,6 +167,23 @@ private:
       walk(m.members);
       walk(m.otherwise);
       scopes_.pop_back();
+    }
+  }
+
+  /// `as "bias_l{LAYER}"`: names in braces. The string is the first one behind the member's name.
+  void walk_alias(const Member &m) {
+    const std::string &text = file_.text;
+    size_t at = m.name.span.end, end = m.span.end;
+    while (at < end && text[at] != '"' && text[at] != '\'')
+      if (text[at++] == '#')
+        at = std::min(text.find('\n', at), end);
+    if (at >= end)
+      return;
+    end = std::min(text.find(text[at], at + 1), end);
+    while ((at = text.find('{', at + 1)) < end) {
+      size_t close = std::min(text.find('}', at), end);
+      if (std::string name = text.substr(at + 1, close - at - 1); !name.empty())
+        name_use({name, {file_.source, static_cast<int>(at) + 1, static_cast<int>(close)}});
     }
   }
 
@@ -207,7 +228,7 @@ private:
       if (place.kind == Place::pack && !known(place.name.text))
         define(Definition::size, place.name, place.span);
       if (place.kind == Place::value && place.expr && place.expr->kind == Expr::name && !known(place.expr->text))
-        define(Definition::size, {place.expr->text, place.expr->span}, place.span);
+        define(Definition::size, {place.expr->text, name_span(*place.expr, file_)}, place.span);
     }
   }
 
@@ -273,6 +294,8 @@ private:
     case Stmt::give:
       walk(s.exprs);
       return;
+    case Stmt::slip:
+      return;
     }
   }
 
@@ -299,7 +322,7 @@ private:
       define(Definition::index, place.name, place.span);
     } else if (place.kind == Place::value && place.expr) {
       if (place.expr->kind == Expr::name && !known(place.expr->text))
-        define(Definition::index, {place.expr->text, place.expr->span}, place.span);
+        define(Definition::index, {place.expr->text, name_span(*place.expr, file_)}, place.span);
       else
         walk(place.expr);
     }
@@ -315,7 +338,7 @@ private:
   }
   void walk(const Expr &e) {
     if (e.kind == Expr::name)
-      return name_use({e.text, e.span});
+      return name_use({e.text, name_span(e, file_)});
     if (e.kind == Expr::reduce) {
       scopes_.push_back({e.span, {}});
       for (const Place &place : e.places) {
@@ -337,7 +360,7 @@ private:
     if (e.kind == Expr::field && e.callee) {
       const FileSymbols *home = nullptr;
       const ModuleSymbols *module = module_of(*e.callee, file_, home);
-      Span name{file_.source, e.span.end - static_cast<int>(e.text.size()) - (e.in_parens ? 1 : 0), e.span.end};
+      Span name = name_span(e, file_);
       if (module)
         if (auto found = module->members.find(e.text); found != module->members.end())
           return use(name, found->second, home);
@@ -370,7 +393,37 @@ private:
 
 } // namespace
 
-void find_symbols(FileSymbols &file) { Walker(file).run(); }
+void declare_symbols(FileSymbols &file) {
+  Walker(file).declare();
+  file.declared = file.definitions.size();
+}
+
+void resolve_uses(FileSymbols &file) {
+  file.definitions.resize(file.declared);
+  file.uses.clear();
+  Walker(file).resolve();
+}
+
+Span name_span(const Expr &e, const FileSymbols &file) {
+  const std::string &text = file.text;
+  size_t at = e.kind == Expr::field && e.callee ? e.callee->span.end : e.span.begin;
+  while (at < text.size() && std::string_view(" \t\r\n(.#").find(text[at]) != std::string_view::npos)
+    at = text[at] == '#' ? std::min(text.find('\n', at), text.size()) : at + 1;
+  return {e.span.file, static_cast<int>(at), static_cast<int>(at + e.text.size())};
+}
+
+int end_of_brackets(const std::string &text, int at) {
+  size_t open = text.find_first_not_of(" \t\r\n", at);
+  if (open == std::string::npos || text[open] != '[')
+    return at;
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    if (depth == 0)
+      return static_cast<int>(i) + 1;
+  }
+  return at;
+}
 
 std::pair<const FileSymbols *, int> FileSymbols::global(const std::string &name) const {
   if (auto own = top.find(name); own != top.end())
@@ -400,8 +453,7 @@ const ModuleSymbols *module_of(const Expr &e, const FileSymbols &file, const Fil
     return module_of(*e.callee, file, home);
   if (e.kind != Expr::name && e.kind != Expr::field)
     return nullptr;
-  int at = e.kind == Expr::name ? e.span.begin : e.span.end - static_cast<int>(e.text.size()) - (e.in_parens ? 1 : 0);
-  auto use = file.uses.find(at);
+  auto use = file.uses.find(name_span(e, file).begin);
   if (use == file.uses.end() || !use->second.file)
     return nullptr;
   const Definition &d = use->second.file->definitions[use->second.definition];
@@ -429,82 +481,6 @@ std::vector<int> FileSymbols::visible(int offset) const {
   auto size = [&](int i) { return definitions[i].scope.end - definitions[i].scope.begin; };
   std::sort(out.begin(), out.end(), [&](int a, int b) { return std::pair(size(a), a) < std::pair(size(b), b); });
   return out;
-}
-
-static int line_begin(std::string_view text, int at) {
-  size_t newline = at > 0 ? text.rfind('\n', at - 1) : std::string_view::npos;
-  return newline == std::string_view::npos ? 0 : static_cast<int>(newline) + 1;
-}
-
-std::string FileSymbols::comment(const Definition &definition) const {
-  auto words = [&](const Comment &comment) {
-    std::string out = text.substr(comment.span.begin + 1, comment.span.end - comment.span.begin - 1);
-    out.erase(0, std::min(out.find_first_not_of(' '), out.size()));
-    while (!out.empty() && (out.back() == ' ' || out.back() == '\r'))
-      out.pop_back();
-    return out;
-  };
-  // Lines of comments that end right above the declaration's line.
-  int first = line_begin(text, definition.whole.begin);
-  std::string above;
-  for (size_t i = tree.comments.size(); i-- > 0;) {
-    const Comment &comment = tree.comments[i];
-    if (comment.span.begin >= first)
-      continue;
-    int begin = line_begin(text, comment.span.begin);
-    if (!comment.alone || line_begin(text, first - 1) != begin)
-      break;
-    above = words(comment) + (above.empty() ? "" : "\n") + above;
-    first = begin;
-  }
-  if (!above.empty())
-    return above;
-  // The comment at the end of the line on which the name or the declaration ends.
-  for (const Comment &comment : tree.comments)
-    if (!comment.alone &&
-        (line_begin(text, comment.span.begin) == line_begin(text, definition.span.begin) ||
-         line_begin(text, comment.span.begin) == line_begin(text, definition.whole.end)) &&
-        comment.span.begin >= definition.span.end)
-      return words(comment);
-  return "";
-}
-
-std::string FileSymbols::signature(const Definition &d) const {
-  int begin = d.whole.begin, end = d.whole.end;
-  if (d.fn) {
-    end = d.fn->results.empty() ? d.fn->name.span.end : d.fn->results.back().span.end;
-    if (d.fn->results.size() > 1 && end < static_cast<int>(text.size()) && text[end] == ')')
-      ++end;
-  } else if (d.entry_point) {
-    end = d.entry_point->results.empty() ? d.entry_point->name.span.end : d.entry_point->results.back().type.span.end;
-  } else if (d.kind == Definition::module || d.kind == Definition::model) {
-    const syntax::Module &module = *modules[d.module_number].tree;
-    end = module.sizes.empty() ? module.name.span.end : module.sizes.back().span.end + 1;
-  } else if (d.kind == Definition::turn) {
-    end = static_cast<int>(std::min(text.find('{', begin), text.size()));
-  } else if (d.kind == Definition::config || d.kind == Definition::dim) {
-    begin = d.span.begin; // one of several: up to the comma or the line's end
-    end = begin;
-    int depth = 0;
-    while (end < static_cast<int>(text.size()) && text[end] != '\n' && text[end] != '#' &&
-           !(text[end] == ',' && depth == 0)) {
-      depth += text[end] == '[' ? 1 : text[end] == ']' ? -1 : 0;
-      ++end;
-    }
-  }
-  std::string out = text.substr(begin, std::max(0, end - begin));
-  if (d.kind == Definition::config)
-    out = "config " + out;
-  if (d.kind == Definition::dim)
-    out = "dim " + out;
-  while (!out.empty() && (out.back() == ' ' || out.back() == '\n'))
-    out.pop_back();
-  size_t lines = 0, at = 0; // a long definition is shown by its beginning
-  while (lines < 6 && (at = out.find('\n', at)) != std::string::npos) {
-    ++lines;
-    ++at;
-  }
-  return lines == 6 && at != std::string::npos ? out.substr(0, at) + "…" : out;
 }
 
 } // namespace heddle::server

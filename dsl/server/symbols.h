@@ -39,6 +39,7 @@ struct Definition {
   std::string qualified;  // "Attention.call.q": what it is called from outside of every scope
   int module_number = -1; // of a member: in `modules`; of a module: its own
   std::string made_of;    // of a sub: its module
+  int unaliased = -1;     // of a param or sub whose name is its step in the weights' paths: where `as "…"` would stand
   const syntax::Function *fn = nullptr;
   const syntax::Entry *entry_point = nullptr;
 };
@@ -58,10 +59,12 @@ struct ModuleSymbols {
 struct FileSymbols {
   std::string path;
   std::string text;
-  int source = 0; // the `file` of all spans
+  int source = 0;    // the `file` of all spans
+  bool whole = true; // parsed without a message
   syntax::File tree;
-  std::vector<Definition> definitions;
-  std::map<int, Use> uses; // by the first byte
+  std::vector<Definition> definitions; // first what other files can see: the file's declarations and their members
+  size_t declared = 0;                 // the number of those
+  std::map<int, Use> uses;             // by the first byte
   std::vector<ModuleSymbols> modules;
   std::map<std::string, int> top;                      // names of the file's own declarations
   std::map<std::string, const FileSymbols *> imported; // through `use`
@@ -80,8 +83,17 @@ struct FileSymbols {
   std::string signature(const Definition &definition) const;
 };
 
-/// Fills all but `imported` and `prelude`, which `uses` are resolved with: these are set before.
-void find_symbols(FileSymbols &file);
+/// Finds what the file declares: all that other files can see of it.
+void declare_symbols(FileSymbols &file);
+/// Finds the rest: the definitions inside of functions and entries, and all uses, which `imported` and `prelude`, set
+/// before, give a meaning.
+void resolve_uses(FileSymbols &file);
+
+/// Where the last name of `e` stands, a name or a field: its span without the parentheses around it.
+Span name_span(const syntax::Expr &e, const FileSymbols &file);
+
+/// Behind the bracket that closes the one which opens after `at`; `at` where none does.
+int end_of_brackets(const std::string &text, int at);
 
 /// The module that a member access on `e` looks into: of a sub, a member of an array, a member of those. Null: none.
 const ModuleSymbols *module_of(const syntax::Expr &e, const FileSymbols &file, const FileSymbols *&home);

@@ -17,40 +17,40 @@ void Text::find_lines() {
       starts_.push_back(static_cast<int>(i) + 1);
 }
 
-int Text::offset(Place place) const {
-  if (place.line < 0)
+int Text::offset(lsp::Position position) const {
+  if (position.line < 0)
     return 0;
-  if (place.line >= line_count())
+  if (position.line >= line_count())
     return static_cast<int>(text_.size());
-  int at = starts_[place.line], units = 0;
-  int end = place.line + 1 < line_count() ? starts_[place.line + 1] : static_cast<int>(text_.size());
+  int at = starts_[position.line], units = 0;
+  int end = position.line + 1 < line_count() ? starts_[position.line + 1] : static_cast<int>(text_.size());
   while (end > at && (text_[end - 1] == '\n' || text_[end - 1] == '\r'))
     --end;
   while (at < end) {
     int width = bytes_of(text_[at]);
     units += width == 4 ? 2 : 1;
-    if (units > place.column)
+    if (units > position.character)
       break;
     at += width;
   }
   return std::min(at, end);
 }
 
-Place Text::place(int offset) const {
+lsp::Position Text::position(int offset) const {
   offset = std::clamp(offset, 0, static_cast<int>(text_.size()));
   auto after = std::upper_bound(starts_.begin(), starts_.end(), offset);
-  Place out{static_cast<int>(after - starts_.begin()) - 1, 0};
+  lsp::Position out{static_cast<int>(after - starts_.begin()) - 1, 0};
   for (int at = starts_[out.line]; at < offset;) {
     int width = bytes_of(text_[at]);
     at += width;
     if (at <= offset)
-      out.column += width == 4 ? 2 : 1;
+      out.character += width == 4 ? 2 : 1;
   }
   return out;
 }
 
-void Text::replace(Place begin, Place end, std::string_view with) {
-  int from = offset(begin), to = std::max(from, offset(end));
+void Text::replace(lsp::Range part, std::string_view with) {
+  int from = offset(part.start), to = std::max(from, offset(part.end));
   text_.replace(from, to - from, valid_utf8(with));
   find_lines();
 }

@@ -2,7 +2,7 @@
 // of the text mean its end, and a place inside a character its beginning, so that no request is out of range.
 #pragma once
 
-#include "dsl/errors/source.h"
+#include "dsl/server/protocol.h"
 
 #include <string>
 #include <string_view>
@@ -10,22 +10,18 @@
 
 namespace heddle::server {
 
-struct Place {
-  int line = 0, column = 0;
-  bool operator==(const Place &) const = default;
-};
-
 class Text {
 public:
   Text() : Text("") {}
   explicit Text(std::string text);
 
   const std::string &text() const { return text_; }
-  int offset(Place place) const;
-  Place place(int offset) const;
+  int offset(lsp::Position position) const;
+  lsp::Position position(int offset) const;
+  lsp::Range range(int begin, int end) const { return {position(begin), position(end)}; }
   int line_count() const { return static_cast<int>(starts_.size()); }
-  /// Replaces the part between two places.
-  void replace(Place begin, Place end, std::string_view with);
+  /// Replaces a part.
+  void replace(lsp::Range part, std::string_view with);
 
 private:
   void find_lines();

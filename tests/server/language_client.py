@@ -17,7 +17,7 @@ class Client:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env={**os.environ, "XDG_CACHE_HOME": str(cache)})
         self.changed = threading.Condition()
-        self.answers, self.published, self.orphans = {}, {}, []
+        self.answers, self.published, self.asked, self.orphans = {}, {}, [], []
         self.ended = False
         self.number = 0
         threading.Thread(target=self.read, daemon=True).start()
@@ -35,6 +35,8 @@ class Client:
             with self.changed:
                 if message.get("method") == "textDocument/publishDiagnostics":
                     self.published.setdefault(message["params"]["uri"], []).append(message["params"])
+                elif message.get("id") is not None and "method" in message:
+                    self.asked.append(message)  # a request of the server's
                 elif message.get("id") is not None:
                     self.answers[message["id"]] = message
                 else:

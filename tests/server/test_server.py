@@ -81,6 +81,12 @@ class Messages(Conversation):
         line, column = self.place(NET, "top[b, d]\n", 1)
         self.assertEqual(message["range"], {"start": {"line": line, "character": column}, "end": {"line": line, "character": column + 4}})
 
+    def test_what_is_never_used_is_marked_so(self):
+        uri = self.opened("config D = 3\nmodel M {\n  entry run(x: real[2]) -> y: real[2] { return x }\n}\n")
+        self.assertEqual(self.client.messages(uri), [
+            {"code": "W101", "message": "setting `D` is never used\nhelp: remove it", "severity": 2, "source": "heddle", "tags": [1],
+             "range": {"start": {"line": 0, "character": 7}, "end": {"line": 0, "character": 8}}}])
+
     def test_typing_is_followed_edit_by_edit(self):
         uri = self.opened()
         self.assertEqual(self.client.messages(uri, 1), [])
@@ -93,6 +99,12 @@ class Messages(Conversation):
         self.assertEqual([one["version"] for one in self.client.published[uri]], [1, 4])
         self.client.change(uri, 5, (line, column, line, column + 3, ""))
         self.assertEqual(self.client.messages(uri, 5), [])
+
+    def test_beside_a_slip_of_the_text_other_mistakes_are_told(self):
+        for name, text in [("net.heddle", NET), ("parts.heddle", "fn f(x: real[..S]) -> real[..S] {\n  let a = 2 * x\n  return - top\n}\n")]:
+            broken = text.replace("- top", "- tops").rstrip() + "\nfn g(x: real -> real = y\n"
+            messages = self.client.messages(self.opened(broken, name))
+            self.assertEqual(sorted(m["code"] for m in messages), ["E005", "E020"], name)
 
     def test_several_edits_of_one_message_apply_one_after_the_other(self):
         uri = self.opened("")
@@ -272,17 +284,30 @@ class Manners(Conversation):
                 uri = self.client.open(path)
                 self.client.messages(uri)
                 asked = [self.client.ask(f"textDocument/{method}", textDocument={"uri": uri}, position={"line": n, "character": c})
-                         for n, line in enumerate(text.splitlines()) for c in (0, len(line) // 2, len(line) + 5)
-                         for method in ("hover", "definition", "completion")]
+                         for n, line in enumerate(text.splitlines())
+                         for c, methods in ((0, ["hover", "completion"]), (len(line) + 5, ["hover", "completion"]), (len(line) // 2, [
+                             "hover", "definition", "completion", "signatureHelp", "prepareRename", "documentHighlight"]))
+                         for method in methods]
+                whole = {"start": {"line": 0, "character": 0}, "end": {"line": 10**6, "character": 0}}
+                asked += [self.client.ask(f"textDocument/{method}", textDocument={"uri": uri}, range=whole)
+                          for method in ("inlayHint", "semanticTokens/full", "documentSymbol", "codeAction")]
                 for number in asked:
-                    self.assertIn("result", self.client.answer(number))
+                    answer = self.client.answer(number)
+                    if "error" in answer:  # of what cannot be renamed
+                        self.assertRegex(answer["error"]["message"], "^`.*` comes with Heddle$")
 
     def test_unknown_and_early_requests_are_refused_and_unknown_notifications_ignored(self):
         self.client.notify("workspace/somethingNew", x=1)
         self.assertEqual(self.client.answer(self.client.ask("workspace/symbols"))["error"]["code"], -32601)
         other = Client(self.folder / "cache")
         self.addCleanup(other.kill)
-        self.assertEqual(other.answer(other.ask("textDocument/hover"))["error"]["code"], -32002)
+        other.open(self.folder / "early.heddle", "model {")  # dropped: nothing is open, and nothing is published
+        self.assertEqual(other.answer(other.ask("textDocument/hover"))["error"], {"code": -32002, "message": "`initialize` comes first"})
+        other.start()
+        early = {"textDocument": {"uri": (self.folder / "early.heddle").as_uri()}, "position": {"line": 0, "character": 0}}
+        self.assertEqual(other.answer(other.ask("textDocument/hover", **early))["error"]["code"], -32602)
+        self.assertEqual(other.published, {})
+        self.assertEqual(other.answer(other.ask("initialize"))["error"], {"code": -32600, "message": "`initialize` comes once"})
 
     def test_a_cancelled_request_is_answered_so(self):
         uri = self.opened()
@@ -297,13 +322,16 @@ class Manners(Conversation):
         uri = self.opened()
         here = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": 1}}
         self.client.process.stdin.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nContent-Length: many\r\n\r\n")
-        for body in [b"{", b"[]", b"null", b"{}", b'{"jsonrpc":"2.0","method":7}', b"\xff\xfe", b'{"id":1}', b"[" * 3000]:
+        for body in [b"{", b"[]", b"null", b"{}", b'{"jsonrpc":"2.0","method":7}', b"\xff\xfe", b'{"id":1}', b"[" * 3000, b"[" * 5_000_000, b'{"method":' * 100_000]:
             self.client.send_bytes(body)
         for params in [None, [], 3, {}, {"textDocument": 3}, {"textDocument": {"uri": "file:///no"}}, {**here, "position": {}},
                        {**here, "position": {"line": -5, "character": "x"}}, {**here, "position": 1}]:
-            for method in ("hover", "definition", "completion", "references", "codeAction", "formatting", "documentSymbol"):
+            for method in ("textDocument/hover", "textDocument/definition", "textDocument/completion", "textDocument/references",
+                           "textDocument/codeAction", "textDocument/formatting", "textDocument/documentSymbol", "textDocument/rename",
+                           "textDocument/prepareRename", "textDocument/signatureHelp", "textDocument/inlayHint",
+                           "textDocument/semanticTokens/full", "workspace/symbol", "initialize"):
                 self.client.number += 1
-                self.client.send({"id": self.client.number, "method": "textDocument/" + method, "params": params})
+                self.client.send({"id": self.client.number, "method": method, "params": params})
             for method in ("didOpen", "didChange", "didClose"):
                 if params not in ({"textDocument": {"uri": uri}},):
                     self.client.send({"method": "textDocument/" + method, "params": params})
@@ -312,6 +340,30 @@ class Manners(Conversation):
         for position in [(0, 0), (2**31 - 1, 2**31 - 1), (3, 10**9)]:
             self.client.answer(self.client.ask("textDocument/hover", textDocument={"uri": uri}, position=dict(zip(("line", "character"), position))))
         self.assertEqual(self.client.stop(), 0)
+
+    def test_what_is_no_message_is_answered_so(self):
+        for body, error in [(b"{", {"code": -32700, "message": "the message is no JSON: [1:1, byte=1]: Expected object key"}),
+                            (b"[" * 1000, {"code": -32700, "message": "the message nests too deeply"}),
+                            (b"[]", {"code": -32600, "message": "a message has a `method`"})]:
+            count = len(self.client.orphans)
+            self.client.send_bytes(body)
+            self.client.wait(lambda: len(self.client.orphans) > count)
+            self.assertEqual(self.client.orphans[-1], {"jsonrpc": "2.0", "id": None, "error": error})
+
+    def test_a_huge_document_is_edited_and_answered(self):
+        lines = 60_000
+        text = "# 𝒯 a line that says nothing, and is one of very many\n" * lines + NET
+        uri = self.opened(text, "huge.heddle")
+        self.assertEqual(self.client.messages(uri, 1), [])
+        line, column = self.place(NET, "z[b, s, d] = x")
+        for version in range(2, 12):
+            self.client.change(uri, version, (lines + line, column, lines + line, column, " "))
+        answer = self.client.at("hover", uri, lines + line, column + 10)
+        self.assertIn("`z`: `f32[B, S, D = 6]`", answer["contents"]["value"])
+        self.client.change(uri, 20, (0, 0, 10**6, 0, "x" * 3_000_000))
+        self.assertEqual([m["code"] for m in self.client.messages(uri, 20)], ["E006"])
+        self.client.change(uri, 21, (0, 0, 10**6, 0, "model M { entry run() -> y: i32 { return " + "(" * 500_000))
+        self.assertTrue(self.client.messages(uri, 21))
 
     def test_leaving_without_goodbye_is_status_1_and_with_it_0(self):
         self.client.notify("exit")
@@ -384,6 +436,11 @@ class Speed(Conversation):
         for method in ("hover", "definition", "completion"):
             timed(method, **at)
         timed("references", **at, context={"includeDeclaration": True})
+        for method in ("documentHighlight", "signatureHelp", "prepareRename"):
+            timed(method, **at)
+        timed("rename", **at, newName="by_what")
+        timed("inlayHint", range={"start": {"line": 0, "character": 0}, "end": {"line": 10**6, "character": 0}})
+        timed("semanticTokens/full")
         timed("documentSymbol")
         timed("formatting", options={"tabSize": 2, "insertSpaces": True})
         self.assertLess(max(times.values()), 0.25, times)
