@@ -8,11 +8,7 @@
 
 namespace heddle::checking {
 
-Prover::Outcome Elaborator::prove(const Expr *e) {
-  std::vector<Fact> facts = always_;
-  facts.insert(facts.end(), facts_.begin(), facts_.end());
-  return prover_.nonnegative(e, facts);
-}
+Prover::Outcome Elaborator::prove(const Expr *e) { return prover_.nonnegative(e, always_, facts_); }
 
 void Elaborator::refuse_subscripts(const Entity &base, const Tree &e) {
   const char *what = base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
@@ -280,18 +276,24 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   std::string cure = whole.substr(0, whole.rfind(']')) + " | 0]";
   Span span = place ? place->span : e.span;
   if (outcome.kind == Prover::Outcome::unknown) {
-    report(Code::E022, span, {subscript, name, cure});
+    const Extent &extent = base.shape[axis];
+    report(Code::E022, span, {subscript, name, cure, extent.name.empty() ? text(extent.size) : extent.name});
     return;
   }
   Miss there = miss(base.shape[axis], outcome, below);
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
   Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
   bool asked = at->op == Expr::read && at->tensor->kind == Tensor::input;
-  if (at->op == Expr::integer && at->whole < 0)
+  bool computed = at->op == Expr::read && !asked; // by the model, which no longer says of what it is an index
+  const Size &extent = base.shape[axis].size;
+  if (at->op == Expr::integer && (at->whole < 0 || extent.is_constant()) && extent != Size(0))
     d.help = "subscripts count from 0: the last one is `" + text(base.shape[axis].size - Size(1)) + "`";
   else if (asked)
     d.help = "declare `" + at->tensor->name + "` as `index(" + there.end +
              ")`, which each call is checked for, or say what lies outside (`" + cure + "`)";
+  else if (computed)
+    d.help = "say what it is an index of, which each call is checked for (`index(" + there.end + ")(" + subscript +
+             ")`), or say what lies outside (`" + cure + "`)";
   else if (as_size(at))
     d.help = "require it before (`require " + guard + "`), or say what lies outside (`" + cure + "`)";
   label_range(d, at, facts_);
@@ -449,7 +451,7 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     if (!result)
       return nullptr;
     if (position)
-      below_[result] = variables_[over[0]].extent;
+      below_[result] = {variables_[over[0]].extent, true};
     if (reducer == Reducer::all)
       alls_[result] = {space, over, term};
     std::vector<const Expr *> at;

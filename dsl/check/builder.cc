@@ -196,9 +196,9 @@ template <class T> std::optional<bool> compare(Expr::Op op, T a, T b) {
 
 namespace {
 
-/// Whole numbers of the language are 32 bits wide, and so are the factors of a size.
+/// Whole numbers of the language are 32 bits wide, and so are the factors of a size. Its value always has 64.
 bool fits(const Size &size) {
-  bool good = size.constant() <= INT32_MAX && size.constant() >= INT32_MIN;
+  bool good = size.constant() <= INT32_MAX && size.constant() >= INT32_MIN && size.magnitude() <= 0x1p62;
   for (const auto &term : size.terms())
     good &= term.factor <= INT32_MAX && term.factor >= INT32_MIN;
   return good;
@@ -249,11 +249,11 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
     return one_a ? args[1] : one_b ? args[0] : nullptr;
   case Expr::floor_div:
     if (a && b && b->is_constant() && b->constant() > 0)
-      return of_size(a->floor_div(b->constant()));
+      return sized(a->floor_div(b->constant()));
     return one_b ? args[0] : nullptr;
   case Expr::mod:
     if (a && b && b->is_constant() && b->constant() > 0)
-      return of_size(a->mod(b->constant()));
+      return sized(a->mod(b->constant()));
     return one_b ? integer(0) : nullptr;
   case Expr::minimum:
   case Expr::maximum:
@@ -261,7 +261,7 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
       return ((*a - *b).constant() < 0) == (op == Expr::minimum) ? args[0] : args[1];
     return nullptr;
   case Expr::negate:
-    return a ? of_size(*a * -1) : nullptr;
+    return a ? sized(*a * -1) : nullptr;
   case Expr::absolute:
     return constants ? integer(std::abs(a->constant())) : nullptr;
   default:

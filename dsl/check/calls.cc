@@ -106,7 +106,7 @@ const Expr *Elaborator::indexed(const Tree &e, const Expr *x, const Size &range,
       report(Code::E060, arg.span, {text(arg.span), text(e.args[1]->span), text(range)}).help = "it is not one of them";
       return nullptr;
     }
-    need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame);
+    need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame.path);
   }
   if (!proven && !facts_.empty() && range.is_constant() && range.constant() > 0) {
     // Under conditions that no proof understands (`if go then …`) it is bounded all the same.
@@ -216,7 +216,7 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
       } else {
         run(code.body, callee);
       }
-      result = finish_call(e, code, callee);
+      result = finish_call(code, callee);
     }
     calls_.pop_back();
     return result;
@@ -235,6 +235,27 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
     });
   return inlined(args);
 }
+
+namespace {
+
+/// "dim of line 3", "setting of line 1", where the file declares a size of that name; else "".
+std::string declared_in(const syntax::File &file, const std::string &name, const Sources &sources, int seen_from) {
+  auto line = [&](const syntax::Name &at) {
+    return " of line " + std::to_string(sources.position(at.span.file, at.span.begin).line) +
+           (at.span.file == seen_from ? "" : " of " + sources.path(at.span.file));
+  };
+  for (const syntax::Declaration &d : file.declarations) {
+    for (const syntax::Bound &bound : d.bounds)
+      if (bound.name.text == name)
+        return "dim" + line(bound.name);
+    for (const syntax::Setting &setting : d.settings)
+      if (setting.name.text == name)
+        return "setting" + line(setting.name);
+  }
+  return "";
+}
+
+} // namespace
 
 bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, Frame &callee, bool last_round) {
   const std::string &name = formal.name.text;
@@ -272,14 +293,24 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
     std::vector<Extent> actual = bound.shape, named = actual;
     if (!check_shape(formal.type.shape, actual, callee, false, named)) {
       Diagnostic &d = report(Code::E030, at.span, {name, text(arg.extents()), text(formal.type.span)});
-      std::string values;
+      std::string values, fixed;
       for (const Place &place : formal.type.shape)
         if (place.kind == Place::value && place.expr->kind != Tree::integer)
           if (auto value = find(place.expr->text, callee);
-              place.expr->kind == Tree::name && value && value->kind == Entity::scalar && as_size(value->value))
-            values += (values.empty() ? "" : ", ") + place.expr->text + " = " + text(*as_size(value->value));
+              place.expr->kind == Tree::name && value && value->kind == Entity::scalar && as_size(value->value)) {
+            const std::string &size = place.expr->text;
+            std::string origin =
+                callee.scopes[0].names.count(size) ? "" : declared_in(*callee.home->tree, size, sources_, at.span.file);
+            values += (values.empty() ? "" : ", ") + size + " = " + text(*as_size(value->value));
+            values = origin.starts_with("dim") ? values.substr(0, values.rfind('=')) + "is the " + origin : values;
+            if (!origin.empty() && fixed.empty())
+              fixed = "`" + size + "` means the " + origin +
+                      " in this signature, too: to take any size, write a name " + "that is not declared";
+          }
       if (!values.empty())
         d.label = "where " + values;
+      if (!fixed.empty())
+        d.help = fixed;
       return false;
     }
     bound.shape = named;
@@ -297,7 +328,7 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
       inside =
           prove(bound.value).kind == Prover::Outcome::proven && room && prove(room).kind == Prover::Outcome::proven;
     } else if (auto below = below_.find(bound.read); below != below_.end()) {
-      inside = prove(build_.of_size(*range - below->second)).kind == Prover::Outcome::proven;
+      inside = prove(build_.of_size(*range - below->second.below)).kind == Prover::Outcome::proven;
     }
     if (!inside) {
       report(Code::E060, at.span, {text(at.span), text(formal.type.range->span), text(*range)});
@@ -329,12 +360,17 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
       if (known->second.size() != part.size())
         return false;
       for (size_t i = 0; i < part.size(); ++i)
-        if (known->second[i].size != part[i].size)
+        if (!prover_.equal(known->second[i].size, part[i].size))
           return false;
       continue;
     }
     const Extent &here = actual[axis];
-    if (place.kind == Place::value) {
+    bool lost = false; // a name whose value is lost is any size
+    if (place.kind == Place::value && place.expr->kind == Tree::name) {
+      auto known = find(place.expr->text, frame);
+      lost = known ? known->kind == Entity::error : left_out_.names.count(place.expr->text) > 0;
+    }
+    if (place.kind == Place::value && !lost) {
       const Tree &e = *place.expr;
       if (may_bind) {
         if (e.kind == Tree::name) {
@@ -344,7 +380,7 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
         }
       } else {
         auto wanted = size(e, frame, "an extent");
-        if (!wanted || *wanted != here.size)
+        if (!wanted || !prover_.equal(*wanted, here.size))
           return false;
       }
       named[axis] = {here.size, here.size.is_constant() && e.kind != Tree::integer ? text(e.span) : ""};
@@ -375,7 +411,7 @@ std::optional<Entity> Elaborator::converted(const Entity &e, Type type, const st
   return out;
 }
 
-Entity Elaborator::finish_call(const Tree &e, const syntax::Function &f, Frame &callee) {
+Entity Elaborator::finish_call(const syntax::Function &f, Frame &callee) {
   if (!callee.returned) {
     report(Code::E057, f.name.span, {f.name.text});
     return {};

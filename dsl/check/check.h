@@ -13,10 +13,7 @@
 
 namespace heddle {
 
-/// A configuration value, as `--set` and config.json give it. A nested object is a dotted key.
-struct Value {
-  std::variant<bool, int64_t, double, std::string, std::vector<Value>> what;
-};
+using Value = SettingValue;
 
 /// Given configuration values. `by_name` has been asked for on the command line, by config name or key: one
 /// that no config takes is an error. `by_key` comes from a config.json: what no config takes is ignored.
@@ -37,7 +34,8 @@ struct CheckOptions {
   std::function<void(Span at, const std::function<std::string()> &what)> note;
 };
 
-/// Checks the model of `file` (its last `model`) together with the prelude. Returns null when something
+/// Checks the model of `file` (its last `model`) together with the prelude; where parts of the text could not be read,
+/// the rest of it, of which nothing is said that those parts might put right. Returns null when something
 /// was reported as an error.
 std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
                                Diagnostics &diagnostics);

@@ -1,5 +1,6 @@
 // What an index ranges over (rule 3), and the stages that definitions and reductions become.
 #include "dsl/check/elaborate.h"
+#include "dsl/check/exact.h"
 #include "dsl/check/mentions.h"
 
 #include <algorithm>
@@ -28,6 +29,31 @@ bool uses_name(const syntax::Expr &e, const std::string &name) {
         if (uses_name(*piece.expr, name))
           return true;
   return (e.callee && uses_name(*e.callee, name)) || (e.outside && uses_name(*e.outside, name));
+}
+
+} // namespace
+
+namespace {
+
+bool is_bare(const Place &place, const std::string &name, bool pack) {
+  return pack ? place.kind == Place::pack && place.name.text == name
+              : place.kind == Place::value && place.expr->kind == syntax::Expr::name && place.expr->text == name;
+}
+
+/// The first access in `e` of which one subscript is just `name`.
+const syntax::Expr *bare_access(const syntax::Expr &e, const std::string &name) {
+  for (const Place &place : e.places)
+    if (e.kind == syntax::Expr::access && is_bare(place, name, false))
+      return &e;
+  const syntax::Expr *found = nullptr;
+  auto look = [&](const syntax::ExprPtr &part) { found = found || !part ? found : bare_access(*part, name); };
+  look(e.callee);
+  for (const auto &arg : e.args)
+    look(arg);
+  for (const Place &place : e.places)
+    look(place.expr);
+  look(e.outside);
+  return found;
 }
 
 } // namespace
@@ -74,9 +100,13 @@ std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &fr
 }
 
 void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out) {
-  if (e.kind == Tree::condition && uses_name(*e.args[0], name))
-    return bare_uses(*e.args[0], name, pack, frame, out); // a guarded use says nothing about the range
-  if (e.kind == Tree::condition) {                        // the arm that a config excludes may name what isn't there
+  if (e.kind == Tree::condition && uses_name(*e.args[0], name)) { // a guarded use says nothing about the range
+    for (size_t arm : {1, 2})
+      if (!guarded_ && !pack)
+        guarded_ = bare_access(*e.args[arm], name);
+    return bare_uses(*e.args[0], name, pack, frame, out);
+  }
+  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
     bool constant = true;
     mentions(*e.args[0], [&](const std::string &mentioned, Span) {
       auto found = find(mentioned, frame);
@@ -100,8 +130,7 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
   if (e.kind == Tree::access) {
     bool bare = false;
     for (const Place &place : e.places)
-      bare |= pack ? place.kind == Place::pack && place.name.text == name
-                   : place.kind == Place::value && place.expr->kind == Tree::name && place.expr->text == name;
+      bare |= is_bare(place, name, pack);
     if (bare) {
       auto shape = shape_of(*e.callee, frame);
       if (!shape) {
@@ -117,9 +146,7 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
         size_t axis = 0, packed = shape->size() + 1 - std::min(e.places.size(), shape->size() + 1);
         for (const Place &place : e.places) {
           size_t width = place.kind == Place::pack ? packed : 1;
-          bool here = pack ? place.kind == Place::pack && place.name.text == name
-                           : place.kind == Place::value && place.expr->kind == Tree::name && place.expr->text == name;
-          if (here && axis + width <= shape->size())
+          if (is_bare(place, name, pack) && axis + width <= shape->size())
             out.push_back({{shape->begin() + axis, shape->begin() + axis + width}, place.span});
           axis += width;
         }
@@ -137,10 +164,36 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
     bare_uses(*e.outside, name, pack, frame, out);
 }
 
+/// E023; where an `if` tests the index beside a bare use of it: that this is no range, and which it might be.
+void Elaborator::report_no_range(const syntax::Name &name, Frame &frame) {
+  if (!guarded_) {
+    report(Code::E023, name.span,
+           {name.text, "",
+            "no subscript is just `" + name.text + "`: write `" + name.text + " in N` where it is introduced"});
+    return;
+  }
+  const Tree &tensor = *guarded_->callee;
+  std::string help = "such a use does not say how far `" + name.text + "` runs: write `" + name.text + " in …`";
+  auto known = tensor.kind == Tree::name ? find(tensor.text, frame) : std::nullopt;
+  size_t axis = 0;
+  while (!is_bare(guarded_->places[axis], name.text, false))
+    ++axis;
+  bool packs = std::any_of(guarded_->places.begin(), guarded_->places.end(),
+                           [](const Place &place) { return place.kind == Place::pack; });
+  if (known && known->tensor_like() && !packs && axis < known->extents().size()) {
+    const Extent &extent = known->extents()[axis];
+    help = "write `" + name.text + " in " + (extent.name.empty() ? text(extent.size) : extent.name) +
+           "` if it runs over all of `" + tensor.text + "`, else what it runs over";
+  }
+  report(Code::E023, name.span,
+         {name.text, ": `" + text(guarded_->span) + "` stands in an `if` that tests `" + name.text + "`", help});
+}
+
 std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name, bool pack,
                                                         const std::vector<const Tree *> &uses, Frame &frame) {
   std::vector<Use> found;
   reused_ = {};
+  guarded_ = nullptr;
   for (const Tree *use : uses)
     bare_uses(*use, name.text, pack, frame, found);
   const Use *first = nullptr;
@@ -157,7 +210,12 @@ std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name
     if (!equal) {
       auto words = [&](const Use &u) { return pack ? text(u.extents) : text(u.extents[0]); };
       auto at = sources_.position(first->span.file, first->span.begin);
-      Diagnostic &d = report(Code::E024, use.span, {name.text, words(*first), words(use)});
+      auto range = [&](const Use &u) {
+        const Extent &extent = u.extents[0];
+        return "`" + name.text + " in " + (extent.name.empty() ? text(extent.size) : extent.name) + "`";
+      };
+      std::string help = pack ? "read both with one shape" : "say which, " + range(*first) + " or " + range(use);
+      Diagnostic &d = report(Code::E024, use.span, {name.text, words(*first), words(use), help});
       d.label = words(use) + " here, " + words(*first) + " in line " + std::to_string(at.line) + ", column " +
                 std::to_string(at.column);
       return std::nullopt;
@@ -167,7 +225,7 @@ std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name
     if (reused_.valid())
       report(Code::E054, reused_, {name.text});
     else
-      report(Code::E023, name.span, {name.text});
+      report_no_range(name, frame);
     return std::nullopt;
   }
   return first->extents;
@@ -333,6 +391,11 @@ const Tensor *Elaborator::reduction(const std::string &name, const std::vector<i
     return nullptr;
   }
   Stage stage{};
+  if (variables.empty() && over.empty() && is_whole(*value)) {
+    stage.exact = true;
+    keep_exact(value, name.substr(0, name.rfind('.') + 1), span);
+  }
+  stage.exact |= reducer == Reducer::all && variables.empty(); // what `learn` learns from
   std::vector<Size> shape;
   std::map<int, int> positions;
   for (int v : variables) {
@@ -392,11 +455,56 @@ const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> 
   }
   const Tensor *result = reduction(name, variables, Reducer::none, {}, value, span);
   if (auto bounded = bounded_.find(value); result && bounded != bounded_.end())
-    below_[result] = bounded->second;
-  if (result && value->op == Expr::read)
-    if (auto below = below_.find(value->tensor); below != below_.end())
-      below_[result] = Size(below->second);
+    below_[result] = {bounded->second};
+  if (result && !below_.count(result))
+    if (auto bound = bound_of(value))
+      below_[result] = *bound;
   return result;
+}
+
+std::optional<Prover::Bound> Elaborator::bound_of(const Expr *value) {
+  if (!is_integer(value->type) || (may_wrap(value) && !(variables_of(value).empty() && is_whole(*value))))
+    return std::nullopt;
+  if (auto number = whole_constant(value); number && *number >= 0)
+    return Prover::Bound{Size(*number + 1)};
+  std::set<const Expr *> seen;
+  std::vector<const Expr *> todo{value};
+  while (!todo.empty()) {
+    const Expr *next = todo.back();
+    todo.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    auto bounded = bounded_.find(next);
+    auto below = next->op == Expr::read ? below_.find(next->tensor) : below_.end();
+    if (bounded != bounded_.end() || below != below_.end()) {
+      Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
+      if (next == value || stays_below(value, bound))
+        return bound;
+    }
+    if (next->op != Expr::read) // what it is looked up by says nothing of it
+      todo.insert(todo.end(), next->args.begin(), next->args.end());
+  }
+  return std::nullopt;
+}
+
+bool Elaborator::proven_for(const Prover::Bound &bound, const Expr *e) {
+  std::vector<Fact> facts = facts_;
+  if (bound.if_any) {
+    const Expr *some = build_.apply(Expr::less, Type::boolean, {build_.integer(0), build_.of_size(bound.below)}, {});
+    facts.push_back({some, true});
+  }
+  return e && prover_.nonnegative(e, always_, facts).kind == Prover::Outcome::proven;
+}
+
+bool Elaborator::within(const Prover::Bound &inner, const Prover::Bound &outer) {
+  return proven_for(outer, build_.of_size(outer.below - inner.below)) &&
+         proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)));
+}
+
+bool Elaborator::stays_below(const Expr *value, const Prover::Bound &bound) {
+  const Expr *last = build_.of_size(bound.below - Size(1));
+  return proven_for(bound, value) &&
+         proven_for(bound, build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {}));
 }
 
 std::vector<Extent> Elaborator::shape_of(const Tensor *tensor) const {

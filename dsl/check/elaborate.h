@@ -9,6 +9,7 @@
 //   access.cc       subscripts, proven reads, reductions
 //   calls.cc        functions, signatures, built-ins
 //   notes.cc        what names stand for, for editors
+//   parts.cc        functions and modules by themselves, where there is no model
 #pragma once
 
 #include "dsl/check/entity.h"
@@ -19,20 +20,37 @@ class Elaborator {
 public:
   Elaborator(Sources &sources, const CheckOptions &options, Diagnostics &diagnostics);
   std::unique_ptr<Program> run(const syntax::File &file);
+  /// Each function and module of the file by itself, with packs of that rank: what is wrong whatever calls it.
+  std::vector<Diagnostic> run_parts(const syntax::File &file, int pack_rank);
 
 private:
   using Tree = syntax::Expr;
 
-  // --- files.cc
-  FileScope *load(const syntax::File &tree, bool is_prelude);
-  void declare_settings(FileScope &file, const syntax::Declaration &d);
-  void check_settings_known(const FileScope &file);
-  Entity setting_value(const syntax::Setting &setting, const Value &given, const Entity &initial);
+  // --- parts.cc
+  Entity callers_number(const std::string &name, Span span);
+  Entity symbolic(const syntax::Formal &formal, Frame &sizes);
+  void check_part(const syntax::Function &f, FileScope *home, Instance *self);
+  /// Whether a size is known when compiling: a number, or what the caller of a part gives.
+  bool is_fixed(const Size &size) const;
+
+  // --- settings.cc
+  Entity setting(const syntax::Setting &setting, Frame &frame);
+  void check_settings_known();
+  /// `initial`: its default, whose kind it keeps; null: it has none.
+  Entity setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial);
   Entity value_entity(const Value &value);
+
+  // --- files.cc
+  FileScope *load_with_prelude(const syntax::File &tree);
+  FileScope *load(const syntax::File &tree, bool is_prelude);
+  FileScope *used_file(const syntax::Name &name);
+  void declare_settings(FileScope &file, const syntax::Declaration &d);
   Instance *instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args, std::string path,
                         std::vector<std::string> prefixes, Span span);
   /// False where a requirement of the module does not hold for its sizes.
   bool add_members(Instance &instance, const std::vector<syntax::Member> &members, Frame &frame);
+  /// Members of which nobody knows whether they are there: what is made of them is no news.
+  void add_unknown(Instance &instance, const std::vector<syntax::Member> &members);
   Entity param(Instance &instance, const syntax::Member &m, Frame &frame);
   /// The alternatives for a member's step in the paths of weights: `as "bias_l{LAYER}"` takes a number or string in
   /// scope.
@@ -48,6 +66,8 @@ private:
   void add_entry(const syntax::Entry &entry, Instance &model);
   bool add_input(Entry &out, const syntax::Formal &formal, Frame &frame);
   void check_states_set();
+  /// Reports a dim that no call can tell.
+  void check_callable(const syntax::Entry &entry, const Entry &out);
   void add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame);
   void add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame);
 
@@ -68,9 +88,10 @@ private:
   Entity join(const std::string &name, const Expr *test, const Entity &yes, const Entity &no, Span span, Frame &frame);
   void run_require(const syntax::Stmt &s, Frame &frame);
   /// A step that fails the call unless `test` holds for every index, wherever the conditions around it do.
-  void need(const Expr *test, const std::string &message, Span span, Frame &frame);
+  /// `path`: what the names of its stages begin with.
+  void need(const Expr *test, const std::string &message, Span span, const std::string &path);
   /// Adds what a test of all elements of a tensor says about each.
-  void learn(const Expr *test);
+  void learn(const Expr *test, const std::string &path);
   std::vector<const Expr *> known_of(const Expr *read);
 
   // --- definitions.cc
@@ -95,6 +116,7 @@ private:
   /// The extents over which index (or pack) `name` ranges, from its bare uses in `uses`; reports when there is none.
   std::optional<std::vector<Extent>> inferred(const syntax::Name &name, bool pack,
                                               const std::vector<const Tree *> &uses, Frame &frame);
+  void report_no_range(const syntax::Name &name, Frame &frame);
   struct Use {
     std::vector<Extent> extents;
     Span span;
@@ -145,6 +167,14 @@ private:
                                        const std::vector<int> &variables);
   /// The arm whose conditions hold, or `old`: the first `known` conditions of all arms are the same, and hold.
   const Expr *chosen(const std::vector<Written::Arm> &arms, size_t known, const std::function<const Expr *()> &old);
+  /// Whether `e` is never negative, where the bound says something.
+  bool proven_for(const Prover::Bound &bound, const Expr *e);
+  /// Whether `value` is within the bound wherever it is looked at.
+  bool stays_below(const Expr *value, const Prover::Bound &bound);
+  /// Whether what has the one bound has the other.
+  bool within(const Prover::Bound &inner, const Prover::Bound &outer);
+  /// A bound that `value` has from what it is made of: both arms of an `if`, say.
+  std::optional<Prover::Bound> bound_of(const Expr *value);
   /// Whether the new value of an `index(N)` state is one; reports where not.
   bool stays_below(const Entity &value, const Tensor *state, Span span);
   /// Whether no turn of `a` writes what a turn of `b` does; for one update with itself, what another turn of it does.
@@ -201,13 +231,18 @@ private:
   std::optional<Entity> converted(const Entity &e, Type type, const std::string &name, Span span);
   bool check_shape(const std::vector<syntax::Place> &declared, const std::vector<Extent> &actual, Frame &frame,
                    bool may_bind, std::vector<Extent> &named);
-  Entity finish_call(const Tree &e, const syntax::Function &f, Frame &callee);
+  Entity finish_call(const syntax::Function &f, Frame &callee);
   std::optional<Type> type_of(const syntax::Type &type);
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
   // --- notes.cc
   void note(Span at, const Entity &e);
   std::string described(const Entity &e) const;
+
+  // --- exact.cc
+  /// Requires of what doubles would not hold, and of `e` if it is a number, that it fits 32 bits.
+  void keep_exact(const Expr *e, const std::string &path, Span span);
+  void require_32_bits(const Expr *e, const std::string &path, Span span);
 
   // --- shared
   /// Counts one unit of work; false once there has been too much, which is reported.
@@ -236,12 +271,13 @@ private:
   std::deque<syntax::File> trees_;
   std::deque<Instance> instances_;
   std::map<std::string, FileScope *> used_files_;
+  std::vector<FileScope *> loading_; // each is used by the one before it
   std::set<std::string> tensor_names_;
   std::map<const Tensor *, std::vector<std::string>> extent_names_;
-  std::map<const Tensor *, Size> below_; // elements of an index tensor are less than this
+  std::map<const Tensor *, Prover::Bound> below_; // of elements that are places of something
   std::set<const syntax::Function *> size_names_checked_;
-  std::vector<std::pair<std::string, std::string>> setting_names_; // name and key of every config
-  std::map<const Tensor *, Weight> weights_;                       // of all params; the used ones enter the program
+  std::vector<std::pair<std::string, std::vector<std::string>>> settings_; // name and keys of every config
+  std::map<const Tensor *, Weight> weights_; // of all params; the used ones enter the program
   std::vector<State> states_;
   std::vector<const syntax::Entry *> entries_;
   std::vector<std::string> entry_conditions_; // that do not hold: for the message when no entry is left
@@ -252,7 +288,11 @@ private:
     Span span;
   };
   std::vector<Requirement> requirements_; // of files, modules and the model, over dims
+  std::set<int> symbols_;                 // dims that stand for what the caller of a part gives
+  int pack_rank_ = 0;                     // of packs, where parts are checked by themselves
   bool settings_refused_ = false;         // a requirement of a file does not hold: nothing more is said
+  syntax::LeftOut left_out_;              // of all files
+  Diagnostic unsaid_{};                   // where `report` says nothing
   FileScope *prelude_ = nullptr;
   Type real_ = Type::f32;
 
@@ -269,6 +309,7 @@ private:
   };
   std::map<const Tensor *, All> alls_;   // results of `all[…](…)`
   std::map<const Expr *, Size> bounded_; // index(N)(e)
+  std::set<const Expr *> exact_;         // are required to fit 32 bits
   std::vector<Fact> facts_;              // conditions around the expression being read
   std::vector<Step> *steps_ = nullptr;
   std::vector<Span> calls_;
@@ -277,6 +318,7 @@ private:
   bool stopped_ = false;                                // too much of it, or a recursion: nothing more is evaluated
   std::set<std::tuple<int, int, std::string>> unknown_; // names reported, with file and line
   Span reused_;                                         // where the last search for a range met the index's name again
+  const Tree *guarded_ = nullptr;                       // a bare use of that name that the same search passed over
   std::vector<Written> written_;                        // updates of this entry so far
   const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
 };

@@ -105,6 +105,8 @@ struct Frame {
   std::vector<Entity> results;
 };
 
+/// "bert|" is {"bert", ""}.
+std::vector<std::string> alternatives(const std::string &text);
 /// "1 argument", "2 arguments".
 std::string count_of(size_t n, const char *what);
 /// "members 0 to 3", "no members".

@@ -4,9 +4,6 @@
 #include "dsl/check/mentions.h"
 #include "dsl/check/prune.h"
 #include "dsl/check/uses.h"
-#include "dsl/syntax/parser.h"
-
-#include "embedded/prelude.h"
 
 #include <algorithm>
 
@@ -26,7 +23,38 @@ Elaborator::Elaborator(Sources &sources, const CheckOptions &options, Diagnostic
           [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; },
           [this](const Expr *read) { return known_of(read); }) {}
 
+namespace {
+
+/// Messages that something is missing: where part of the text could not be read, it may be there.
+bool of_absence(Code code) {
+  switch (code) {
+  case Code::E036:
+  case Code::E040:
+  case Code::E045:
+  case Code::E046:
+  case Code::E047:
+  case Code::E055:
+  case Code::E057:
+  case Code::E059:
+  case Code::E065:
+  case Code::E077:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 Diagnostic &Elaborator::report(Code code, Span span, std::vector<std::string> args) {
+  if (left_out_.any) {
+    bool of_name = code == Code::E020 || code == Code::E052 || code == Code::E064;
+    std::string name = of_name ? args[0] : "";
+    name.erase(0, name.find_first_not_of(".{"));
+    name.erase(name.find_last_not_of('}') + 1);
+    if (of_absence(code) || (of_name && (left_out_.nameless || left_out_.names.count(name))))
+      return unsaid_ = {};
+  }
   Diagnostic &d = diagnostics_.report(code, span, std::move(args));
   if (!calls_.empty() && span.valid() && span.file != calls_[0].file && d.label.empty()) {
     auto at = sources_.position(calls_[0].file, calls_[0].begin);
@@ -57,17 +85,9 @@ std::string Elaborator::text(const std::vector<Extent> &shape) const {
 }
 
 std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
-  if (auto given = options_.settings.by_name.find("real"); given != options_.settings.by_name.end())
-    if (auto *type = std::get_if<std::string>(&given->second.what))
-      real_ = *type == "bf16" ? Type::bf16 : *type == "f16" ? Type::f16 : Type::f32;
-  for (const EmbeddedFile &embedded : embedded::prelude()) {
-    int number = sources_.add(std::string(embedded.path), std::string(embedded.bytes));
-    trees_.push_back(syntax::parse(sources_, number, diagnostics_));
-    prelude_ = load(trees_.back(), true);
-  }
-  FileScope *own = load(file, false);
-  check_settings_known(*own);
-  if (settings_refused_)
+  FileScope *own = load_with_prelude(file);
+  check_settings_known();
+  if (settings_refused_ || !left_out_.checkable)
     return nullptr;
   const syntax::Module *model = nullptr;
   for (const syntax::Declaration &d : file.declarations)
@@ -132,6 +152,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   frame.scopes.resize(1);
   always_.clear();
   every_.clear();
+  exact_.clear();
   facts_.clear();
   written_.clear();
   steps_ = &out.steps;
@@ -148,7 +169,43 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   if (diagnostics_.has_errors())
     return;
   keep_needed(out);
+  check_callable(entry, out);
   program_->entries.push_back(std::move(out));
+}
+
+void Elaborator::check_callable(const syntax::Entry &entry, const Entry &out) {
+  Uses uses = uses_of(*program_, out.steps);
+  std::vector<bool> told(program_->dims.size()), &used = uses.dims;
+  std::map<int, Span> where; // the dim is spoken of
+  auto mention = [&](const Size &size, Span span) {
+    note_dims(size, used);
+    size.for_each_dim([&](int dim) { where.try_emplace(dim, span); });
+  };
+  for (size_t i = 0; i < out.inputs.size(); ++i)
+    for (size_t axis = 0; axis < out.inputs[i].tensor->shape.size(); ++axis) {
+      const Size &extent = out.inputs[i].tensor->shape[axis];
+      mention(extent, entry.formals[i].type.shape[axis].span);
+      if (extent.as_dim() >= 0)
+        told[extent.as_dim()] = true;
+    }
+  for (size_t i = 0; i < out.outputs.size(); ++i)
+    for (size_t axis = 0; axis < out.outputs[i].tensor->shape.size(); ++axis)
+      mention(out.outputs[i].tensor->shape[axis], entry.results[i].type.shape[axis].span);
+  for (const Input &input : out.inputs)
+    if (input.below)
+      mention(*input.below, entry.name.span);
+  for (const Uses::OfState &use : uses.states)
+    for (const Size &extent : use.state->shape)
+      if (use.reads)
+        note_dims(extent, told);
+  for (size_t dim = 0; dim < told.size(); ++dim) {
+    if (!used[dim] || told[dim])
+      continue;
+    auto place = where.find(dim);
+    report(Code::E078, place == where.end() ? entry.name.span : place->second,
+           {entry.name.text, program_->dims[dim].name});
+    return;
+  }
 }
 
 bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
@@ -178,7 +235,8 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
     auto range = size(*formal.type.range, frame, "the range of an index");
     if (!range)
       return false;
-    input.below = below_[tensor] = *range;
+    input.below = *range;
+    below_[tensor] = {*range};
   }
   if (formal.initial) {
     const Expr *value = scalar(*formal.initial, frame);

@@ -109,6 +109,8 @@ std::optional<Entity> Elaborator::find(const std::string &name, Frame &frame) {
   for (FileScope *file : {frame.home, imported == frame.home->imported.end() ? nullptr : imported->second, prelude_}) {
     if (!file)
       continue;
+    if (file == prelude_ && file != frame.home && left_out_.defined.count(name))
+      return Entity{}; // not this one, but what could not be read
     if (auto found = file->functions.find(name); found != file->functions.end()) {
       Entity e;
       e.kind = Entity::function;

@@ -1,5 +1,5 @@
-// Files and what they declare: settings take their values, modules become instances with sizes bound and weights
-// found by path, members under conditions are chosen. The prelude is a file like any other, in scope everywhere.
+// Files and what they declare: modules become instances with sizes bound and weights found by path, members under
+// conditions are chosen. The prelude is a file like any other, in scope everywhere.
 #include "dsl/check/elaborate.h"
 #include "dsl/check/nearest.h"
 #include "dsl/syntax/parser.h"
@@ -7,7 +7,6 @@
 #include "embedded/prelude.h"
 
 #include <algorithm>
-#include <set>
 
 namespace heddle::checking {
 
@@ -18,22 +17,6 @@ namespace {
 
 constexpr size_t deepest_module = 32;
 constexpr int64_t most_members = 65536; // of one array
-
-std::string kind_of(const Value &value) {
-  constexpr const char *names[] = {"a bool", "a whole number", "a real number", "a string", "a list"};
-  return names[value.what.index()];
-}
-
-/// "bert|" is {"bert", ""}.
-std::vector<std::string> alternatives(const std::string &alias) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at <= alias.size();) {
-    size_t end = std::min(alias.find('|', at), alias.size());
-    out.push_back(alias.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
 
 std::vector<std::string> joined(const std::vector<std::string> &prefixes, const std::vector<std::string> &steps) {
   std::vector<std::string> out;
@@ -48,53 +31,7 @@ std::vector<std::string> joined(const std::vector<std::string> &prefixes, const 
 
 } // namespace
 
-// --- settings
-
-Entity Elaborator::value_entity(const Value &value) {
-  Entity e;
-  if (auto *b = std::get_if<bool>(&value.what))
-    return entity(build_.boolean(*b));
-  if (auto *i = std::get_if<int64_t>(&value.what))
-    return entity(build_.integer(*i));
-  if (auto *d = std::get_if<double>(&value.what))
-    return entity(build_.real(*d, real_));
-  if (auto *s = std::get_if<std::string>(&value.what)) {
-    e.kind = Entity::text;
-    e.string = *s;
-    return e;
-  }
-  e.kind = Entity::list;
-  for (const Value &item : std::get<std::vector<Value>>(value.what))
-    e.items.push_back(value_entity(item));
-  return e;
-}
-
-Entity Elaborator::setting_value(const syntax::Setting &setting, const Value &given, const Entity &initial) {
-  Entity value = value_entity(given);
-  const char *wanted = "a list";
-  bool fits = value.kind == initial.kind;
-  if (initial.kind == Entity::text)
-    wanted = "a string";
-  if (initial.kind == Entity::scalar) {
-    Type type = initial.value->type;
-    wanted = type == Type::boolean ? "a bool" : is_integer(type) ? "a whole number" : "a real number";
-    if (fits && is_floating(type) && value.value->type == Type::i32)
-      value = entity(build_.convert(value.value, type));
-    fits = fits && value.value->type == type;
-    auto *whole = std::get_if<int64_t>(&given.what);
-    if (fits && whole && (*whole > INT32_MAX || *whole < INT32_MIN)) {
-      report(Code::E048, setting.name.span,
-             {"`" + setting.name.text + "` is set to a whole number that does not fit 32 bits",
-              "set it to at most " + std::to_string(INT32_MAX)});
-      return {};
-    }
-  }
-  if (!fits) {
-    report(Code::E039, setting.name.span, {setting.name.text, wanted, kind_of(given)});
-    return {};
-  }
-  return value;
-}
+// --- declarations
 
 void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
   Frame frame;
@@ -106,25 +43,8 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
       report(Code::E051, name.span, {name.text});
   };
   if (d.kind == Declaration::config)
-    for (const syntax::Setting &setting : d.settings) {
-      Entity initial = eval(*setting.initial, frame);
-      if (initial.kind == Entity::scalar && !constant(initial.value)) {
-        report(Code::E041, setting.initial->span, {text(setting.initial->span)});
-        initial = {};
-      }
-      setting_names_.emplace_back(setting.name.text, setting.key.value_or(""));
-      const Value *given = nullptr;
-      const auto &by_name = options_.settings.by_name, &by_key = options_.settings.by_key;
-      if (auto found = by_name.find(setting.name.text); found != by_name.end())
-        given = &found->second;
-      else if (setting.key && by_name.count(*setting.key))
-        given = &by_name.at(*setting.key);
-      else if (setting.key && by_key.count(*setting.key))
-        given = &by_key.at(*setting.key);
-      if (given && initial.kind != Entity::error)
-        initial = setting_value(setting, *given, initial);
-      declare(setting.name, initial);
-    }
+    for (const syntax::Setting &setting : d.settings)
+      declare(setting.name, this->setting(setting, frame));
   if (d.kind == Declaration::dim)
     for (const syntax::Bound &bound : d.bounds) {
       std::optional<int64_t> most;
@@ -154,32 +74,19 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
   }
 }
 
-void Elaborator::check_settings_known(const FileScope &file) {
-  std::vector<std::string> known;
-  for (const auto &[name, key] : setting_names_) {
-    known.push_back(name);
-    if (!key.empty())
-      known.push_back(key);
-  }
-  for (const auto &[name, value] : options_.settings.by_name) {
-    if (std::find(known.begin(), known.end(), name) != known.end())
-      continue;
-    if (name == "real") {
-      auto *type = std::get_if<std::string>(&value.what);
-      if (!type || (*type != "f32" && *type != "bf16" && *type != "f16"))
-        report(Code::E048, {}, {"`real` is set to something else than a real type", "it is `f32`, `bf16` or `f16`"});
-      continue;
-    }
-    std::string close = nearest_of(name, known), all;
-    std::set<std::string> listed; // several files may declare one
-    for (const auto &[n, key] : setting_names_)
-      if (listed.insert(n).second)
-        all += (all.empty() ? "" : ", ") + n;
-    report(Code::E040, {}, {name, close.empty() ? "the model's settings are " + all : "did you mean `" + close + "`?"});
-  }
-}
-
 // --- files
+
+FileScope *Elaborator::load_with_prelude(const syntax::File &tree) {
+  if (auto given = options_.settings.by_name.find("real"); given != options_.settings.by_name.end())
+    if (auto *type = std::get_if<std::string>(&given->second.what))
+      real_ = *type == "bf16" ? Type::bf16 : *type == "f16" ? Type::f16 : Type::f32;
+  for (const EmbeddedFile &embedded : embedded::prelude()) {
+    int number = sources_.add(std::string(embedded.path), std::string(embedded.bytes));
+    trees_.push_back(syntax::parse(sources_, number, diagnostics_));
+    prelude_ = load(trees_.back(), true);
+  }
+  return load(tree, false);
+}
 
 FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
   FileScope *file = is_prelude ? prelude_ : nullptr;
@@ -188,6 +95,12 @@ FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
     file->is_prelude = is_prelude;
     file->tree = &tree;
   }
+  left_out_.any |= tree.left_out.any;
+  left_out_.checkable &= tree.left_out.checkable;
+  left_out_.nameless |= tree.left_out.nameless;
+  left_out_.names.insert(tree.left_out.names.begin(), tree.left_out.names.end());
+  left_out_.defined.insert(tree.left_out.defined.begin(), tree.left_out.defined.end());
+  loading_.push_back(file);
   for (const Declaration &d : tree.declarations) {
     if (d.kind == Declaration::function && !file->functions.emplace(d.fn->name.text, d.fn.get()).second)
       report(Code::E051, d.fn->name.span, {d.fn->name.text});
@@ -199,17 +112,9 @@ FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
       declare_settings(*file, d);
       continue;
     }
-    FileScope *&other = used_files_[d.name.text];
-    if (!other) {
-      int number = options_.find_file ? options_.find_file(d.name.text) : -1;
-      if (number < 0) {
-        report(Code::E055, d.name.span,
-               {"there is no file `" + d.name.text + ".heddle`", "it is looked for beside this file"});
-        continue;
-      }
-      trees_.push_back(syntax::parse(sources_, number, diagnostics_));
-      other = load(trees_.back(), false);
-    }
+    FileScope *other = used_file(d.name);
+    if (!other)
+      continue;
     for (const syntax::Name &name : d.names) {
       if (!other->functions.count(name.text) && !other->modules.count(name.text)) {
         std::vector<std::string> known;
@@ -227,6 +132,7 @@ FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
       file->imported[name.text] = other;
     }
   }
+  loading_.pop_back();
   return file;
 }
 
@@ -323,11 +229,12 @@ bool Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
       break;
     case Member::condition: {
       const Expr *test = condition(*m.expr, frame);
-      if (!test)
-        break;
-      auto known = truth(test);
-      if (!known) {
+      auto known = test ? truth(test) : std::nullopt;
+      if (test && !known)
         report(Code::E041, m.expr->span, {text(m.expr->span)});
+      if (!known) {
+        add_unknown(instance, m.members);
+        add_unknown(instance, m.otherwise);
         break;
       }
       for (const Member &inner : m.members)
@@ -342,6 +249,16 @@ bool Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
   return true;
 }
 
+void Elaborator::add_unknown(Instance &instance, const std::vector<Member> &members) {
+  for (const Member &m : members) {
+    std::vector<syntax::Name> names = m.names.empty() ? std::vector<syntax::Name>{m.fn ? m.fn->name : m.name} : m.names;
+    for (const syntax::Name &name : names)
+      instance.members.emplace(name.text, Entity());
+    add_unknown(instance, m.members);
+    add_unknown(instance, m.otherwise);
+  }
+}
+
 Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
   auto constants = [&](const std::vector<syntax::Place> &places, std::vector<Extent> &out) {
     for (const syntax::Place &place : places) {
@@ -352,7 +269,7 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
       auto one = extent(*place.expr, frame);
       if (!one)
         return false;
-      if (!one->size.is_constant()) {
+      if (!is_fixed(one->size)) {
         report(Code::E041, place.span, {text(place.span)});
         return false;
       }
@@ -370,7 +287,10 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
           e.size.constant() != 0 && product > INT64_MAX / e.size.constant() ? INT64_MAX : product * e.size.constant();
     return product;
   };
-  if (count(shape) != count(stored)) {
+  auto is_number = [](const Extent &e) { return e.size.is_constant(); };
+  bool numbers =
+      std::all_of(shape.begin(), shape.end(), is_number) && std::all_of(stored.begin(), stored.end(), is_number);
+  if (numbers && count(shape) != count(stored)) {
     report(Code::E042, m.name.span,
            {m.name.text, text(shape), std::to_string(count(shape)), text(stored), std::to_string(count(stored))});
     return {};
@@ -407,6 +327,10 @@ std::vector<std::string> Elaborator::steps(const Member &m, Frame &frame) {
     std::optional<int64_t> number;
     if (found && found->kind == Entity::scalar)
       number = whole_constant(found->value);
+    if (!symbols_.empty() && found && !number && found->kind != Entity::text) { // a caller's number or string
+      open = close;
+      continue;
+    }
     if (!number && !(found && found->kind == Entity::text)) {
       report(Code::E020, m.span,
              {"{" + name + "}", "in the name of a weight stands a whole number or a string that is known here"});
@@ -463,11 +387,9 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
   }
   auto number = [&](const syntax::ExprPtr &expr) -> std::optional<int64_t> {
     auto value = size(*expr, frame, "the number of members");
-    if (value && !value->is_constant()) {
+    if (value && !is_fixed(*value))
       report(Code::E041, expr->span, {text(expr->span)});
-      return std::nullopt;
-    }
-    return value ? std::optional(value->constant()) : std::nullopt;
+    return value && value->is_constant() ? std::optional(value->constant()) : std::nullopt;
   };
   auto first = m.count.upper ? number(m.count.expr) : std::optional<int64_t>(0);
   auto end = number(m.count.upper ? m.count.upper : m.count.expr);
@@ -523,6 +445,7 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
     }
     initial = constant(value);
   }
+  std::optional<int64_t> below;
   const Tensor *tensor = new_tensor(Tensor::state, m.name.text, *type_of(m.type), sizes, m.name.span);
   if (m.type.scalar == "index") {
     auto range = size(*m.type.range, frame, "the range of an index");
@@ -536,9 +459,10 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
       report(Code::E070, m.expr->span, {text(m.expr->span), text(m.type.range->span)});
       return {};
     }
-    below_[tensor] = *range;
+    below_[tensor] = {*range};
+    below = range->constant();
   }
-  states_.push_back({tensor, initial});
+  states_.push_back({tensor, initial, below});
   return entity(tensor, shape);
 }
 

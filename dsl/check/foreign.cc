@@ -29,6 +29,12 @@ constexpr std::array functions = {
     Foreign{" float double int long ", "a number is converted by its type: `real(x)`, `i32(x)`"},
     Foreign{" pow square ", "a power is written `x ** 2`"},
     Foreign{" rsqrt ", "write `1 / sqrt(x)`"},
+    Foreign{" round rint ", "write `floor(x + 0.5)`, which rounds halves up"},
+    Foreign{" ceil ", "write `-floor(-x)`"},
+    Foreign{" trunc fix ", "write `if x < 0 then -floor(-x) else floor(x)`"},
+    Foreign{" sign ", "write `if x > 0 then 1 else if x < 0 then -1 else 0`"},
+    Foreign{" clip clamp ", "write `min(max(x, LOW), HIGH)`"},
+    Foreign{" isnan ", "write `x != x`"},
     Foreign{" dropout ", "leave it out: a compiled model is not trained"},
 };
 

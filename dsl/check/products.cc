@@ -21,8 +21,11 @@ int Prover::monomial(int a, int b) {
     key += std::to_string(factor) + ",";
   return atom(key, [&](int self) {
     Atom out{Atom::made, "", {{}}, -1, true, factors};
-    for (int factor : factors)
+    for (int factor : factors) {
       out.nonnegative &= atoms_[factor].nonnegative;
+      out.indices.insert(atoms_[factor].indices.begin(), atoms_[factor].indices.end());
+      out.outside.insert(out.outside.end(), atoms_[factor].outside.begin(), atoms_[factor].outside.end());
+    }
     if (out.nonnegative)
       out.cases[0].push_back({0, {{self, 1}}});
     for (size_t i = 0; i < 2 && out.nonnegative && factors.size() == 2; ++i) // Y * X <= most of Y * X
@@ -65,6 +68,8 @@ std::optional<Prover::Affine> Prover::upper_bound(int number) {
     }
     return out;
   }
+  if (atom.most)
+    return atom.most;
   if (atom.kind == Atom::made || atom.cases.size() != 1)
     return atom.kind == Atom::made ? std::optional(Affine{0, {{number, 1}}}) : std::nullopt;
   for (const Affine &line : atom.cases[0]) // most - atom >= 0
@@ -87,21 +92,23 @@ std::optional<Prover::Affine> Prover::bound(const Affine &a, bool upper) {
   return out;
 }
 
-std::vector<Prover::Affine> Prover::nonnegative_forms(const Affine &a) {
-  std::vector<Affine> out;
-  auto add = [&](const Affine &form) {
-    bool known = form.terms.empty() || std::any_of(out.begin(), out.end(), [&](const Affine &other) {
-                   return !(form < other) && !(other < form);
+std::vector<Prover::Line> Prover::nonnegative_forms(const Affine &a) {
+  std::vector<Line> out;
+  auto add = [&](const Affine &form, std::vector<Affine> extents = {}) {
+    bool known = form.terms.empty() || std::any_of(out.begin(), out.end(), [&](const Line &other) {
+                   return !(form < other.value) && !(other.value < form);
                  });
     if (!known)
-      out.push_back(form);
+      out.push_back({form, indices_of(form), std::move(extents), outside_of(form)});
   };
   bool extent = !is_nonnegative(a) && std::any_of(variables_.begin(), variables_.end(), [&](const Variable &v) {
-    Affine other = affine(v.extent); // of no index is the extent negative
+    Affine other = affine(v.extent); // where the index has a value, its extent is not negative
     return !(a < other) && !(other < a);
   });
-  if (extent || is_nonnegative(a))
+  if (is_nonnegative(a))
     add(a);
+  else if (extent)
+    add(a, {a});
   if (auto most = bound(a, true))
     add(plus(*most, a, -1));
   if (auto least = bound(a, false))
@@ -129,13 +136,16 @@ std::optional<Prover::Affine> Prover::product(const Affine &a, const Affine &b) 
   if (a.terms.size() * b.terms.size() > most_terms)
     return std::nullopt;
   Affine result = multiplied(a, b);
-  std::vector<Affine> of_b = nonnegative_forms(b);
-  for (const Affine &f : nonnegative_forms(a))
-    for (const Affine &g : of_b) {
-      Affine line = multiplied(f, g);
-      for (auto [number, factor] : line.terms)
+  std::vector<Line> of_b = nonnegative_forms(b);
+  for (const Line &f : nonnegative_forms(a))
+    for (const Line &g : of_b) {
+      Line line{multiplied(f.value, g.value), f.indices, f.extents, f.unless};
+      line.unless.insert(line.unless.end(), g.unless.begin(), g.unless.end());
+      line.indices.insert(g.indices.begin(), g.indices.end());
+      line.extents.insert(line.extents.end(), g.extents.begin(), g.extents.end());
+      for (auto [number, factor] : line.value.terms)
         if (!atoms_[number].factors.empty())
-          atoms_[number].cases[0].push_back(line);
+          atoms_[number].lines.push_back(line);
     }
   return result;
 }

@@ -21,6 +21,11 @@
 
 namespace heddle {
 
+/// A configuration value, as `--set` and config.json give it. A nested object is a dotted key.
+struct SettingValue {
+  std::variant<bool, int64_t, double, std::string, std::vector<SettingValue>> what;
+};
+
 enum class Type { f32, f16, bf16, i32, i8, boolean };
 /// As the language spells it.
 const char *type_name(Type type);
@@ -87,6 +92,9 @@ struct Stage {
   Reducer reducer = Reducer::none;
   std::vector<Index> over; // empty when reducer is none
   const Expr *value;
+  /// Its whole numbers have 64 bits, in which none of them overflows, as proofs count without an end: requirements, and
+  /// what an entry computes of single numbers. Those of other stages have 32.
+  bool exact = false;
   Span span;
   /// The calls that led here, outermost first: for messages and profiles.
   std::vector<Span> calls;
@@ -157,6 +165,7 @@ struct State {
   const Tensor *tensor;
   std::optional<double>
       initial; // without it an entry that reads the state fails until some entry has updated all of it
+  std::optional<int64_t> below = {}; // index(N): every value lies in 0 .. N - 1
 };
 
 struct Input {
@@ -181,6 +190,14 @@ struct Entry {
 
 struct Program {
   std::string name; // of the model
+  /// A `config` with the value that it has, and where that came from.
+  struct Setting {
+    std::string name, key; // key: what it was found under
+    SettingValue value;
+    enum From { initial, config, asked } from; // its default; config.json; the command line
+  };
+
+  std::vector<Setting> settings;
   std::vector<Dim> dims;
   std::vector<Weight> weights; // only those that some entry reads
   std::vector<State> states;

@@ -56,7 +56,7 @@ Prover::Affine Prover::quotient(const Affine &a, int64_t divisor) {
   int q = atom("q" + key(a) + "/" + std::to_string(divisor), [&](int self) {
     Affine rest = plus(a, {0, {{self, 1}}}, -divisor); // 0 <= a - c * q <= c - 1
     Affine room = plus({divisor - 1, {}}, rest, -1);
-    return Atom{Atom::made, "", {{rest, room}}, -1, is_nonnegative(a)};
+    return Atom{Atom::made, "", {{rest, room}}, -1, is_nonnegative(a), {}, {}, indices_of(a), {}, outside_of(a)};
   });
   return {0, {{q, 1}}};
 }
@@ -95,16 +95,19 @@ std::optional<Prover::Affine> Prover::affine(const Expr *e) {
   std::optional<Affine> sum = new_affine(e);
   if (!sum && is_integer(e->type)) { // of i32(x) only what conditions say of it is known
     std::string key = "o" + std::to_string(reinterpret_cast<uintptr_t>(e));
-    sum = Affine{0, {{atom(key, [](int) { return Atom{Atom::opaque, "", {{}}}; }), 1}}};
+    auto make = [&](int) { return Atom{Atom::opaque, "", {{}}, -1, false, {}, {}, indices_of(e)}; };
+    sum = Affine{0, {{atom(key, make), 1}}};
   }
   return known_[e] = sum;
 }
 
 std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
-  auto ranged = [&](Atom::Kind kind, const std::string &key, const std::string &name, const Size &extent, int number) {
+  auto ranged = [&](Atom::Kind kind, const std::string &key, const std::string &name, const Size &extent, int number,
+                    std::set<int> indices) {
     Affine most = plus(affine(extent), {1, {}}, -1);
     int n = atom(key, [&](int self) {
-      return Atom{kind, name, {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}}, number, true, {}, extent};
+      Conjunction range{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)};
+      return Atom{kind, name, {range}, number, true, {}, extent, std::move(indices)};
     });
     return Affine{0, {{n, 1}}};
   };
@@ -116,7 +119,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   case Expr::index: {
     auto variable = [&](int number) {
       const Variable &v = variables_[number];
-      return ranged(Atom::variable, "v" + std::to_string(number), v.name, v.extent, number);
+      return ranged(Atom::variable, "v" + std::to_string(number), v.name, v.extent, number, index_set(number));
     };
     std::optional<Affine> merged = Affine{};
     const std::vector<int> &pieces = variables_[e->position].pieces;
@@ -131,7 +134,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
   }
   case Expr::loop_index: {
     const LoopIndex &loop = loops_[e->position];
-    return ranged(Atom::loop, "l" + std::to_string(loop.id), loop.name, loop.extent, -1);
+    return ranged(Atom::loop, "l" + std::to_string(loop.id), loop.name, loop.extent, -1, indices_of(e));
   }
   case Expr::read: {
     std::string name = "r" + std::to_string(reinterpret_cast<uintptr_t>(e->tensor));
@@ -142,17 +145,32 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
       name += "," + key(*a);
     }
     std::vector<const Expr *> known = known_of_(e);
-    name += "/" + std::to_string(known.size());
+    name += "/" + std::to_string(known.size()) + (e->always_inside ? "" : "?");
     int number = atom(name, [&](int self) {
-      Atom value{Atom::value, text_(e), {{}}};
-      if (auto below = below_(e->tensor)) {
-        Affine most = plus(affine(*below), {1, {}}, -1);
-        value.cases = {{{0, {{self, 1}}}, plus(most, {0, {{self, 1}}}, -1)}};
+      Atom value{Atom::value, text_(e), {{}}, -1, false, {}, {}, indices_of(e)};
+      Affine own{0, {{self, 1}}};
+      auto below = below_(e->tensor);
+      if (below) {
+        Affine end = affine(below->below);
+        value.most = plus(end, {1, {}}, -1);
+        value.cases = {{own, plus(*value.most, own, -1)}};
         value.nonnegative = true;
+        if (below->if_any && !(end.terms.empty() && end.constant > 0)) {
+          value.outside = {{times(end, -1)}};
+          value.cases.push_back({times(end, -1)});
+        }
       }
-      known_[e] = Affine{0, {{self, 1}}}; // the conditions speak of this element
+      known_[e] = own; // the conditions speak of this element
       for (const Expr *each : known)
         value.cases = both(value.cases, condition(each, true));
+      if (!e->always_inside && (below || !known.empty())) // of what lies outside nothing is known
+        for (size_t axis = 0; axis < e->args.size(); ++axis) {
+          Affine at = *affine(e->args[axis]), past = plus(at, affine(e->tensor->shape[axis]), -1);
+          for (const Affine &miss : {plus({-1, {}}, at, -1), past}) {
+            value.outside.push_back({miss});
+            value.cases.push_back({miss});
+          }
+        }
       return value;
     });
     return Affine{0, {{number, 1}}};
@@ -175,7 +193,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
           c.push_back(times(c.back(), -1));
           cases.push_back(std::move(c));
         }
-      return Atom{Atom::made, "", cases};
+      return Atom{Atom::made, "", cases, -1, false, {}, {}, indices_of(e)};
     });
     return Affine{0, {{m, 1}}};
   }
@@ -315,13 +333,74 @@ Prover::Solution Prover::solve(const Conjunction &system, const std::vector<int>
   return solved_[name] = solution;
 }
 
-Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &facts) {
+std::set<int> Prover::index_set(int variable) const {
+  std::set<int> out;
+  const std::vector<int> &pieces = variables_[variable].pieces;
+  for (int one : pieces.empty() ? std::vector<int>{variable} : pieces)
+    if (const Size &extent = variables_[one].extent; !extent.is_constant() || extent.constant() <= 0)
+      out.insert(one); // others have values wherever they stand
+  return out;
+}
+
+const std::set<int> &Prover::indices_of(const Expr *e) {
+  if (auto found = indices_.find(e); found != indices_.end())
+    return found->second;
+  std::set<int> out;
+  if (e->op == Expr::index)
+    out = index_set(e->position);
+  if (e->op == Expr::loop_index)
+    out = {-1 - loops_[e->position].id};
+  for (const Expr *arg : e->args) {
+    const std::set<int> &inner = indices_of(arg);
+    out.insert(inner.begin(), inner.end());
+  }
+  return indices_[e] = std::move(out);
+}
+
+std::set<int> Prover::indices_of(const Affine &a) const {
+  std::set<int> out;
+  for (auto [atom, factor] : a.terms)
+    out.insert(atoms_[atom].indices.begin(), atoms_[atom].indices.end());
+  return out;
+}
+
+Prover::Cases Prover::outside_of(const Affine &a) const {
+  Cases out;
+  for (auto [atom, factor] : a.terms)
+    out.insert(out.end(), atoms_[atom].outside.begin(), atoms_[atom].outside.end());
+  return out;
+}
+
+bool Prover::has_values(const Line &line, const std::set<int> &indices) {
+  auto is_extent = [&](const Affine &extent) {
+    return std::any_of(indices.begin(), indices.end(), [&](int index) {
+      if (index < 0)
+        return false;
+      Affine own = affine(variables_[index].extent);
+      return !(own < extent) && !(extent < own);
+    });
+  };
+  return std::includes(indices.begin(), indices.end(), line.indices.begin(), line.indices.end()) &&
+         std::all_of(line.extents.begin(), line.extents.end(), is_extent);
+}
+
+Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &always, const std::vector<Fact> &around) {
   auto goal = affine(e);
   if (!goal)
     return {Outcome::unknown, {}};
+  // An index has a value, so that its range is not empty, where it is spoken of or in a turn of its loop.
+  std::set<int> indices = indices_of(e);
+  for (const LoopIndex &loop : loops_)
+    indices.insert(-1 - loop.id);
+  for (const Fact &fact : around)
+    indices.insert(indices_of(fact.condition).begin(), indices_of(fact.condition).end());
   std::vector<Cases> known;
-  for (const Fact &fact : facts)
-    known.push_back(condition(fact.condition, fact.holds));
+  for (const std::vector<Fact> *facts : {&always, &around})
+    for (const Fact &fact : *facts) {
+      const std::set<int> &own = indices_of(fact.condition);
+      if (std::includes(indices.begin(), indices.end(), own.begin(), own.end()))
+        known.push_back(condition(fact.condition, fact.holds));
+    }
 
   // What can matter: atoms reached from the goal through constraints that share one.
   std::set<int> reached;
@@ -378,6 +457,12 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
       todo.pop_back();
       if (!take(Cases(atoms_[next].cases)))
         return {Outcome::unknown, {}};
+      for (const Line &line : std::vector<Line>(atoms_[next].lines))
+        if (has_values(line, indices)) {
+          Cases holds{{line.value}};
+          holds.insert(holds.end(), line.unless.begin(), line.unless.end());
+          take(holds);
+        }
       take_products(next);
       for (int factor : atoms_[next].factors)
         if (reached.insert(factor).second)
@@ -442,6 +527,21 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &fact
     return outcome;
   }
   return {Outcome::proven, {}};
+}
+
+bool Prover::equal(const Size &a, const Size &b) {
+  auto never_below = [&](const Size &difference) {
+    Expr size{};
+    size.op = difference.is_constant() ? Expr::integer : Expr::size;
+    size.type = Type::i32;
+    size.whole = difference.constant();
+    size.extent = difference;
+    bool proven = nonnegative(&size, {}).kind == Outcome::proven;
+    known_.erase(&size);
+    indices_.erase(&size);
+    return proven;
+  };
+  return a == b || (never_below(a - b) && never_below(b - a));
 }
 
 std::optional<std::pair<std::string, std::string>> Prover::range(const Expr *e, const std::vector<Fact> &facts) {

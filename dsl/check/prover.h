@@ -44,13 +44,24 @@ public:
     int64_t value = 0; // of the expression there
   };
 
+  /// Elements of a tensor are less than `below`, and not negative; `if_any` only where `below` is not 0, as the best
+  /// place of no numbers is none of them.
+  struct Bound {
+    Size below;
+    bool if_any = false;
+  };
+
   Prover(const Program &program, const std::deque<Variable> &variables, const std::vector<LoopIndex> &loops,
-         std::function<std::optional<Size>(const Tensor *)> below, std::function<std::string(const Expr *)> text,
+         std::function<std::optional<Bound>(const Tensor *)> below, std::function<std::string(const Expr *)> text,
          std::function<std::vector<const Expr *>(const Expr *read)> known_of)
       : program_(program), variables_(variables), loops_(loops), below_(std::move(below)), text_(std::move(text)),
         known_of_(std::move(known_of)) {}
 
-  Outcome nonnegative(const Expr *e, const std::vector<Fact> &facts);
+  /// `always` holds for all values that its indices have, which may be none; `around` for those at hand, so that the
+  /// indices of `e` and `around` have values.
+  Outcome nonnegative(const Expr *e, const std::vector<Fact> &always, const std::vector<Fact> &around = {});
+  /// Whether two sizes are the same number in every call.
+  bool equal(const Size &a, const Size &b);
   /// Products of run-time sizes that proofs rely on: as long as they fit 32 bits, `y * X + x` does.
   const std::set<Size> &products() const { return products_; }
 
@@ -65,6 +76,14 @@ private:
   };
   using Conjunction = std::vector<Affine>; // each is >= 0
   using Cases = std::vector<Conjunction>;  // one of them holds
+  /// Never negative where all `indices` have values, and some index with each of the `extents`; `unless` one of these
+  /// cases holds, in which a number that was looked up is none.
+  struct Line {
+    Affine value;
+    std::set<int> indices;
+    std::vector<Affine> extents;
+    Cases unless;
+  };
   struct Atom {
     enum Kind { dim, loop, variable, value, made, opaque } kind;
     std::string name;
@@ -73,6 +92,10 @@ private:
     bool nonnegative = false;
     std::vector<int> factors = {}; // of a product: other atoms, ascending
     std::optional<Size> size = {}; // that it does not exceed
+    std::set<int> indices = {};    // without values of which it has none: variables, and loops as -1 - id
+    std::vector<Line> lines = {};  // of a product: what bounds of its factors say
+    Cases outside = {};            // in which a number that is looked up, or what is made of it, is none
+    std::optional<Affine> most = {};
   };
 
   Affine plus(const Affine &a, const Affine &b, int64_t factor);
@@ -87,7 +110,12 @@ private:
   int monomial(int a, int b);
   bool is_nonnegative(const Affine &a) const;
   /// Expressions that are never negative: `a` itself, and what it lacks to its bounds.
-  std::vector<Affine> nonnegative_forms(const Affine &a);
+  std::vector<Line> nonnegative_forms(const Affine &a);
+  const std::set<int> &indices_of(const Expr *e);
+  std::set<int> indices_of(const Affine &a) const;
+  Cases outside_of(const Affine &a) const;
+  std::set<int> index_set(int variable) const;
+  bool has_values(const Line &line, const std::set<int> &indices);
   std::optional<Affine> bound(const Affine &a, bool upper);
   std::optional<Affine> upper_bound(int atom);
   /// A size that `a` never exceeds, in any part of its sum.
@@ -106,13 +134,14 @@ private:
   const Program &program_;
   const std::deque<Variable> &variables_;
   const std::vector<LoopIndex> &loops_;
-  std::function<std::optional<Size>(const Tensor *)> below_;
+  std::function<std::optional<Bound>(const Tensor *)> below_;
   std::function<std::string(const Expr *)> text_;
   std::function<std::vector<const Expr *>(const Expr *read)> known_of_; // conditions that this element is known to meet
   std::vector<Atom> atoms_;
   std::unordered_map<std::string, int> atom_numbers_;
   std::map<std::string, Solution> solved_;
   std::unordered_map<const Expr *, std::optional<Affine>> known_;
+  std::unordered_map<const Expr *, std::set<int>> indices_;
   std::set<Size> products_;
   bool overflow_ = false; // some coefficient left 64 bits: nothing is concluded
 };

@@ -20,10 +20,10 @@ void Elaborator::run_require(const Stmt &s, Frame &frame) {
       report(Code::E044, s.exprs[0]->span, {message});
     return;
   }
-  need(test, message, s.exprs[0]->span, frame);
+  need(test, message, s.exprs[0]->span, frame.path);
 }
 
-void Elaborator::need(const Expr *test, const std::string &message, Span span, Frame &frame) {
+void Elaborator::need(const Expr *test, const std::string &message, Span span, const std::string &path) {
   const Expr *implied = test;
   for (size_t i = facts_.size(); i-- > 0;) {
     const Expr *other = facts_[i].holds ? build_.apply(Expr::logical_not, Type::boolean, {facts_[i].condition}, span)
@@ -32,13 +32,17 @@ void Elaborator::need(const Expr *test, const std::string &message, Span span, F
   }
   std::set<int> indices = indices_of(implied);
   std::vector<int> over(indices.begin(), indices.end());
-  const Tensor *holds = over.empty() ? stage(frame.path + "require", {}, implied, span)
-                                     : reduction(frame.path + "require", {}, Reducer::all, over, implied, span);
+  keep_exact(implied, path, span);
+  const Tensor *holds = over.empty() ? stage(path + "require", {}, implied, span)
+                                     : reduction(path + "require", {}, Reducer::all, over, implied, span);
   if (!holds)
     return;
+  for (Step &step : *steps_)
+    if (auto *own = std::get_if<Stage>(&step.what); own && own->result == holds)
+      own->exact = true;
   steps_->push_back({Require{holds, message, span}});
   always_.push_back({implied, true});
-  learn(implied);
+  learn(implied, path);
 }
 
 namespace {
@@ -65,16 +69,17 @@ std::set<const Expr *> elements_in(const Expr *e, const std::set<int> &over) {
 
 } // namespace
 
-void Elaborator::learn(const Expr *test) {
+void Elaborator::learn(const Expr *test, const std::string &path) {
   if (test->op == Expr::logical_and) {
-    learn(test->args[0]);
-    return learn(test->args[1]);
+    learn(test->args[0], path);
+    return learn(test->args[1], path);
   }
   if (test->op != Expr::read || !test->args.empty())
     return;
   auto all = alls_.find(test->tensor);
   if (all == alls_.end() || !all->second.space.empty())
     return;
+  keep_exact(all->second.condition, path, test->span);
   for (const Expr *read : elements_in(all->second.condition, {all->second.over.begin(), all->second.over.end()})) {
     // States and weights outlive this entry, in which alone the requirement is tested.
     if (read->tensor->kind == Tensor::state || read->tensor->kind == Tensor::weight)

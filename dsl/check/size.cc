@@ -4,6 +4,7 @@
 #include "dsl/check/size.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace heddle {
@@ -117,10 +118,13 @@ Size Size::floor_div(int64_t divisor) const {
   divisor /= common;
   if (rest.is_constant()) // 0 <= rest < divisor
     return outside;
-  // (x // a) // b is x // (a * b), where nothing else stands beside it.
-  const Term &only = rest.terms_[0];
-  if (rest.terms_.size() == 1 && rest.constant_ == 0 && only.factor == 1 && only.atom.kind == Atom::floor_div)
-    return outside + only.atom.inner->floor_div(only.atom.divisor * divisor);
+  // (x // a + n) // b is (x + a * n) // (a * b) for every whole n.
+  auto inner = std::find_if(rest.terms_.begin(), rest.terms_.end(),
+                            [](const Term &term) { return term.atom.kind == Atom::floor_div && term.factor == 1; });
+  if (inner != rest.terms_.end()) {
+    Atom own = inner->atom;
+    return outside + (*own.inner + (rest - of_atom(own)) * own.divisor).floor_div(own.divisor * divisor);
+  }
   outside.add_term({Atom::floor_div, -1, std::make_shared<Size>(rest), divisor}, 1);
   return outside;
 }
@@ -133,9 +137,10 @@ int64_t value_of(const Size::Atom &atom, const std::vector<int64_t> &dims) {
   if (atom.kind == Size::Atom::dim)
     return dims[atom.dim_index];
   if (atom.kind == Size::Atom::product) {
-    int64_t product = 1; // of more than 2^31 is too large for a tensor, whatever it is
+    auto limited = [](int64_t value) { return std::clamp(value, -Size::most_product, Size::most_product); };
+    int64_t product = 1;
     for (const Size::Atom &factor : atom.factors)
-      product = std::clamp<int64_t>(product, -(int64_t(1) << 32), int64_t(1) << 32) * value_of(factor, dims);
+      product = limited(product * limited(value_of(factor, dims)));
     return product;
   }
   int64_t inner = atom.inner->evaluate(dims), quotient = floor_quotient(inner, atom.divisor);
@@ -159,6 +164,19 @@ std::string text_of(const Size::Atom &atom, const std::vector<std::string> &dim_
 }
 
 } // namespace
+
+double Size::magnitude() const {
+  double all = std::fabs(double(constant_));
+  for (const auto &[atom, factor] : terms_) {
+    double one = atom.kind == Atom::dim || atom.kind == Atom::product ? double(most_product) : double(atom.divisor);
+    if (atom.kind == Atom::floor_div)
+      one = atom.inner->magnitude() / double(atom.divisor) + 1;
+    all += std::fabs(double(factor)) * one;
+    for (const Atom &one : atom.factors)
+      all = one.inner ? std::max(all, one.inner->magnitude()) : all;
+  }
+  return all;
+}
 
 int64_t Size::evaluate(const std::vector<int64_t> &dims) const {
   int64_t value = constant_;

@@ -47,6 +47,10 @@ public:
   Size floor_div(int64_t divisor) const;
   Size mod(int64_t divisor) const;
 
+  /// Products of factors stop there on their way: a tensor of such a size is refused whatever it is.
+  static constexpr int64_t most_product = int64_t(1) << 31;
+  /// More than the distance of its value from 0 for any dims of 32 bits.
+  double magnitude() const;
   /// Its value for given values of all dims.
   int64_t evaluate(const std::vector<int64_t> &dims) const;
   /// "M + T", with the author's names of the dims.

@@ -62,6 +62,18 @@ void Elaborator::run(const Stmt &s, Frame &frame) {
     }
     frame.returned = true;
     return;
+  case Stmt::slip: // what it may have defined is an error wherever it is read, also where it had a value before
+    for (const syntax::Name &name : s.names) {
+      bool known = false;
+      for (Scope &scope : frame.scopes)
+        if (auto found = scope.names.find(name.text); found != scope.names.end()) {
+          found->second = {};
+          known = true;
+        }
+      if (!known)
+        frame.scopes.back().names[name.text] = {};
+    }
+    return;
   }
 }
 
@@ -243,7 +255,7 @@ void Elaborator::run_for(const Stmt &s, Frame &frame) {
       known |= scope.names.count(s.names[i].text) > 0;
     if (!known) {
       report(Code::E064, s.names[i].span, {s.names[i].text});
-      return;
+      return fail_definitions(s.body, frame);
     }
     for (size_t k = frame.scopes.size(); k-- > 0;) // in an arm of an `if` at run time it is the arm's own from here
       if (frame.scopes[k].names.count(s.names[i].text))
@@ -341,6 +353,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
   size_t known = always_.size();
   auto scopes = frame.scopes;
   auto written = written_;
+  auto every = every_;
   std::vector<const Tensor *> starts;
   std::vector<std::vector<Extent>> shapes;
   std::set<std::string> names_before = tensor_names_;
@@ -356,9 +369,15 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
     shapes.push_back(start.kind == Entity::scalar ? std::vector<Extent>{} : start.extents());
     starts.push_back(materialise(start, frame.path + s.names[i].text + ".start", s.names[i].span));
   }
-  // A carried tensor that starts as whole numbers and continues as reals (`h[b, k] = 0`) is real from the start: a
-  // second try.
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  // A carried tensor that starts as whole numbers and continues as reals (`h[b, k] = 0`) is real from the start, and
+  // one that starts as places of something may leave them: each is another try.
+  bool widened = false;
+  std::vector<std::optional<Prover::Bound>> bounds, wider(starts.size()); // of what is carried; of what comes next
+  for (const Tensor *start : starts) {
+    auto below = below_.find(start);
+    bounds.push_back(below == below_.end() ? std::nullopt : std::optional(below->second));
+  }
+  for (;;) {
     Loop loop;
     loop.index = {s.names[0].text, extent};
     loop.span = s.span;
@@ -378,11 +397,13 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
       const Tensor *carried = new_tensor(Tensor::carried, frame.path + s.names[i].text + ".carried", start->type,
                                          start->shape, s.names[i].span);
       loop.carried.push_back({carried, start, nullptr});
+      if (bounds[i - 1])
+        below_[carried] = *bounds[i - 1];
       rebind(s.names[i].text, entity(carried, shapes[i - 1]), frame);
     }
     steps_ = &loop.steps;
     run(s.body, frame);
-    bool failed = false, widen = false;
+    bool failed = false, widen = false, leaves = false;
     for (size_t i = 1; i < s.names.size(); ++i) {
       Entity next = *find(s.names[i].text, frame);
       const Tensor *start = starts[i - 1], *value = nullptr;
@@ -394,7 +415,7 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
       if (value->shape != start->shape) {
         report(Code::E066, s.names[i].span, {s.names[i].text, text(shapes[i - 1]), text(shape_of(value))});
         failed = true;
-      } else if (value->type != start->type && is_floating(value->type) && is_integer(start->type) && attempt == 0) {
+      } else if (value->type != start->type && is_floating(value->type) && is_integer(start->type) && !widened) {
         widen = true;
       } else if (value->type != start->type) {
         auto same = converted(entity(value, shapes[i - 1]), start->type, s.names[i].text, s.names[i].span);
@@ -402,21 +423,30 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
         failed |= !value;
       }
       loop.carried[i - 1].next = value;
+      auto below = value ? below_.find(value) : below_.end();
+      std::optional<Prover::Bound> &bound = bounds[i - 1], &tried = wider[i - 1];
+      if (!bound || (below != below_.end() && within(below->second, *bound)))
+        continue;
+      leaves = true;
+      bool wide = !tried && below != below_.end() && within(*bound, below->second);
+      bound = tried = wide ? std::optional(below->second) : std::nullopt;
     }
     steps_ = outer;
     loops_.pop_back();
     always_.erase(always_.begin() + known, always_.end()); // it speaks of this loop's turns
+    every_ = every;
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
-    if (failed) {
+    if (failed || (leaves && diagnostics_.has_errors())) {
       for (size_t i = 1; i < s.names.size(); ++i)
         rebind(s.names[i].text, {}, frame);
       for (auto &[name, tensor] : collected)
         put({name, s.span}, {}, frame, false);
       return;
     }
-    if (widen) {
-      for (size_t i = 0; i < starts.size(); ++i) {
+    if (widen || leaves) {
+      widened |= widen;
+      for (size_t i = 0; i < starts.size() && widen; ++i) {
         const Tensor *next = loop.carried[i].next;
         if (next && is_floating(next->type) && is_integer(starts[i]->type)) {
           auto real = converted(entity(starts[i], shapes[i]), next->type, s.names[i + 1].text, s.names[i + 1].span);

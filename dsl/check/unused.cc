@@ -63,7 +63,7 @@ private:
 
   void module(const syntax::Module &m, Known known) {
     for (const syntax::Name &size : m.sizes) {
-      hides(size, known);
+      hides(size, known, "a module sees it without a parameter: leave it out, or choose another name");
       Known none;
       Counts own;
       for (const Member &member : m.members)
@@ -80,6 +80,7 @@ private:
   void members(const std::vector<Member> &list, Known &known, bool names_only) {
     for (const Member &m : list) {
       if (names_only && m.kind == Member::param) {
+        hides_outer(m.name, known);
         known[m.name.text] = {"weight", m.name.span};
         if (!all_[m.name.text] && !used_as_member(m.name.text))
           diagnostics_.report(Code::W102, m.name.span, {m.name.text});
@@ -89,11 +90,13 @@ private:
         for (const syntax::Name &name : m.names.empty() ? std::vector<syntax::Name>{m.name} : m.names)
           if (!used_as_member(name.text))
             declare(m.kind == Member::sub ? "sub-module" : m.kind == Member::state ? "state" : "name", name, all_, own);
-        for (const syntax::Name &name : m.names.empty() ? std::vector<syntax::Name>{m.name} : m.names)
+        for (const syntax::Name &name : m.names.empty() ? std::vector<syntax::Name>{m.name} : m.names) {
+          hides_outer(name, known);
           known[name.text] = {m.kind == Member::sub     ? "sub-module"
                               : m.kind == Member::state ? "state"
                                                         : "name",
                               name.span};
+        }
       }
       if (names_only && m.kind == Member::function && m.fn->name.text != "call" && !used_as_member(m.fn->name.text)) {
         Known own;
@@ -157,14 +160,27 @@ private:
       diagnostics_.report(Code::W103, name.span, {kind, name.text});
   }
 
-  void hides(const syntax::Name &name, const Known &known) {
+  /// A member may share its name with members under the other conditions of its module, and with functions.
+  void hides_outer(const syntax::Name &name, const Known &known) {
+    auto found = known.find(name.text);
+    if (found == known.end())
+      return;
+    std::string_view what = found->second.first;
+    if (what == "setting" || what == "dim" || what == "size")
+      hides(name, known);
+  }
+
+  void hides(const syntax::Name &name, const Known &known, const char *seen = "") {
     auto found = known.find(name.text);
     if (found == known.end() || name.text[0] == '_')
       return;
     auto at = sources_.position(found->second.second.file, found->second.second.begin);
     Diagnostic &d =
         diagnostics_.report(Code::W104, name.span, {name.text, found->second.first, std::to_string(at.line)});
-    if (std::string(found->second.first) == "state")
+    std::string_view what = found->second.first;
+    if (*seen && (what == "setting" || what == "dim" || what == "name"))
+      d.help = seen;
+    if (what == "state")
       d.help = "`" + name.text + " <- …` updates the state; for anything else, choose another name";
   }
 

@@ -245,6 +245,11 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   auto same = converted(value, state->type, target.name.text, target.span);
   if (!same || !stays_below(*same, state, right.span))
     return;
+  if (auto below = below_.find(state); below != below_.end() && may_wrap(same->value) && !variables.empty()) {
+    const Expr *last = build_.of_size(below->second.below - Size(1)); // what is proven need not hold in 32 bits
+    same->value = build_.apply(Expr::minimum, Type::i32, {same->value, last}, target.span);
+    same->value = build_.apply(Expr::maximum, Type::i32, {same->value, build_.integer(0)}, target.span);
+  }
   bool all = std::all_of(place.begin(), place.end(), [&](const Update::Along &along) {
     return along.in_value && along.extent == state->shape[&along - place.data()] && whole_constant(along.offset) == 0;
   });
@@ -347,11 +352,10 @@ bool Elaborator::stays_below(const Entity &value, const Tensor *state, Span span
   auto below = below_.find(state);
   if (below == below_.end())
     return true;
-  const Expr *last = build_.of_size(below->second - Size(1));
-  const Expr *room = build_.apply(Expr::sub, Type::i32, {last, value.value}, span);
-  if (prove(value.value).kind == Prover::Outcome::proven && room && prove(room).kind == Prover::Outcome::proven)
+  const Size &range = below->second.below;
+  if (stays_below(value.value, below->second))
     return true;
-  report(Code::E060, span, {text(span), text(below->second), text(below->second)}).help =
+  report(Code::E060, span, {text(span), text(range), text(range)}).help =
       "bound it (`min`, `max`, `if`), or test it before: `require`";
   return false;
 }
@@ -388,8 +392,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
       if (one && two)
         meet.emplace_back(one, two);
     }
-    std::vector<Fact> facts = always_;
-    facts.insert(facts.end(), order.begin(), order.end());
+    std::vector<Fact> facts = order;
     const Expr *zero = build_.integer(0);
     for (const auto &[one, two] : meet)
       for (const Expr *side : {one, two})
@@ -399,7 +402,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
     for (const auto &[one, two] : meet)
       for (const Expr *side : {one, two}) {
         const Expr *below = build_.apply(Expr::sub, Type::i32, {build_.integer(-1), side}, {});
-        if (below && prover_.nonnegative(below, facts).kind == Prover::Outcome::proven)
+        if (below && prover_.nonnegative(below, always_, facts).kind == Prover::Outcome::proven)
           return true;
       }
     return false;
@@ -446,6 +449,7 @@ bool Elaborator::write(const syntax::Target &target, Written own) {
   Update out = own.update;
   for (Update::Along &along : out.place) {
     std::map<const Expr *, const Expr *> done;
+    keep_exact(along.offset, target.name.text + ".", target.span);
     along.offset = finished(along.offset, {}, done);
   }
   written_.push_back(std::move(own));

@@ -27,6 +27,8 @@ constexpr Row rows[] = {
 constexpr size_t hint_column = 70; // where `heddle explain` stands after a short cure
 constexpr size_t widest_line = 160;
 
+constexpr ptrdiff_t most_compared = 1000;
+
 /// The template with {0}, {1}, … replaced by the arguments; a missing argument stays visible.
 std::string fill(std::string_view form, const std::vector<std::string> &args) {
   std::string out;
@@ -112,48 +114,60 @@ void shorten(Columns &columns) {
   columns.mark_end = std::max(columns.mark_begin + 1, std::min(columns.mark_end - first, last - first));
 }
 
-std::string render_one(const Sources &sources, const Diagnostic &d) {
-  std::string kind = d.severity == Severity::error ? "error" : "warning";
-  std::string head = kind + "[" + code_name(d.code) + "]: " + d.message + "\n";
+// What a terminal writes in which colour; the words are the same without.
+constexpr const char *bold = "1", *red = "1;31", *yellow = "1;33", *blue = "34", *cyan = "36", *faint = "2";
+
+std::string painted(Paint paint, const char *how, const std::string &text) {
+  return paint == Paint::none || text.empty() ? text : "\033[" + std::string(how) + "m" + text + "\033[0m";
+}
+
+std::string render_one(const Sources &sources, const Diagnostic &d, Paint paint) {
+  bool error = d.severity == Severity::error;
+  const char *loud = error ? red : yellow;
+  std::string head = painted(paint, loud, (error ? "error[" : "warning[") + code_name(d.code) + "]:") + " " +
+                     painted(paint, bold, d.message) + "\n";
   std::string out;
   if (d.span.valid()) {
     Sources::Position place = sources.position(d.span.file, d.span.begin);
     std::string number = std::to_string(place.line);
-    out = sources.path(d.span.file) + ":" + number + ":" + std::to_string(place.column) + ": " + head;
+    out = painted(paint, bold, sources.path(d.span.file) + ":" + number + ":" + std::to_string(place.column) + ":") +
+          " " + head;
 
     std::string_view line = sources.line(d.span.file, place.line);
     size_t begin = place.column - 1;
     size_t end = std::min(line.size(), begin + static_cast<size_t>(std::max(0, d.span.end - d.span.begin)));
     Columns columns = columns_of(line, begin, end);
     shorten(columns);
-    out += "  " + number + " | ";
+    out += painted(paint, blue, "  " + number + " |") + " ";
     for (const std::string &cell : columns.cells)
       out += cell;
     while (out.back() == ' ')
       out.pop_back();
-    out += "\n  " + std::string(number.size(), ' ') + " | " + std::string(columns.mark_begin, ' ') +
-           std::string(columns.mark_end - columns.mark_begin, '^');
-    if (!d.label.empty())
-      out += " " + d.label;
-    out += "\n";
+    std::string mark(columns.mark_end - columns.mark_begin, '^');
+    out += "\n" + painted(paint, blue, "  " + std::string(number.size(), ' ') + " |") + " " +
+           std::string(columns.mark_begin, ' ') + painted(paint, loud, mark + (d.label.empty() ? "" : " " + d.label)) +
+           "\n";
   } else {
     out = head;
   }
-  std::string last = "  ";
+  out += "  ";
   if (!d.help.empty()) {
-    last += "help: " + d.help;
-    size_t width = std::count_if(last.begin(), last.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; });
-    last += std::string(width + 2 > hint_column ? 2 : hint_column - width, ' ');
+    std::string help = "  help: " + d.help;
+    size_t width = std::count_if(help.begin(), help.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; });
+    out += painted(paint, cyan, "help:") + help.substr(7) +
+           std::string(width + 2 > hint_column ? 2 : hint_column - width, ' ');
   }
-  return out + last + "heddle explain " + code_name(d.code) + "\n";
+  return out + painted(paint, faint, "heddle explain " + code_name(d.code)) + "\n";
 }
 
 } // namespace
 
 Diagnostic &Diagnostics::report(Code code, Span span, std::vector<std::string> args) {
-  for (Diagnostic &d : list_)
-    if (d.code == code && d.span.file == span.file && d.span.begin == span.begin && d.span.end == span.end)
-      return d;
+  // Twice is said what is found twice in a row or nearly so; a file of a million slips is not compared with itself.
+  auto end = list_.rbegin() + std::min<ptrdiff_t>(list_.size(), most_compared);
+  for (auto d = list_.rbegin(); d != end; ++d)
+    if (d->code == code && d->span.file == span.file && d->span.begin == span.begin && d->span.end == span.end)
+      return *d;
   const Row &row = rows[static_cast<int>(code)];
   list_.push_back({code, row.severity, span, fill(row.message, args), "", fill(row.help, args)});
   return list_.back();
@@ -163,7 +177,7 @@ bool Diagnostics::has_errors() const {
   return std::any_of(list_.begin(), list_.end(), [](const Diagnostic &d) { return d.severity == Severity::error; });
 }
 
-std::string Diagnostics::render(int limit) const {
+std::string Diagnostics::render(int limit, Paint paint) const {
   std::vector<const Diagnostic *> order;
   for (const Diagnostic &d : list_)
     order.push_back(&d);
@@ -172,12 +186,14 @@ std::string Diagnostics::render(int limit) const {
   });
   std::string out;
   for (size_t i = 0; i < order.size() && static_cast<int>(i) < limit; ++i)
-    out += render_one(*sources_, *order[i]);
+    out += render_one(*sources_, *order[i], paint);
   int rest = static_cast<int>(order.size()) - limit;
   if (rest > 0)
     out += "and " + std::to_string(rest) + (rest == 1 ? " more message\n" : " more messages\n");
   return out;
 }
+
+std::string error_word(Paint paint) { return painted(paint, red, "error:"); }
 
 std::string code_name(Code code) { return rows[static_cast<int>(code)].name; }
 

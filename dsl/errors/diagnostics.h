@@ -34,6 +34,9 @@ struct Diagnostic {
   std::string help;    // one line; may be empty
 };
 
+/// Whether text is for a terminal that shows colours.
+enum class Paint { none, terminal };
+
 class Diagnostics {
 public:
   explicit Diagnostics(const Sources &sources) : sources_(&sources) {}
@@ -46,12 +49,15 @@ public:
   const std::vector<Diagnostic> &all() const { return list_; }
   const Sources &sources() const { return *sources_; }
   /// Everything as text: at most `limit` messages in the order of their places, then a count of the rest.
-  std::string render(int limit = 10) const;
+  std::string render(int limit = 10, Paint paint = Paint::none) const;
 
 private:
   const Sources *sources_;
   std::vector<Diagnostic> list_;
 };
+
+/// "error:", which begins a message without a place.
+std::string error_word(Paint paint);
 
 /// "E021" and back; nullopt for a code that doesn't exist.
 std::string code_name(Code code);

@@ -41,6 +41,16 @@ double total(const double *a, int64_t n) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
+/// The sum of factor * a[i].
+double scaled_total(const double *a, double factor, int64_t n) {
+  if (std::isfinite(factor))
+    return factor * total(a, n);
+  double sum = 0; // infinity times each: of one that is 0 it is NaN
+  for (int64_t i = 0; i < n; ++i)
+    sum += factor * a[i];
+  return sum;
+}
+
 /// The largest value of the type, which for real numbers is infinite.
 double most(Type type) {
   return type == Type::i32 ? 0x1p31 - 1 : type == Type::i8 ? 127 : std::numeric_limits<double>::infinity();
@@ -191,8 +201,8 @@ private:
       if (a.run && b.run)
         sums_[0] += dot(a.at, b.at, length_);
       else
-        sums_[0] += a.run   ? *b.at * total(a.at, length_)
-                    : b.run ? *a.at * total(b.at, length_)
+        sums_[0] += a.run   ? scaled_total(a.at, *b.at, length_)
+                    : b.run ? scaled_total(b.at, *a.at, length_)
                             : *a.at * *b.at * double(length_);
       return;
     }
@@ -275,7 +285,7 @@ private:
       int64_t at = read.flat_constant;
       for (size_t i = 0; i < indices_.size(); ++i)
         at += read.flat_per_index[i] * indices_[i];
-      strided(from + at, out.run ? read.flat_per_index[program_.lane] : 0, 0, n, n, out);
+      strided(from, at, out.run ? read.flat_per_index[program_.lane] : 0, 0, n, n, out);
       return;
     }
     int64_t at = 0, stride = 0, first = 0, last = n; // the part of the run that lies inside
@@ -309,14 +319,14 @@ private:
     else {
       if (read.expr->always_inside && last - first != n)
         outside(read);
-      strided(from + at, stride, first, last, n, out);
+      strided(from, at, stride, first, last, n, out);
     }
   }
 
   /// `at` may point outside the tensor; only elements first to last of the run are touched.
-  void strided(const double *at, int64_t stride, int64_t first, int64_t last, int64_t n, Register &out) {
+  void strided(const double *from, int64_t at, int64_t stride, int64_t first, int64_t last, int64_t n, Register &out) {
     if (stride == 1 && first == 0 && last == n) {
-      out.at = at;
+      out.at = from + at;
       return;
     }
     double *to = out.own.data();
@@ -324,10 +334,10 @@ private:
     first = std::min(first, n);
     std::fill(to, to + first, 0.0);
     if (stride == 1 && last > first)
-      std::memcpy(to + first, at + first, (last - first) * sizeof(double));
+      std::memcpy(to + first, from + (at + first), (last - first) * sizeof(double));
     else
       for (int64_t i = first; i < last; ++i)
-        to[i] = at[i * stride];
+        to[i] = from[at + i * stride];
     std::fill(to + std::clamp(last, first, n), to + n, 0.0);
   }
 

@@ -33,9 +33,7 @@ Declaration Parser::declaration() {
     return out;
   }
   if (at("param") || at("sub") || at("state") || at("entry")) {
-    bool told = lost_;
-    lost_ = true;
-    if (told)
+    if (std::exchange(lost_, true))
       slipped_ = true;
     else
       slip(Code::E016, current().span,
@@ -72,17 +70,18 @@ Declaration Parser::config() {
   return out;
 }
 
-// setting = NAME [ STRING ] "=" expr
+// setting = NAME ( "=" expr | STRING [ "=" expr ] )
 Setting Parser::setting() {
   Setting out;
   out.name = name("the name of a setting");
   if (current().kind == Token::string)
     out.key = string("a key");
-  if (!at("=")) {
-    std::string shown = out.name.text + (out.key ? " " + quote(*out.key) : "");
+  if (out.key && (at(",") || at_end() || starts(Level::declaration, at_)))
+    return out; // without a default
+  if (!at("="))
     slip(Code::E017, gap(),
-         {"the setting `" + out.name.text + "` has no value", "write `" + shown + " = 0`, with its default"});
-  }
+         {"the setting `" + out.name.text + "` has no value",
+          "write `" + out.name.text + (out.key ? " " + quote(*out.key) : "") + " = 0`, with its default"});
   need("=");
   out.initial = expr();
   return out;
@@ -162,7 +161,7 @@ Declaration Parser::module(bool is_model) {
 
 // { member }, up to the brace or to what can only stand outside of it
 void Parser::members(std::vector<Member> &out, bool in_model, const Token &opener) {
-  while (!at_end() && !at("}")) {
+  for (size_t last = at_; !at_end() && !at("}");) {
     size_t first = at_;
     if (at("use") || at("config") || at("dim") || at("module") || at("model")) {
       if (column(current()) <= line_column(opener))
@@ -174,10 +173,16 @@ void Parser::members(std::vector<Member> &out, bool in_model, const Token &opene
       continue;
     }
     Member m = member(in_model);
-    if (slipped_)
-      recover(Level::member, first);
-    else
+    if (!slipped_) {
       out.push_back(std::move(m));
+      last = first;
+      continue;
+    }
+    size_t whole = slip_begin(Level::member, first, last);
+    if (whole < first && !out.empty())
+      out.pop_back();
+    recover(Level::member, first, whole);
+    last = at_;
   }
 }
 
@@ -565,36 +570,6 @@ Place Parser::range(bool may_offset, bool may_merge) {
   }
   out.span = since(out.span);
   return out;
-}
-
-Name Parser::name(std::string_view what) {
-  const Token &token = current();
-  if (token.kind == Token::keyword && token.first && previous().text == ",")
-    slip(Code::E004, previous().span, {std::string(what), found()}, "remove this comma");
-  else if (token.kind == Token::keyword)
-    slip(Code::E007, token.span, {"`" + std::string(token.text) + "`", std::string(token.text)});
-  else if (token.kind != Token::name)
-    expected(what);
-  else
-    advance();
-  return {slipped_ ? std::string() : std::string(token.text), token.span};
-}
-
-// names = NAME { "," NAME }
-std::vector<Name> Parser::names() {
-  std::vector<Name> out;
-  do
-    out.push_back(name());
-  while (eat(","));
-  return out;
-}
-
-std::string Parser::string(std::string_view what) {
-  if (current().kind != Token::string) {
-    expected(what);
-    return {};
-  }
-  return unquote(advance().text);
 }
 
 } // namespace heddle::syntax

@@ -65,12 +65,55 @@ void Parser::no_expression() {
   slip(Code::E008, gap(), {found(), help});
 }
 
+/// What the help of E009 says where the parts are not known.
+static const std::vector<std::string> whole_if = {"CONDITION", "VALUE", "VALUE"};
+
+static std::vector<std::string> if_slip(std::string what, const std::vector<std::string> &parts = whole_if) {
+  std::vector<std::string> args{std::move(what)};
+  args.insert(args.end(), parts.begin(), parts.end());
+  return args;
+}
+
 // expr = "if" expr "then" expr "else" expr | or
 ExprPtr Parser::expr() {
   Depth depth(*this);
   if (!deeper(current().span))
     return make(Expr::name, current().span);
-  return at("if") ? if_expr() : or_expr();
+  if (at("if"))
+    return if_expr();
+  ExprPtr out = or_expr();
+  if (at("if") && !current().first && value_after_if())
+    trailing_if(*out);
+  return out;
+}
+
+/// Whether the `if` here, behind a value, is Python's `a if c else b`: its `else` comes on this line, and before any
+/// brace, which a statement would have.
+bool Parser::value_after_if() const {
+  int depth = 0;
+  for (size_t i = at_ + 1; i < tokens_.list.size() && !tokens_.list[i].first; ++i) {
+    const Token &token = tokens_.list[i];
+    if (token.kind != Token::symbol && token.kind != Token::keyword)
+      continue;
+    if (depth == 0 && (token.text == "else" || token.text == "then" || token.text == "{"))
+      return token.text == "else";
+    depth += token.text == "(" || token.text == "[" ? 1 : token.text == ")" || token.text == "]" ? -1 : 0;
+    if (depth < 0)
+      return false;
+  }
+  return false;
+}
+
+/// Says how `value if c else b` is written here.
+void Parser::trailing_if(const Expr &value) {
+  const Span opener = current().span;
+  need("if");
+  ExprPtr condition = or_expr();
+  need("else");
+  ExprPtr otherwise = expr();
+  auto shown = [&](const Expr &part) { return std::string(sources_.slice(part.span)); };
+  slip(Code::E009, opener,
+       if_slip("an `if` stands before its values", {shown(*condition), shown(value), shown(*otherwise)}));
 }
 
 ExprPtr Parser::if_expr() {
@@ -81,13 +124,15 @@ ExprPtr Parser::if_expr() {
   if (at("="))
     slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
   else if (at("{"))
-    slip(Code::E009, current().span, {"a value has no braces after its condition"});
+    slip(Code::E009, current().span, if_slip("a value has no braces after its condition"));
   else if (!at("then"))
-    slip(Code::E009, gap(), {"expected `then` for the `if` of line " + std::to_string(start) + ", found " + found()});
+    slip(Code::E009, gap(),
+         if_slip("expected `then` for the `if` of line " + std::to_string(start) + ", found " + found()));
   need("then");
   out->args.push_back(expr());
   if (!at("else"))
-    slip(Code::E009, gap(), {"expected `else` for the `if` of line " + std::to_string(start) + ", found " + found()},
+    slip(Code::E009, gap(),
+         if_slip("expected `else` for the `if` of line " + std::to_string(start) + ", found " + found()),
          "every value needs both");
   need("else");
   out->args.push_back(expr());

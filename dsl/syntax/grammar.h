@@ -6,6 +6,8 @@
 
 #include "dsl/syntax/lexer.h"
 
+#include <utility>
+
 namespace heddle::syntax {
 
 class Parser {
@@ -35,6 +37,9 @@ private:
   /// The brace that closes `opener`. A missing one is reported once per file, and what it should close is kept.
   void close_brace(const Token &opener);
   const Token &advance();
+  Name name(std::string_view what = "a name");
+  std::vector<Name> names();
+  std::string string(std::string_view what);
   /// From the beginning of `first` to the end of the last token read.
   Span since(Span first) const { return {first.file, first.begin, std::max(first.end, previous().span.end)}; }
   int column(const Token &token) const;
@@ -50,7 +55,12 @@ private:
   Span gap() const;
   void slip(Code code, Span span, std::vector<std::string> args, std::string label = "");
   void expected(std::string_view what) { slip(Code::E004, gap(), {std::string(what), found()}); }
-  void recover(Level level, size_t first);
+  /// Goes on behind what begins at `first` and slipped; `whole` is where that which is left out begins.
+  void recover(Level level, size_t first, size_t whole);
+  void recover(Level level, size_t first) { recover(level, first, first); }
+  void skip(Level level, size_t first);
+  size_t slip_begin(Level level, size_t first, size_t last) const;
+  Stmt skipped(size_t first, bool nameless = false);
   bool starts(Level level, size_t token) const;
   std::string meant(Level level) const;
   void misplaced(Level level);
@@ -94,9 +104,6 @@ private:
   Place range(bool may_offset, bool may_merge = false);
   Place merged(Place out);
   bool after_slashes(Span place) const;
-  Name name(std::string_view what = "a name");
-  std::vector<Name> names();
-  std::string string(std::string_view what);
 
   // --- statements.cc
   Block block();
@@ -114,6 +121,8 @@ private:
   // --- expressions.cc
   ExprPtr expr();
   ExprPtr if_expr();
+  bool value_after_if() const;
+  void trailing_if(const Expr &value);
   ExprPtr or_expr();
   ExprPtr and_expr();
   ExprPtr not_expr();
@@ -145,7 +154,9 @@ private:
   size_t at_ = 0;
   int depth_ = 0;
   bool slipped_ = false;
-  bool lost_ = false; // a brace too many or too few has been reported: what follows may be misplaced
+  LeftOut left_out_;
+  std::set<std::string> misnamed_; // reserved words that something was to be called
+  bool lost_ = false;              // a brace too many or too few has been reported: what follows may be misplaced
 };
 
 /// The word of a closed list nearest to `word`, if it is near; else "".

@@ -262,6 +262,9 @@ std::string quote(std::string_view text) {
   return out + "\"";
 }
 
+std::span<const std::string_view> all_keywords() { return keywords; }
+std::span<const std::string_view> all_scalar_types() { return scalars; }
+std::span<const std::string_view> all_reducers() { return reducers; }
 bool is_scalar_type(std::string_view word) { return has(scalars, word); }
 bool is_reducer(std::string_view word) { return has(reducers, word); }
 bool is_keyword(std::string_view word) { return has(keywords, word); }

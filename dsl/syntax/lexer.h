@@ -5,6 +5,8 @@
 #include "dsl/errors/diagnostics.h"
 #include "dsl/syntax/tree.h"
 
+#include <span>
+
 namespace heddle::syntax {
 
 struct Token {
@@ -27,6 +29,10 @@ std::string unquote(std::string_view text);
 /// The STRING token for these characters.
 std::string quote(std::string_view text);
 
+/// The words that the language keeps for itself; those of them that are types; the names of reductions.
+std::span<const std::string_view> all_keywords();
+std::span<const std::string_view> all_scalar_types();
+std::span<const std::string_view> all_reducers();
 bool is_scalar_type(std::string_view word);
 bool is_reducer(std::string_view word);
 bool is_keyword(std::string_view word);

@@ -4,6 +4,8 @@
 
 #include "dsl/syntax/grammar.h"
 
+#include "llvm/ADT/StringRef.h"
+
 #include <algorithm>
 
 namespace heddle::syntax {
@@ -17,7 +19,10 @@ bool one_of(std::string_view word, std::initializer_list<std::string_view> words
 } // namespace
 
 File parse(const Sources &sources, int source, Diagnostics &diagnostics) {
-  return Parser(sources, source, diagnostics).file();
+  size_t before = diagnostics.all().size();
+  File out = Parser(sources, source, diagnostics).file();
+  out.left_out.any = diagnostics.all().size() > before;
+  return out;
 }
 
 Parser::Parser(const Sources &sources, int source, Diagnostics &diagnostics)
@@ -89,6 +94,39 @@ int Parser::line_column(const Token &token) const {
   return column(tokens_.list[at]);
 }
 
+// --- names and strings
+
+Name Parser::name(std::string_view what) {
+  const Token &token = current();
+  left_out_.nameless |= token.kind != Token::name;
+  if (token.kind == Token::keyword && token.first && previous().text == ",")
+    slip(Code::E004, previous().span, {std::string(what), found()}, "remove this comma");
+  else if (token.kind == Token::keyword)
+    slip(Code::E007, token.span, {"`" + std::string(token.text) + "`", std::string(token.text)});
+  else if (token.kind != Token::name)
+    expected(what);
+  else
+    advance();
+  return {slipped_ ? std::string() : std::string(token.text), token.span};
+}
+
+// names = NAME { "," NAME }
+std::vector<Name> Parser::names() {
+  std::vector<Name> out;
+  do
+    out.push_back(name());
+  while (eat(","));
+  return out;
+}
+
+std::string Parser::string(std::string_view what) {
+  if (current().kind != Token::string) {
+    expected(what);
+    return {};
+  }
+  return unquote(advance().text);
+}
+
 // --- messages
 
 std::string Parser::shown() const {
@@ -117,6 +155,9 @@ void Parser::slip(Code code, Span span, std::vector<std::string> args, std::stri
   if (slipped_)
     return;
   bool told = current().kind == Token::slip || previous().kind == Token::slip;
+  if (code == Code::E007)
+    misnamed_.insert(args[1]);
+  told |= code == Code::E010 && misnamed_.count(args[1]); // it is read as the reduction that it is not meant to be
   slipped_ = true;
   if (!told)
     diagnostics_.report(code, span, std::move(args)).label = std::move(label);
@@ -142,7 +183,50 @@ bool Parser::starts(Level level, size_t token) const {
   return one_of(t.text, {"let", "for", "if", "require", "return"});
 }
 
-void Parser::recover(Level level, size_t first) {
+void Parser::recover(Level level, size_t first, size_t whole) {
+  skip(level, first);
+  for (size_t i = whole; i < at_; ++i) {
+    const Token &token = tokens_.list[i];
+    if (token.kind == Token::name)
+      left_out_.names.emplace(token.text);
+    left_out_.checkable &= !(token.kind == Token::keyword && token.text == "require"); // reads are proven from those
+  }
+  if (level == Level::statement)
+    return;
+  const Token &begin = tokens_.list[whole], &name = tokens_.list[std::min(whole + 1, tokens_.list.size() - 1)];
+  if (begin.kind == Token::keyword && name.kind == Token::name)
+    left_out_.defined.emplace(name.text);
+  left_out_.nameless |= begin.kind != Token::keyword || name.kind != Token::name;
+}
+
+/// Where what slipped begins: with the statement or member before (`last`), if it goes on in its line with something
+/// that begins none, as in `y = a) * b`.
+size_t Parser::slip_begin(Level level, size_t first, size_t last) const {
+  const Token &token = tokens_.list[first];
+  return token.first || (token.kind == Token::keyword && starts(level, first)) ? first : last;
+}
+
+/// Stands for the tokens from `first` on, which were skipped. They may have defined the names that begin their lines,
+/// and those after `let` and `with`.
+Stmt Parser::skipped(size_t first, bool nameless) {
+  Stmt out{};
+  out.kind = Stmt::slip;
+  out.span = tokens_.list[first].span;
+  bool defines = true; // at a name where a definition may begin
+  for (size_t i = first; i < at_; ++i) {
+    const Token &token = tokens_.list[i];
+    defines |= token.first;
+    if (token.kind == Token::name && defines)
+      out.names.push_back({std::string(token.text), token.span});
+    bool listed = token.text == "," && i > first && !out.names.empty() &&
+                  out.names.back().span.end == tokens_.list[i - 1].span.end; // `let a, b = …`
+    defines = listed || one_of(token.text, {"let", "with", "{", "}"});
+  }
+  left_out_.nameless |= nameless || (out.names.empty() && tokens_.list[first].text != "return");
+  return out;
+}
+
+void Parser::skip(Level level, size_t first) {
   slipped_ = false;
   if (at_ == first)
     advance();
@@ -170,24 +254,11 @@ void Parser::recover(Level level, size_t first) {
 std::string nearest(std::string_view word, const std::vector<std::string_view> &words) {
   std::string best;
   size_t best_distance = word.size() <= 2 ? 1 : word.size() == 3 ? 2 : 3; // exclusive
-  for (std::string_view candidate : words) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j < row.size(); ++j)
-      row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t changed = diagonal + (word[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
+  for (std::string_view candidate : words)
+    if (size_t d = llvm::StringRef(word).edit_distance(candidate); d < best_distance) {
+      best_distance = d;
       best = candidate;
     }
-  }
   return best;
 }
 
@@ -273,15 +344,23 @@ void Parser::misplaced(Level level) {
 File Parser::file() {
   File out;
   out.source = source_;
-  while (!at_end()) {
+  for (size_t last = at_; !at_end();) {
     size_t first = at_;
     Declaration d = declaration();
-    if (slipped_)
-      recover(Level::declaration, first);
-    else
+    if (!slipped_) {
       out.declarations.push_back(std::move(d));
+      last = first;
+      continue;
+    }
+    size_t whole = slip_begin(Level::declaration, first, last);
+    if (whole < first && !out.declarations.empty())
+      out.declarations.pop_back();
+    recover(Level::declaration, first, whole);
+    last = at_;
   }
   out.comments = std::move(tokens_.comments);
+  left_out_.checkable &= !lost_;
+  out.left_out = std::move(left_out_);
   return out;
 }
 

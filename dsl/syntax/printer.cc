@@ -121,6 +121,8 @@ private:
         e_.expr(*s.exprs[i]);
       }
       break;
+    case Stmt::slip: // never in a tree that is printed
+      break;
     }
   }
 
@@ -290,8 +292,10 @@ private:
         out_.word(d.settings[i].name.text);
         if (d.settings[i].key)
           out_.word(quote(*d.settings[i].key));
-        out_.word("=");
-        e_.expr(*d.settings[i].initial);
+        if (d.settings[i].initial) {
+          out_.word("=");
+          e_.expr(*d.settings[i].initial);
+        }
       }
       break;
     case Declaration::dim:

@@ -10,7 +10,7 @@ Block Parser::block() {
   const Token &opener = current();
   if (!deeper(opener.span) || !open_brace(Level::statement))
     return out;
-  while (!at_end() && !at("}")) {
+  for (size_t last = at_; !at_end() && !at("}");) {
     size_t first = at_;
     if (current().kind == Token::keyword && !starts(Level::statement, at_) &&
         (starts(Level::declaration, at_) || starts(Level::member, at_))) {
@@ -19,13 +19,19 @@ Block Parser::block() {
       slip(Code::E016, current().span,
            {"`" + std::string(current().text) + "` does not stand inside a body", "move it out of the braces"});
       recover(Level::statement, first);
+      out.push_back(skipped(first));
       continue;
     }
     Stmt s = stmt();
-    if (slipped_)
-      recover(Level::statement, first);
-    else
-      out.push_back(std::move(s));
+    if (slipped_) {
+      size_t whole = slip_begin(Level::statement, first, last);
+      if (whole < first)
+        out.pop_back();
+      recover(Level::statement, first, whole);
+      s = skipped(whole, whole < first);
+    }
+    out.push_back(std::move(s));
+    last = first;
   }
   close_brace(opener);
   return out;
@@ -192,7 +198,7 @@ Stmt Parser::when() {
   if (at("="))
     slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
   else if (at("then"))
-    slip(Code::E009, current().span, {"`if … then` is a value, not a statement"},
+    slip(Code::E009, current().span, {"`if … then` is a value, not a statement", "CONDITION", "VALUE", "VALUE"},
          "a value must be defined or returned");
   if (!slipped_)
     out.body = block();

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,9 +110,10 @@ struct Target {
 };
 
 struct Stmt {
-  enum Kind { let, assign, update, loop, when, require, give } kind;
+  enum Kind { let, assign, update, loop, when, require, give, slip } kind; // slip: what could not be read
   Span span;
-  std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names
+  std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names; slip: names
+                               // that it may have defined
   std::vector<Target> targets; // assign; update has exactly one
   std::vector<ExprPtr> exprs;  // let, assign, update: the right side; loop: the extent, or the first value and the end;
                                // when, require: the condition; give: the values
@@ -139,8 +141,9 @@ struct Entry {
 
 struct Setting {
   Name name;
-  std::optional<std::string> key; // of config.json; a dotted key goes into nested objects
-  ExprPtr initial;
+  /// Of config.json; a dotted key goes into nested objects; alternatives are separated by `|`.
+  std::optional<std::string> key;
+  ExprPtr initial; // null: it has no default
 };
 
 struct Bound {
@@ -199,10 +202,19 @@ struct Comment {
   bool alone; // nothing but blanks before it on its line
 };
 
+/// What could not be read, and is no part of the tree; in bodies a slip stands for it.
+struct LeftOut {
+  bool any = false;
+  bool checkable = true;                // the rest means without it what it means with it, but for what is defined
+  bool nameless = false;                // some of it may define a name that is not among these
+  std::set<std::string> names, defined; // all in it; those that it declares
+};
+
 struct File {
   int source = -1; // number in Sources
   std::vector<Declaration> declarations;
   std::vector<Comment> comments;
+  LeftOut left_out;
 };
 
 } // namespace heddle::syntax

@@ -27,8 +27,7 @@ inline Checked check_text(const std::string &text, CheckOptions options = {},
     auto found = files.find(name);
     return found == files.end() ? -1 : out.sources->add(name + ".heddle", found->second);
   };
-  if (!diagnostics.has_errors())
-    out.program = check(*out.sources, tree, options, diagnostics);
+  out.program = check(*out.sources, tree, options, diagnostics);
   out.messages = diagnostics.render(100);
   return out;
 }

@@ -106,5 +106,52 @@ TEST(Mutations, NoSlipLeavesTheCheckerWithoutAnAnswer) {
   EXPECT_GT(refused, 1000);
 }
 
+/// How many messages have a code from `first` to `last`.
+int messages_with(const std::string &messages, int first, int last) {
+  int count = 0;
+  for (size_t at = messages.find("error[E"); at != std::string::npos; at = messages.find("error[E", at + 1)) {
+    int code = std::stoi(messages.substr(at + 7, 3));
+    count += first <= code && code <= last;
+  }
+  return count;
+}
+
+/// One word too few or too many in a valid model: where the text does not parse, there is nothing else to say. What is
+/// said nevertheless follows from the slip, but for the few that make two mistakes, such as `a[i]` without its `[`.
+TEST(Mutations, WhatFollowsFromASlipOfTheTextIsNotSpokenOf) {
+  std::mt19937 random(5);
+  int slips = 0, followed = 0;
+  std::string examples;
+  for (const char *model : {"bert/bert", "decoder_lm/decoder_lm", "transformer/transformer", "vit/vit"}) {
+    std::string path = HEDDLE_SOURCE_DIR "/models/" + std::string(model) + ".heddle";
+    std::vector<std::string> tokens = tokens_of(read_file(path));
+    auto files = files_beside(path.substr(0, path.rfind('/')));
+    CheckOptions options;
+    for (const char *key : {"num_hidden_layers", "n_layer", "encoder_layers", "decoder_layers"})
+      options.settings.by_key[key] = {int64_t(2)};
+    for (int i = 0; i < 150; ++i) {
+      std::vector<std::string> changed = tokens;
+      auto at = changed.begin() + random() % changed.size();
+      if (i % 2)
+        changed.erase(at);
+      else
+        changed.insert(at, *at);
+      std::string text;
+      for (const std::string &token : changed)
+        text += token;
+      std::string messages = check_text(text, options, files).messages;
+      if (!messages_with(messages, 1, 19))
+        continue;
+      ++slips;
+      if (messages_with(messages, 20, 99)) {
+        ++followed;
+        examples += messages + "\n";
+      }
+    }
+  }
+  EXPECT_GT(slips, 400);
+  EXPECT_LE(followed * 100, 3 * slips) << examples;
+}
+
 } // namespace
 } // namespace heddle::tests

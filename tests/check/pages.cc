@@ -42,7 +42,7 @@ TEST(Pages, EveryExampleGivesItsMessageAndEveryCureWorks) {
   };
   for (Code code : codes) {
     std::string page(explanation(code)), name = code_name(code);
-    bool of_the_checker = (name >= "E020" && name < "E079") || name[0] == 'W';
+    bool of_the_checker = (name >= "E020" && name != "E079") || name[0] == 'W';
     if (!of_the_checker)
       continue;
     ++pages;

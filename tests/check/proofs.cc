@@ -21,7 +21,7 @@ std::string definition(const std::string &text) {
 
 std::string in_model(const std::string &inputs, const std::string &result, const std::string &body) {
   return "config M = 4, V = 10\ndim S <= 64, T <= 8\nmodel A { param w: real[V]\n entry run(" + inputs +
-         ") -> y: " + result + " {\n" + body + "\nreturn y } }\n";
+         ", _s: bool[S], _t: bool[T]" + ") -> y: " + result + " {\n" + body + "\nreturn y } }\n";
 }
 
 TEST(Proofs, ABareIndexOfTheSameExtentIsInside) {
@@ -218,6 +218,62 @@ TEST(Proofs, SumsOfWhatOnlyTheDataTellMayLeaveTheirBits) {
             "y[i in S]: f32 = x[min(max(k[i], 0), 3)] + x[k[i] % 4]");
   EXPECT_EQ(definition(in_model("x: real[M + 1], k: index(M)[S]", "real[S]", "y[i] = x[k[i] + 1]")),
             "y[i in S]: f32 = x[k[i] + 1]");
+}
+
+TEST(Proofs, ASubscriptProvesNoSizeWhereItsIndexHasNoValue) {
+  auto refused = [](const std::string &inputs, const std::string &body) {
+    std::string y = definition(in_model(inputs, "real[T]", body));
+    return y.find("E021") != std::string::npos || y.find("E022") != std::string::npos;
+  };
+  // With S = 0 there is no i, so that `i * T + t` says nothing about S * T.
+  EXPECT_TRUE(refused("q: real[S * T]", "z[i in S, t in T] = q[i * T + t]\ny[t in T] = q[t]"));
+  EXPECT_TRUE(refused("q: real[S * T], n: index(S)[V]", "z[v] = q[n[v] * T]\ny[t in T] = q[t]"));
+  // What a requirement says of each element says nothing where there is none.
+  EXPECT_TRUE(
+      refused("q: real[T], n: i32[S]", "require all[s](0 <= n[s] and n[s] < T)\nz[s] = q[n[s]]\ny[t in T] = q[0]"));
+  EXPECT_TRUE(refused("q: real[T], n: i32[S]",
+                      "for s in S { require all[t](n[s] < T)\nu[s] = n[s] }\ny[t in T] = q[max(0, n[0 | 0])]"));
+  // A loop's requirement was not tested where it has no turns.
+  EXPECT_TRUE(refused("q: real[8], n: i32[V]", "for s in S { require all[v](0 <= n[v] and n[v] < 8)\nu[s] = 1 }\n"
+                                               "y[t in T] = q[n[0]]"));
+  // Of an element that is not there nothing is known.
+  EXPECT_TRUE(refused("q: real[T], n: index(T)[S]", "let k = n[0 | 0]\ny[t in T] = q[k]"));
+}
+
+TEST(Proofs, TheBestPlaceOfNothingIsNoPlace) {
+  std::string y = definition(in_model("x: real[S], q: real[S]", "real", "best = argmax[s](x[s])\ny = q[best]"));
+  EXPECT_NE(y.find("E021"), std::string::npos) << y;
+  EXPECT_EQ(
+      definition(in_model("x: real[S], q: real[S]", "real", "require S > 0\nbest = argmax[s](x[s])\ny = q[best]")),
+      "y: f32 = q[best.argmax]");
+}
+
+TEST(Proofs, ABoundIsKeptThroughArmsAndTurns) {
+  EXPECT_EQ(definition(in_model("x: real[S, V], first: bool", "real[S]",
+                                "a[s] = argmax[v](x[s, v]) b[s] = argmin[v](x[s, v])\n"
+                                "c[s] = if first then a[s] else b[s]\ny[s] = w[c[s]]")),
+            "y[s in S]: f32 = w[c[s]]");
+  EXPECT_EQ(definition(in_model("x: real[S, V], first: bool", "real[S]",
+                                "if first { c[s] = argmax[v](x[s, v]) } else { c[s] = argmin[v](x[s, v]) }\n"
+                                "y[s] = w[c[s]]")),
+            "y[s in S]: f32 = w[c#3[s]]");
+  EXPECT_EQ(definition(in_model("k: index(V)[S]", "real[S]", "c[s] = max(k[s] - 1, 0)\ny[s] = w[c[s]]")),
+            "y[s in S]: f32 = w[c[s]]");
+  EXPECT_EQ(definition(in_model("x: real[T, V]", "real",
+                                "let c = 0\nfor t in T with c { c = argmax[v](x[t, v] + w[c]) }\ny = w[c]")),
+            "y: f32 = w[c.carried]");
+  EXPECT_NE(definition(in_model("x: real[T, V]", "real", "let c = 0\nfor t in T with c { c = c + 1 }\ny = w[c]"))
+                .find("E021"),
+            std::string::npos);
+}
+
+TEST(Proofs, SizesThatAreEqualInEveryCallAreEqual) {
+  Checked checked = check_text("dim Y <= 64\nmodel A { entry run(x: real[Y]) -> y: real[(Y + 3) // 4] {\n"
+                               "y[i in ((Y + 1) // 2 + 1) // 2] = x[4 * i]\nreturn y } }");
+  EXPECT_NE(checked.program, nullptr) << checked.messages;
+  checked = check_text("dim Y <= 64\nmodel A { entry run(x: real[Y]) -> y: real[Y // 2 + (Y + 1) // 2] {\n"
+                       "y[i] = x[i] * 2\nreturn y } }");
+  EXPECT_NE(checked.program, nullptr) << checked.messages;
 }
 
 } // namespace

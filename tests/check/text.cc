@@ -208,6 +208,8 @@ TEST(Text, UpdatesTakeEffectTogetherAtTheEnd) {
             "  input x: f32[B]\n"
             "  a.new[b in B]: f32 = a[1, b] + x[b]\n"
             "  a[0, :] <- a.new\n"
+            "  n.require: bool = -2147483648 <= n + 1 and n + 1 <= 2147483647\n"
+            "  require n.require else \"`n + 1` does not fit the 32 bits of a whole number\"\n"
             "  n.new: i32 = n + 1\n"
             "  n <- n.new\n");
 }
@@ -291,6 +293,62 @@ TEST(Text, FilesGiveTheirFunctionsAndKeepTheirSettings) {
       "  input x: f32[3]\n"
       "  y[i0 in 3]: f32 = 5.0 * x[i0]\n"
       "  output y: f32[3] = y\n");
+}
+
+/// The settings of a program, one per line: name, value and where it was found.
+std::string settings_of(const std::string &text, const Settings &given, std::map<std::string, std::string> files = {}) {
+  CheckOptions options;
+  options.settings = given;
+  Checked checked = check_text(text, options, files);
+  if (!checked.program)
+    return checked.messages;
+  std::string out;
+  for (const Program::Setting &setting : checked.program->settings) {
+    const auto *whole = std::get_if<int64_t>(&setting.value.what);
+    out += setting.name + " " + (whole ? std::to_string(*whole) : "other") + " " +
+           (setting.from == Program::Setting::initial ? "default" : "from " + setting.key) + "\n";
+  }
+  return out;
+}
+
+TEST(Settings, AreTakenByTheirKeysInOrderAndRemembered) {
+  std::string text = "config A \"x.a|a\" = 1, B \"b\", C \"c|d\" = 3, E = A + B\n"
+                     "model M { entry run(x: real[A]) -> y: real[A] { return x + B + C + E } }\n";
+  Value two{int64_t(2)}, seven{int64_t(7)}, nine{int64_t(9)};
+  EXPECT_EQ(settings_of(text, {{}, {{"a", two}, {"b", seven}}}), "A 2 from a\nB 7 from b\nC 3 default\nE 9 default\n");
+  EXPECT_EQ(settings_of(text, {{}, {{"a", two}, {"x.a", nine}, {"b", seven}, {"d", two}, {"c", nine}}}),
+            "A 9 from x.a\nB 7 from b\nC 9 from c\nE 16 default\n");
+  EXPECT_EQ(settings_of(text, {{{"a", nine}, {"B", two}, {"d", seven}}, {{"x.a", seven}, {"b", seven}, {"c", two}}}),
+            "A 9 from a\nB 2 from B\nC 7 from d\nE 11 default\n");
+}
+
+TEST(Settings, WithoutADefaultTakeAnyKind) {
+  Value list{std::vector<Value>{{int64_t(2)}, {int64_t(3)}}};
+  std::string text = "config A \"a\", W \"w\"\nmodel M { entry run(x: real[W[1]]) -> y: real[3] { return x * A } }\n";
+  EXPECT_EQ(settings_of(text, {{}, {{"a", {0.5}}, {"w", list}}}), "A other from a\nW other from w\n");
+  EXPECT_EQ(settings_of("config A \"a\"\nmodel M { entry run(x: real[A]) -> y: real[A] { return x } }\n",
+                        {{}, {{"a", {int64_t(1) << 40}}}}),
+            "m.heddle:1:8: error[E048]: `A` is set to a whole number that does not fit 32 bits\n"
+            "  1 | config A \"a\"\n"
+            "    |        ^\n"
+            "  help: set it to at most 2147483647                                  heddle explain E048\n");
+}
+
+TEST(Settings, OneThatSeveralFilesDeclareIsCountedOnce) {
+  EXPECT_EQ(settings_of("use layers: scaled\nconfig F \"f\" = 3, G = 4\n"
+                        "model M { entry run(x: real[F]) -> y: real[F] { return scaled(x) * G } }\n",
+                        {{}, {{"f", {int64_t(2)}}}},
+                        {{"layers", "config F \"f\" = 3\nfn scaled(x: real) -> real = F * x\n"}}),
+            "F 2 from f\nG 4 default\n");
+}
+
+TEST(Settings, AKeyOfANestedObjectIsNoValue) {
+  EXPECT_EQ(settings_of("config A \"rope\" = 3\nmodel M { entry run(x: real[A]) -> y: real[A] { return x } }\n",
+                        {{}, {{"rope.theta", {int64_t(2)}}}}),
+            "m.heddle:1:8: error[E039]: setting `A` is a whole number, but is given an object\n"
+            "  1 | config A \"rope\" = 3\n"
+            "    |        ^\n"
+            "  help: give a whole number                                           heddle explain E039\n");
 }
 
 TEST(Text, SeveralEntriesPrefixTheirTensors) {

@@ -11,8 +11,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Diagnostics diagnostics(sources);
   syntax::File tree = syntax::parse(
       sources, sources.add("input.heddle", std::string(reinterpret_cast<const char *>(data), size)), diagnostics);
-  if (diagnostics.has_errors())
-    return 0;
   CheckOptions options;
   options.find_file = [](const std::string &) { return -1; };
   std::unique_ptr<Program> program = check(sources, tree, options, diagnostics);

@@ -269,6 +269,15 @@ TEST(Reductions, of_what_does_not_vary_count_every_term) {
   EXPECT_EQ(c.run({{"x", array({}, {0.5})}}).data, (Values{600}));
 }
 
+TEST(Reductions, infinity_times_what_is_zero_is_not_a_number) {
+  Builder b;
+  const Tensor *x = b.input("x", Type::f32, {3}), *y = b.input("y", Type::f32, {});
+  b.output(b.stage("z", Type::f32, {}, b.times(b.read(x, {b.index(0)}), b.read(y, {})), Reducer::sum, {3}));
+  double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(std::isnan(b.run({{"x", array({3}, {1, 0, 2})}, {"y", array({}, {infinity})}}).data[0]));
+  EXPECT_EQ(b.run({{"x", array({3}, {1, 3, 2})}, {"y", array({}, {-infinity})}}).data, (Values{-infinity}));
+}
+
 TEST(Reductions, sums_are_not_rounded_on_the_way) {
   Builder b;
   const Tensor *x = b.input("x", Type::f32, {3});

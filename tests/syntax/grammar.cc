@@ -52,10 +52,12 @@ TEST(Grammar, use_names_a_file_and_what_is_taken_from_it) {
   EXPECT_EQ(parsed("use layers: Linear, LayerNorm"), "(use layers [Linear LayerNorm])\n");
 }
 
-// config = "config" setting { "," setting }; setting = NAME [ STRING ] "=" expr
+// config = "config" setting { "," setting }; setting = NAME ( "=" expr | STRING [ "=" expr ] )
 TEST(Grammar, a_config_has_settings_with_or_without_a_key) {
   EXPECT_EQ(parsed("config A = 1, B \"b.c\" = 1e-5, C \"act\" = \"gelu\", D = [3, 4], E = true"),
             "(config [(A - 1) (B 'b.c' 1.0000000000000001e-05r) (C 'act' 'gelu') (D - (list [3 4])) (E - true)])\n");
+  EXPECT_EQ(parsed("config A \"a|b\", B \"b\" = 2\nconfig C \"c\"\ndim D"),
+            "(config [(A 'a|b' -) (B 'b' 2)])\n(config [(C 'c' -)])\n(dim [(D -)])\n");
 }
 
 // dim = "dim" bound { "," bound }; bound = NAME [ "<=" expr ]

@@ -1,8 +1,10 @@
 // fuzz_mutations [--count N] [--seed S]: slips in valid programs (words deleted, doubled, swapped or taken from
 // elsewhere, numbers changed, lines moved), each through parser, checker and printer of the checked program. Whatever
 // the text, the checker answers within a time limit, and a refusal has a message with a place that is not its own
-// excuse (E079). Models, prelude and random programs of tests/fuzz/programs are what slips happen in.
+// excuse (E079). Models, prelude and random programs of tests/fuzz/programs are what slips happen in. The same holds
+// for the functions and modules by themselves, of which those of a random program as it is have no mistake.
 #include "dsl/check/check.h"
+#include "dsl/check/parts.h"
 #include "dsl/syntax/parser.h"
 #include "tests/fuzz/programs/generator.h"
 
@@ -183,8 +185,18 @@ int main(int count, char **words) {
     for (const auto &file : std::filesystem::recursive_directory_iterator(HEDDLE_SOURCE_DIR "/" + std::string(folder)))
       if (file.path().extension() == ".heddle")
         seeds.push_back(words_of(read_file(file)));
-  for (uint64_t program = 1; program <= 200; ++program)
-    seeds.push_back(words_of(fuzz::generate(program)));
+  CheckOptions options;
+  options.find_file = [](const std::string &) { return -1; };
+  for (uint64_t program = 1; program <= 200; ++program) {
+    current = fuzz::generate(program);
+    Sources sources;
+    Diagnostics diagnostics(sources);
+    syntax::File tree = syntax::parse(sources, sources.add("right.heddle", current), diagnostics);
+    for (const Diagnostic &d : check_parts(sources, tree, options))
+      if (d.severity == Severity::error)
+        fail(("a mistake in a part of a right program: " + d.message).c_str());
+    seeds.push_back(words_of(current));
+  }
   Slips slips(std::move(seeds), seed);
 
   auto begun = std::chrono::steady_clock::now(), shown = begun;
@@ -197,16 +209,18 @@ int main(int count, char **words) {
     Sources sources;
     Diagnostics diagnostics(sources);
     syntax::File tree = syntax::parse(sources, sources.add("slip.heddle", current), diagnostics);
-    CheckOptions options;
-    options.find_file = [](const std::string &) { return -1; };
-    std::unique_ptr<Program> program = diagnostics.has_errors() ? nullptr : check(sources, tree, options, diagnostics);
+    std::vector<Diagnostic> of_parts;
+    if (!diagnostics.has_errors())
+      of_parts = check_parts(sources, tree, options);
+    std::unique_ptr<Program> program = check(sources, tree, options, diagnostics);
     std::string messages = diagnostics.render();
     alarm(0);
     if (program && to_text(*program).empty())
       fail("a program without text");
     if (!program && !diagnostics.has_errors())
       fail("refused without a message");
-    for (const Diagnostic &d : diagnostics.all()) {
+    of_parts.insert(of_parts.end(), diagnostics.all().begin(), diagnostics.all().end());
+    for (const Diagnostic &d : of_parts) {
       if (!d.span.valid())
         fail(("a message without a place: " + d.message).c_str());
       if (d.code == Code::E079)

@@ -83,8 +83,8 @@ std::vector<int64_t> Bounds::extents(const std::vector<Size> &shape) const {
   return out;
 }
 
-std::map<std::string, Box> Bounds::run(const Entry &entry, const std::vector<int64_t> &dims,
-                                       const std::map<std::string, Array> &inputs) {
+/// Weights, states and inputs come into `values_`.
+void Bounds::bind(const Entry &entry, const std::vector<int64_t> &dims, const std::map<std::string, Array> &inputs) {
   dims_ = dims;
   updated_.clear();
   values_ = weights_;
@@ -108,6 +108,21 @@ std::map<std::string, Box> Bounds::run(const Entry &entry, const std::vector<int
     box.data.assign(count(box.shape), Interval::point(round_to(input.tensor->type, input.initial.value_or(0))));
     values_[input.tensor] = std::move(box);
   }
+}
+
+std::vector<std::string> Bounds::broken(const Entry &entry, const std::vector<int64_t> &dims,
+                                        const std::map<std::string, Array> &inputs) {
+  bind(entry, dims, inputs);
+  broken_.clear();
+  only_requirements_ = true;
+  run(entry.steps);
+  only_requirements_ = false;
+  return broken_;
+}
+
+std::map<std::string, Box> Bounds::run(const Entry &entry, const std::vector<int64_t> &dims,
+                                       const std::map<std::string, Array> &inputs) {
+  bind(entry, dims, inputs);
   run(entry.steps);
   std::map<std::string, Box> out;
   for (const Output &output : entry.outputs)
@@ -123,9 +138,16 @@ void Bounds::run(const std::vector<Step> &steps) {
       values_[stage->result] = evaluate(*stage);
     else if (auto *l = std::get_if<Loop>(&step.what))
       loop(*l);
-    else if (auto *u = std::get_if<Update>(&step.what))
+    else if (auto *u = std::get_if<Update>(&step.what); u && !only_requirements_)
       update(*u);
+    else if (auto *r = std::get_if<Require>(&step.what))
+      require(*r);
   }
+}
+
+void Bounds::require(const Require &r) {
+  if (!values_.at(r.condition).data[0].certainly())
+    broken_.push_back(r.message);
 }
 
 void Bounds::loop(const Loop &l) {

@@ -24,12 +24,17 @@ public:
   /// One call that the evaluator took, so that its requirements hold; states persist. `dims` are those of the call.
   std::map<std::string, Box> run(const Entry &entry, const std::vector<int64_t> &dims,
                                  const std::map<std::string, Array> &inputs);
+  /// The messages of requirements that such a call may break; nothing is updated.
+  std::vector<std::string> broken(const Entry &entry, const std::vector<int64_t> &dims,
+                                  const std::map<std::string, Array> &inputs);
 
 private:
+  void bind(const Entry &entry, const std::vector<int64_t> &dims, const std::map<std::string, Array> &inputs);
   void run(const std::vector<Step> &steps);
   Box evaluate(const Stage &stage);
   void loop(const Loop &loop);
   void update(const Update &update);
+  void require(const Require &require);
   Interval scalar(const Expr &e);
   /// Nodes of one expression and where they read.
   struct Flat;
@@ -40,6 +45,8 @@ private:
   const Program &program_;
   std::unordered_map<const Tensor *, Box> weights_, states_, values_, updated_;
   std::vector<int64_t> dims_, loops_;
+  std::vector<std::string> broken_;
+  bool only_requirements_ = false;
 };
 
 } // namespace heddle::fuzz

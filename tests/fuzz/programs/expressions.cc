@@ -67,6 +67,8 @@ std::string Generator::read(Variable &from, int depth) {
   std::string subscripts, test;
   bool outside = false;
   auto risky = [&](const std::string &text, const Extent &extent) {
+    if (doubtful_ && chance(0.4))
+      return;
     outside = true;
     test += (test.empty() ? "" : " and ") + ("0 <= " + text + " and ") + text + " < " +
             (extent.constant() ? extent.text : "(" + extent.text + ")");
@@ -192,8 +194,9 @@ std::string Generator::number(int depth) {
   case 12:
     return "(" + number(depth - 1) + " * " + number(depth - 1) + ")";
   case 13:
-    return chance(0.5) ? "(" + number(depth - 1) + " / " + one_of({"2", "3", "8", "0.7"}) + ")"
-                       : "(" + number(depth - 1) + " / (1 + abs(" + number(depth - 1) + ")))";
+    return chance(0.5)   ? "(" + number(depth - 1) + " / " + one_of({"2", "3", "8", "0.7"}) + ")"
+           : chance(0.7) ? "(" + number(depth - 1) + " / (1 + abs(" + number(depth - 1) + ")))"
+                         : "(" + number(depth - 1) + " / " + number(depth - 1) + ")"; // by 0, too
   case 14:
   case 15:
   case 16: {

@@ -139,33 +139,52 @@ std::string Generator::functions() {
 std::string Generator::calls() {
   std::string out;
   std::map<std::string, int64_t> first;
-  const int sizes[] = {0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 23};
-  for (int call = 0; call < int(2 + entry_names_.size()); ++call) {
+  const int usual[] = {0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 23}, few[] = {0, 0, 0, 1, 1, 1, 2, 3};
+  int count = int(2 + entry_names_.size()) + (has_states() ? below(4) : 0) + (doubtful_ ? 3 : 0);
+  bool swapped = chance(0.2); // the second entry is called first
+  for (int call = 0; call < count; ++call) {
     out += "# call";
-    if (entry_names_.size() > 1)
-      out += " " + (call < 2 ? entry_names_[call] : one_of(entry_names_));
+    std::string entry = entry_names_[0];
+    if (entry_names_.size() > 1) {
+      entry = call < 2 ? entry_names_[(call == 1) != swapped] : one_of(entry_names_);
+      out += " " + entry;
+    }
     for (const std::string &name : dim_names_) {
       // The first call is an ordinary one.
-      int size = call == 0 ? 2 + below(7) : sizes[below(16)];
+      int size = call == 0 ? 2 + below(7) : doubtful_ ? few[below(int(std::size(few)))] : usual[below(16)];
       if (keeps_dims_ && call > 0)
         size = int(first[name]);
       first.try_emplace(name, size);
       out += " " + name + "=" + std::to_string(std::min<int64_t>(size, dims_[name]));
     }
     if (auto known = dims_.find("L"); known != dims_.end()) {
-      const int lengths[] = {1, 40, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256, 257, 300, 385, 513};
-      int size = call == 0 ? 257 + below(44) : chance(0.05) ? 0 : lengths[below(16)];
+      const int lengths[] = {1, 40, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256, 257, 300, 385, 513},
+                longest[] = {1, 500, 639, 1023, 1279, 1280, 1281, 1300, 1500, 2559, 2561};
+      int size = call == 0             ? 257 + below(44)
+                 : chance(0.05)        ? 0
+                 : known->second > 600 ? longest[below(int(std::size(longest)))]
+                                       : lengths[below(16)];
       if (keeps_dims_ && call > 0)
         size = int(first["L"]);
       first.try_emplace("L", size);
       out += " L=" + std::to_string(std::min<int64_t>(size, known->second));
     }
+    if (auto room = dims_.find("P"); room != dims_.end()) // no input has it: it is as large as it may be
+      out += " P=" + std::to_string(room->second);
+    for (const Wild &wild : wild_)
+      if (wild.entry == entry)
+        out += " " + wild.input + "=" + std::to_string(wild_value(wild.ordinary, call == 0));
     out += "\n";
   }
   return out;
 }
 
+bool Generator::has_states() const {
+  return !states_.empty() || !cache_.name.empty() || !memory_.name.empty() || !store_.name.empty() || !late_.empty();
+}
+
 std::string Generator::entry(const std::string &name) {
+  entry_name_ = name;
   std::erase_if(variables_, [](const Variable &v) { return !v.shared; });
   inputs_.clear();
   body_.clear();
@@ -190,6 +209,10 @@ std::string Generator::entry(const std::string &name) {
   use_states();
   // Mostly one: what goes wrong seldom takes more, and small programs compile fast.
   int statements = chance(0.6) ? 1 : 1 + below(chance(0.3) ? 6 : 3);
+  if (doubtful_ && chance(0.6)) {
+    doubtful_reads();
+    statements = 0;
+  }
   for (int i = 0; i < statements; ++i)
     statement();
   update_states();
@@ -235,13 +258,15 @@ std::string Generator::program() {
   for (const char *name : {"D", "H"})
     if (chance(0.4))
       configs_.push_back(std::string(name) + " = " + std::to_string(2 + below(6)));
-  if (chance(0.15))
+  doubtful_ = chance(0.06);
+  bool remembers = chance(0.18);
+  entry_names_ = {"run"};
+  if (chance(remembers ? 0.5 : 0.08))
+    entry_names_.push_back("next");
+  if (remembers)
     declare_states();
   for (Variable &v : variables_)
     v.shared = true; // the states
-  entry_names_ = {"run"};
-  if (chance(states_.empty() ? 0.08 : 0.3))
-    entry_names_.push_back("next");
   std::string entries;
   for (const std::string &name : entry_names_)
     entries += entry(name);
@@ -250,12 +275,15 @@ std::string Generator::program() {
                     one_of({"native", "native", "native", "x86-64-v3"}) + "\n";
   if (uint64_t n = widths_() % 6; n < 2)
     out += n == 0 ? "# real bf16\n" : "# real f16\n";
+  if (doubtful_)
+    out += "# may be refused\n";
   for (const std::string &config : configs_)
     out += "config " + config + "\n";
   for (const std::string &name : dim_names_)
     out += "dim " + name + " <= " + std::to_string(dims_[name]) + "\n";
-  if (auto known = dims_.find("L"); known != dims_.end())
-    out += "dim L <= " + std::to_string(known->second) + "\n";
+  for (const char *name : {"L", "P"})
+    if (auto known = dims_.find(name); known != dims_.end())
+      out += std::string("dim ") + name + " <= " + std::to_string(known->second) + "\n";
   out += functions() + "model Fuzz {\n";
   for (const std::string &member : members_)
     out += "  " + member + "\n";

@@ -1,8 +1,9 @@
 // Random programs of the Heddle language, as text: valid by construction, so a refusal by the checker is a find like
 // any other. A seed is a program. Every statement is drawn from a list of patterns (statements.cc: definitions,
 // reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; tokens.cc; sequences.cc:
-// attention, loops, states) whose formulas come from one typed expression generator (expressions.cc). What a program
-// computes over is small, since mistakes of a compiler show at sizes around the width of a vector and of a tile.
+// attention, loops, states; places.cc: places that are data) whose formulas come from one typed expression generator
+// (expressions.cc). What a program computes over is small, since mistakes of a compiler show at sizes around the width
+// of a vector and of a tile.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@ namespace heddle::fuzz {
 /// A program on one session's calls. The first lines of the text say how to call it:
 ///   # call B=0 T=1      one call of the first entry with these dims, one line each
 ///   # call next B=0     one of the entry `next`
+///   # call B=2 at=-1    and the input `at` (of several numbers: the middle one) is that number
+///   # may be refused    for reads that nothing proves (E021, E022, E072); if it is not, they must all be inside
 ///   # data whole        numbers of inputs and weights: whole ones (compared exactly), or `normal`
 ///   # target NAME       what to compile for
 ///   # real bf16         what `real` is; without it f32
@@ -51,6 +54,10 @@ private:
   struct Rows { // a state [batch, room, width]
     std::string name;
     Extent batch, room, width;
+  };
+  struct Wild { // an input whose numbers each call gives
+    std::string entry, input;
+    int64_t ordinary; // mostly 0 to that
   };
   struct Index {
     std::string name;
@@ -124,6 +131,16 @@ private:
   void declare_states();
   void use_states();
   void update_states();
+  void whole_update(const Variable &state);
+
+  // --- places.cc
+  void part_of_data();
+  void doubtful_reads();
+  void declare_store();
+  void use_store();
+  std::string wild_number(int64_t ordinary);
+  int64_t wild_value(int64_t ordinary, bool tame);
+  std::string place_in(const Extent &room, const std::string &count, int64_t least_room, const std::string &counter);
 
   // --- generator.cc: declarations and the frame
   Variable &add(const std::string &name, Kind kind, const std::vector<Extent> &shape, bool made = true);
@@ -150,6 +167,7 @@ private:
   static std::string type_name(Kind kind, const Extent &below);
   std::string functions();
   std::string calls();
+  bool has_states() const;
   /// An entry's text.
   std::string entry(const std::string &name);
 
@@ -162,8 +180,13 @@ private:
   std::map<std::string, int64_t> dims_; // with their bounds
   std::vector<std::string> dim_names_, configs_, members_, inputs_, body_;
   std::vector<std::string> states_, updates_; // names of those that are updated whole; updates at the entry's end
-  Rows cache_, memory_;                       // a state that rows are appended to; one that moves on
-  std::string cached_;                        // how many rows the first has
+  Rows cache_, memory_,
+      store_; // states: rows are appended to the first, the second moves on, the third is written anywhere
+  std::string cached_, counter_; // states: how many rows the first has; a number that says where in the third
+  std::vector<Variable> late_;   // a state without a first value, which the first entry sets and the second reads
+  std::vector<Wild> wild_;
+  std::string entry_name_;
+  bool doubtful_ = false; // some reads are not proven inside, so that the checker may refuse the program
   std::vector<std::pair<std::string, std::string>> long_results_; // names and types, of nothing that others may read
   bool keeps_dims_ = false;                                       // all calls have the same dims
   std::vector<std::string> entry_names_;

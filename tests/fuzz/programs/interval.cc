@@ -93,14 +93,14 @@ bool infinite(const Interval &x) { return std::isinf(x.lo) || std::isinf(x.hi); 
 Interval product(Interval a, Interval b) {
   auto may_be_zero = [](const Interval &x) { return x.lo <= 0 && x.hi >= 0; };
   if ((infinite(a) && may_be_zero(b)) || (infinite(b) && may_be_zero(a)))
-    return Interval::anything();
+    return a.is_point() && b.is_point() ? Interval::not_a_number() : Interval::anything();
   return corners(a, b, [](double x, double y) { return x * y; });
 }
 
 /// Infinity less infinity is NaN.
 Interval sum(Interval a, Interval b) {
   if ((a.lo == -infinity && b.hi == infinity) || (a.hi == infinity && b.lo == -infinity))
-    return Interval::anything();
+    return a.is_point() && b.is_point() ? Interval::not_a_number() : Interval::anything();
   return {a.lo + b.lo, a.hi + b.hi, a.terms + b.terms};
 }
 
@@ -123,10 +123,39 @@ Interval compare(Expr::Op op, Interval a, Interval b) {
   }
 }
 
-/// a / b rounded down; by zero it is anything.
+/// a / b where b is 0: infinite, with a sign where that of the 0 is certain; 0 / 0 is NaN.
+Interval divided_by_zero(Interval a, Interval b) {
+  if (a.lo <= 0 && a.hi >= 0)
+    return a.is_point() ? Interval::not_a_number() : Interval::anything();
+  if (b.terms == 0 && !std::signbit(b.lo) && !std::signbit(b.hi)) // no difference, no product with a negative number
+    return Interval::point(a.lo > 0 ? infinity : -infinity);
+  return {-infinity, infinity, 0, Interval::infinite};
+}
+
+/// What NaN makes of an operation, whatever its other operand is.
+Interval of_not_a_number(Expr::Op op, Type type) {
+  switch (op) {
+  case Expr::not_equal:
+    return Interval::point(1);
+  case Expr::less:
+  case Expr::less_equal:
+  case Expr::greater:
+  case Expr::greater_equal:
+  case Expr::equal:
+    return Interval::point(0);
+  case Expr::cast:
+    return is_floating(type) ? Interval::not_a_number() : Interval::point(type == Type::boolean);
+  case Expr::power: // 1 to the power NaN, and NaN to the power 0
+    return Interval::anything();
+  default:
+    return Interval::not_a_number();
+  }
+}
+
+/// a / b rounded down; of whole numbers by 0 it is 0, else by zero it is anything.
 Interval quotient_down(Interval a, Interval b, Type type) {
   if (b.lo <= 0 && b.hi >= 0)
-    return Interval::anything();
+    return b.is_point() && !is_floating(type) ? Interval::point(0) : Interval::anything();
   Interval q = corners(a, b, [](double x, double y) { return x / y; });
   if (!q.known())
     return q;
@@ -139,6 +168,8 @@ Interval remainder(Interval a, Interval b, Type type) {
   Interval q = quotient_down(a, b, type);
   if (!q.known())
     return q;
+  if (b.is_point() && b.lo == 0)
+    return Interval::point(0);
   if (q.is_point())
     return apply(Expr::sub, type, type, {a, apply(Expr::mul, type, type, {q, b})});
   Interval all{std::min(b.lo, 0.0), std::max(b.hi, 0.0)};
@@ -184,16 +215,28 @@ Interval Interval::anything() {
   return {nan, nan, 0};
 }
 
-bool Interval::contains(double value) const { return !known() || (value >= lo && value <= hi); }
+Interval Interval::not_a_number() {
+  Interval out = anything();
+  out.certain = nan;
+  return out;
+}
+
+bool Interval::contains(double value) const {
+  if (certain != in_range)
+    return certain == nan ? std::isnan(value) : std::isinf(value);
+  return !known() || (value >= lo && value <= hi);
+}
 
 Interval hull(Interval a, Interval b) {
+  if (a.certain != Interval::in_range && a.certain == b.certain)
+    return a;
   if (!a.known() || !b.known())
     return Interval::anything();
   return {std::min(a.lo, b.lo), std::max(a.hi, b.hi), std::max(a.terms, b.terms)};
 }
 
 Interval stored(Type type, Interval x) {
-  if (!x.known())
+  if (!x.known() || x.certain == Interval::infinite)
     return x;
   if (type == Type::i8 && (x.lo < -128 || x.hi > 127))
     return x.is_point() ? Interval::point(wrap_to_bits(x.lo, 8)) : Interval::anything();
@@ -221,6 +264,10 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
     return Interval::point(1);
   if (op == Expr::select)
     return a.certainly() ? b : a.never() ? args[2] : a.known() ? hull(b, args[2]) : Interval::anything();
+  bool logical = op == Expr::logical_and || op == Expr::logical_or || op == Expr::logical_not;
+  for (const Interval &arg : args)
+    if (arg.certain == Interval::nan && !logical)
+      return of_not_a_number(op, type);
   for (const Interval &arg : args)
     if (!arg.known())
       return type == Type::boolean ? truth(true, true) : Interval::anything();
@@ -231,7 +278,7 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   case Expr::add:
   case Expr::sub: {
     Interval y = sum(a, op == Expr::add ? b : Interval{-b.hi, -b.lo, b.terms});
-    return y.known() ? rounded(y, type, 2, exact_operands) : Interval::anything();
+    return y.known() ? rounded(y, type, 2, exact_operands) : y;
   }
   case Expr::mul: {
     Interval y = product(a, b);
@@ -242,7 +289,7 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   }
   case Expr::div: {
     if (b.lo <= 0 && b.hi >= 0)
-      return Interval::anything();
+      return b.is_point() ? divided_by_zero(a, b) : Interval::anything();
     Interval y = corners(a, b, [](double x, double v) { return x / v; });
     if (!y.known())
       return y;
@@ -264,6 +311,8 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   case Expr::absolute:
     if (a.lo >= 0)
       return a;
+    if (a.certain == Interval::infinite)
+      return Interval::point(infinity);
     return a.hi <= 0 ? Interval{-a.hi, -a.lo, a.terms} : Interval{0, std::max(-a.lo, a.hi), a.terms};
   case Expr::less:
   case Expr::less_equal:
@@ -376,6 +425,8 @@ Interval reduce(Reducer reducer, Type type, const std::vector<Interval> &terms) 
       operands_exact &= exact(y, type) || !is_floating(type);
       break;
     default: {
+      if (t.certain == Interval::nan) // the evaluator keeps it, kernels may skip it
+        return Interval::anything();
       Expr::Op op = reducer == Reducer::max   ? Expr::maximum
                     : reducer == Reducer::min ? Expr::minimum
                     : reducer == Reducer::any ? Expr::logical_or
@@ -384,7 +435,7 @@ Interval reduce(Reducer reducer, Type type, const std::vector<Interval> &terms) 
     }
     }
     if (!y.known())
-      return Interval::anything();
+      return y;
   }
   if (reducer == Reducer::sum || reducer == Reducer::prod)
     return rounded(y, type, double(terms.size()) + 1, operands_exact);

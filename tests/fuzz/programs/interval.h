@@ -6,7 +6,8 @@
 // With u = 2^-24 the rules are: a sum of n terms is off by (n + 1) u terms (n u terms is the bound for any order; one
 // more for the evaluator's own rounding), a product by 2 u of its magnitude, a quotient by 6 u (its reciprocal may be
 // rounded first), a function by its stated error doubled. Whole and binary fractions that stay exact in any order have
-// no error, so that programs on whole numbers are compared bit by bit.
+// no error, so that programs on whole numbers are compared bit by bit. What IEEE 754 makes of an exact 0 as divisor and
+// of exact infinities is held to, NaN included.
 #pragma once
 
 #include "dsl/check/program.h"
@@ -18,9 +19,13 @@ namespace heddle::fuzz {
 struct Interval {
   double lo = 0, hi = 0; // NaN: anything
   double terms = 0;
+  enum Certain { in_range, nan, infinite } certain = in_range; // nan: it is NaN; infinite: it is so, of either sign
 
   static Interval point(double value);
   static Interval anything();
+  static Interval not_a_number();
+  /// Whether some values are wrong.
+  bool held() const { return known() || certain == nan; }
   bool known() const { return lo == lo && hi == hi; }
   bool is_point() const { return lo == hi; }
   bool certainly() const { return lo == 1 && hi == 1; } // of a condition

@@ -1,5 +1,6 @@
 // fuzz_programs: random programs through evaluator and compiled library.
 //   fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR]   a campaign; what DIR has finished is not repeated
+//   fuzz_programs --fresh --minutes N [--folder DIR]            seeds that no run had before, by the clock
 //   fuzz_programs --list FILE                                   the seeds of that file, one per line
 //   fuzz_programs --show SEED                                   the program of a seed
 //   fuzz_programs FILE.heddle...                                examine programs; --minimise: and make them smaller
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -30,7 +32,7 @@ struct Options {
   uint64_t first = 1, last = UINT64_MAX - 1;
   double minutes = 1e9;
   std::string folder = "fuzz", list;
-  bool compile = true, minimise = false;
+  bool compile = true, minimise = false, fresh = false;
   int minimise_seconds = 90;
   std::vector<std::string> files;
 };
@@ -84,6 +86,9 @@ void report_failure(const Options &options, uint64_t seed, const Verdict &verdic
   std::printf("\nseed %llu: %s: %s\n", (unsigned long long)seed, kind_name(verdict.kind), verdict.what.c_str());
   std::ofstream(base + ".heddle") << text;
   std::ofstream(base + ".txt") << kind_name(verdict.kind) << ": " << verdict.what << "\n";
+  if (options.fresh) // nobody may have the folder
+    std::printf("%s", text.c_str());
+  std::fflush(stdout);
   if (options.minimise_seconds <= 0)
     return;
   std::string small = minimise(text, verdict.kind, options.minimise_seconds);
@@ -98,11 +103,14 @@ int campaign(const Options &options) {
   state.next = options.first;
   std::string path = options.folder + "/state";
   std::vector<uint64_t> listed;
+  bool resumes = options.list.empty() && !options.fresh;
+  if (options.fresh)
+    std::printf("seeds %llu and on\n", (unsigned long long)options.first);
   if (!options.list.empty()) {
     std::ifstream in(options.list);
     for (uint64_t seed; in >> seed;)
       listed.push_back(seed);
-  } else {
+  } else if (resumes) {
     state.load(path);
     state.next = std::max(state.next, options.first);
   }
@@ -120,7 +128,7 @@ int campaign(const Options &options) {
     shown = Clock::now();
   };
   // What each program cost and holds: seed, verdict, milliseconds of CPU, kernels.
-  std::ofstream costs(options.folder + "/programs", options.list.empty() ? std::ios::app : std::ios::trunc);
+  std::ofstream costs(options.folder + "/programs", resumes ? std::ios::app : std::ios::trunc);
   while (!interrupted && seconds() < options.minutes * 60) {
     std::vector<uint64_t> seeds;
     if (options.list.empty())
@@ -147,7 +155,7 @@ int campaign(const Options &options) {
         ++state.failures;
         report_failure(options, finished->seed, verdict);
       }
-      if (options.list.empty())
+      if (resumes)
         state.save(path);
       if (Clock::now() - shown > std::chrono::seconds(isatty(1) ? 1 : 20))
         show(false);
@@ -177,7 +185,8 @@ int examine_files(const Options &options) {
 }
 
 constexpr const char *help =
-    "usage: fuzz_programs [--seeds A..B] [--minutes N] [--folder DIR] [--list FILE] [--front] [--minimise-seconds N]\n"
+    "usage: fuzz_programs [--seeds A..B | --list FILE | --fresh] [--minutes N] [--folder DIR] [--front]\n"
+    "                     [--minimise-seconds N]\n"
     "       fuzz_programs --show SEED\n"
     "       fuzz_programs [--minimise] [--front] FILE.heddle...\n"
     "\n"
@@ -185,6 +194,7 @@ constexpr const char *help =
     "\n"
     "  --seeds A..B          the programs of these seeds (A: one; A..: from there on)\n"
     "  --list FILE           the seeds that stand in FILE, one per line\n"
+    "  --fresh               seeds that the clock says, printed first; programs that fail are printed whole\n"
     "  --folder DIR          where failing programs and progress go; what DIR has finished is not repeated (fuzz)\n"
     "  --minutes N           stop after so long\n"
     "  --front               all but compiler and library\n"
@@ -219,6 +229,9 @@ int main(int count, char **words) {
       options.minutes = std::atof(value().c_str());
     } else if (word == "--folder") {
       options.folder = value();
+    } else if (word == "--fresh") {
+      options.fresh = true;
+      options.first = uint64_t(std::time(nullptr)) * 1000; // no second run starts within the programs of the first
     } else if (word == "--list") {
       options.list = value();
     } else if (word == "--minimise-seconds") {

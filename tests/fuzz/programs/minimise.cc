@@ -77,7 +77,8 @@ private:
   bool try_text(const std::string &candidate) {
     if (Clock::now() > end_ || candidate == text_)
       return false;
-    bool front = kind_ == Verdict::refused || kind_ == Verdict::unstable || kind_ == Verdict::wrong_bounds;
+    bool front = kind_ == Verdict::refused || kind_ == Verdict::unstable || kind_ == Verdict::wrong_bounds ||
+                 kind_ == Verdict::evaluator;
     // The front costs little and refuses most attempts.
     Verdict verdict = attempt(candidate, false);
     if (!front && verdict.kind == Verdict::agrees)

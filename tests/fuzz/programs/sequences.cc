@@ -230,9 +230,19 @@ void Generator::choice() {
 }
 
 /// Values of earlier calls: some that are updated whole from old ones, rows appended at a run-time place, a memory that
-/// moves on.
+/// moves on, rows written anywhere, a value that one entry sets for the other.
 void Generator::declare_states() {
-  for (int count = 1 + below(2); count > 0; --count) {
+  if (chance(0.5))
+    declare_store();
+  if (entry_names_.size() > 1 && chance(0.3)) {
+    Variable late{fresh("past"), real, {fixed(6)}, {}};
+    if (chance(0.6))
+      late.shape.push_back(dim());
+    members_.push_back("state " + late.name + ": real" + bracketed(late.shape));
+    keeps_dims_ |= late.shape.size() > 1;
+    late_.push_back(late);
+  }
+  for (int count = below(3) + (store_.name.empty() && late_.empty()); count > 0; --count) {
     std::vector<Extent> shape{fixed(6)};
     while (shape.size() < 3 && chance(0.4))
       shape.insert(chance(0.5) ? shape.begin() : shape.end(), chance(0.4) ? dim() : fixed(6));
@@ -251,7 +261,7 @@ void Generator::declare_states() {
     members_.push_back("state " + memory_.name + ": real" + bracketed({memory_.batch, memory_.room, memory_.width}) +
                        " = 0");
   }
-  if (!chance(0.4))
+  if (!chance(0.35))
     return;
   cache_ = {fresh("past"), fixed(3), number_extent(40), number_extent(1 + below(4))};
   cached_ = fresh("seen");
@@ -262,6 +272,15 @@ void Generator::declare_states() {
 /// What an entry reads of the states, and its updates of them, which are written at its end.
 void Generator::use_states() {
   updates_.clear();
+  if (!store_.name.empty() && chance(0.85))
+    use_store();
+  if (!late_.empty() && entry_name_ != entry_names_[0]) {
+    variables_.push_back(late_[0]);
+    ++variables_.back().reads;
+    std::string y = fresh("y");
+    line("let " + y + " = " + late_[0].name + " * 2");
+    add(y, real, late_[0].shape);
+  }
   if (!memory_.name.empty() && chance(0.8)) { // the last `room` rows of memory and input
     auto &[past, batch, room, width] = memory_;
     Extent steps = dim();
@@ -300,21 +319,29 @@ void Generator::use_states() {
   }
 }
 
+/// An update of all of a state.
+void Generator::whole_update(const Variable &state) {
+  std::string name = state.name, formula, places;
+  indices_.clear();
+  for (const Extent &range : state.shape)
+    bind(range);
+  formula = scalar_of(state.kind, 2 + below(2));
+  for (const Index &index : indices_)
+    places += (places.empty() ? "" : ", ") + index.name;
+  line(name + "[" + places + "] <- " + formula);
+  indices_.clear();
+}
+
 void Generator::update_states() {
   for (const std::string &name : states_) {
     Variable *state = nullptr;
     for (Variable &v : variables_)
       if (v.name == name)
         state = &v;
-    indices_.clear();
-    for (const Extent &range : state->shape)
-      bind(range);
-    std::string formula = scalar_of(state->kind, 2 + below(2)), places;
-    for (const Index &index : indices_)
-      places += (places.empty() ? "" : ", ") + index.name;
-    line(name + "[" + places + "] <- " + formula);
-    indices_.clear();
+    whole_update(*state);
   }
+  if (!late_.empty() && (entry_name_ == entry_names_[0] || chance(0.5)))
+    whole_update(late_[0]);
   for (const std::string &update : updates_)
     line(update);
 }

@@ -158,6 +158,7 @@ void Generator::statement() {
       {4, &Generator::merge_or_cut},     {3, &Generator::choice},
       {2, &Generator::requirement},      {4, &Generator::tokens},
       {2, &Generator::long_attention},   {2, &Generator::sliding_attention},
+      {4, &Generator::part_of_data},
   };
   int all = 0;
   for (const Row &row : rows)

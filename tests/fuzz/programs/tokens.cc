@@ -103,8 +103,15 @@ void Generator::tokens() {
 /// Transformer-XL, with scores of distances, causal with ragged ends, or all keys.
 void Generator::long_attention() {
   bool past = chance(0.5), distances = chance(0.4), square = !past && chance(0.15);
-  Extent keys = long_dim(square ? 280 : 600), queries = chance(0.5) ? dim() : fixed(9),
-         heads = number_extent(1 + below(2)), width = number_extent(1 + below(4)), all = keys;
+  bool longest = !square && chance(0.3); // further than the keys that a kernel's scratch has room for; of few rows
+  Extent keys = long_dim(square    ? 280
+                         : longest ? 2600
+                                   : 600),
+         queries = longest       ? number_extent(1 + below(3))
+                   : chance(0.5) ? dim()
+                                 : fixed(9),
+         heads = number_extent(longest ? 1 : 1 + below(2)), width = number_extent(1 + below(longest ? 2 : 4)),
+         all = keys;
   if (queries.constant() && queries.value == 0)
     queries = number_extent(3);
   if (square)

@@ -3,8 +3,8 @@
 
 #include "compiler/driver/compile_model.h"
 #include "compiler/driver/library.h"
-#include "compiler/emit/artifact/temporary_folder.h"
 #include "compiler/io/safetensors.h"
+#include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
 #include "dsl/check/round.h"
 #include "dsl/syntax/parser.h"
@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 #include <sstream>
 
 namespace heddle::fuzz {
@@ -24,11 +25,11 @@ namespace {
 /// What the first lines of a program say.
 struct Plan {
   struct Call {
-    std::string entry; // empty: the first
-    std::map<std::string, int64_t> dims;
+    std::string entry;                      // empty: the first
+    std::map<std::string, int64_t> numbers; // of dims, and of inputs that the call gives
   };
   std::vector<Call> calls;
-  bool whole = false;
+  bool whole = false, may_be_refused = false;
   std::string target = "native";
   std::string real = "f32";
 };
@@ -46,12 +47,14 @@ Plan plan_of(const std::string &text) {
       plan.calls.emplace_back();
       while (words >> word)
         if (size_t equals = word.find('='); equals != std::string::npos)
-          plan.calls.back().dims[word.substr(0, equals)] = std::atoll(word.c_str() + equals + 1);
+          plan.calls.back().numbers[word.substr(0, equals)] = std::atoll(word.c_str() + equals + 1);
         else
           plan.calls.back().entry = word;
     } else if (what == "data") {
       words >> word;
       plan.whole = word == "whole";
+    } else if (what == "may") {
+      plan.may_be_refused = true;
     } else if (what == "target") {
       words >> plan.target;
     } else if (what == "real") {
@@ -121,8 +124,17 @@ std::string outside(const std::string &name, const std::vector<double> &got, con
 
 struct Front {
   Model model;
-  Verdict verdict; // of what was seen so far
+  Verdict verdict;     // of what was seen so far
+  bool at_end = false; // refused, as it may be
 };
+
+/// Whether all that is wrong is that nothing proves a place to be inside.
+bool only_places(const Diagnostics &diagnostics) {
+  for (const Diagnostic &d : diagnostics.all())
+    if (d.severity == Severity::error && d.code != Code::E021 && d.code != Code::E022 && d.code != Code::E072)
+      return false;
+  return true;
+}
 
 Front read(const std::string &text, const Plan &plan) {
   Front out;
@@ -137,7 +149,8 @@ Front read(const std::string &text, const Plan &plan) {
   if (!model.diagnostics->has_errors())
     model.program = check(*model.sources, tree, options, *model.diagnostics);
   if (!model.program) {
-    out.verdict = {Verdict::refused, model.diagnostics->render()};
+    out.at_end = plan.may_be_refused && only_places(*model.diagnostics);
+    out.verdict = {out.at_end ? Verdict::agrees : Verdict::refused, model.diagnostics->render()};
     return out;
   }
   // What the printer writes is the same program, printed as itself.
@@ -167,7 +180,7 @@ std::vector<Call> calls_of(const Program &program, const Plan &plan) {
   std::vector<Call> out;
   for (size_t i = 0; i < plan.calls.size(); ++i) {
     Call call;
-    call.named = plan.calls[i].dims;
+    call.named = plan.calls[i].numbers;
     for (size_t e = 0; e < program.entries.size(); ++e)
       if (program.entries[e].name == plan.calls[i].entry)
         call.entry = int(e);
@@ -180,8 +193,11 @@ std::vector<Call> calls_of(const Program &program, const Plan &plan) {
       int64_t below = input.below ? input.below->evaluate(call.dims) : -1;
       if (input.initial && i % 2 == 1)
         continue; // left out
-      call.inputs.emplace(input.name, numbers(input.tensor->type, shape_at(input.tensor->shape, call.dims), input.name,
-                                              int(i), plan, below));
+      Array array =
+          numbers(input.tensor->type, shape_at(input.tensor->shape, call.dims), input.name, int(i), plan, below);
+      if (auto given = call.named.find(input.name); given != call.named.end() && !array.data.empty())
+        array.data[array.data.size() / 2] = double(given->second);
+      call.inputs.emplace(input.name, std::move(array));
     }
     out.push_back(std::move(call));
   }
@@ -240,7 +256,7 @@ public:
       : plan_(plan_of(text)), front_(read(text, plan_)), compiled_(compiled) {}
 
   Verdict run() {
-    if (front_.verdict.kind != Verdict::agrees)
+    if (front_.verdict.kind != Verdict::agrees || front_.at_end)
       return front_.verdict;
     calls_ = calls_of(program(), plan_);
     reference();
@@ -273,14 +289,21 @@ private:
       auto results = interpreter.run(entry.name, call.inputs);
       messages_.push_back(results ? "" : results.error().message);
       if (!results) {
+        if (messages_.back().find("internal error") != std::string::npos) {
+          fail(Verdict::evaluator, dims_text(call.named) + ": " + messages_.back());
+          return;
+        }
         boxes_.emplace_back();
+        if (messages_.back().starts_with("entry '" + entry.name + "': ")) // of several requirements either may be told
+          for (const std::string &message : bounds.broken(entry, call.dims, call.inputs))
+            broken_[boxes_.size() - 1].insert("entry '" + entry.name + "': " + message);
         continue;
       }
       boxes_.push_back(bounds.run(entry, call.dims, call.inputs));
       for (const auto &[name, array] : *results) {
         const Box &box = boxes_.back().at(name);
         for (const Interval &x : box.data)
-          ++(x.known() ? verdict_.compared : verdict_.free);
+          ++(x.held() ? verdict_.compared : verdict_.free);
         if (array.shape != box.shape) {
           fail(Verdict::wrong_bounds, name + " has another shape than its bounds");
           return;
@@ -337,8 +360,16 @@ private:
 
   bool compare(size_t i, const Result<TensorMap> &one, const Result<TensorMap> &two) {
     std::string when = dims_text(calls_[i].named) + ": ";
-    if (!messages_[i].empty())
-      return !one ? true : fail(Verdict::call_failed, when + "only the evaluator refuses: " + messages_[i]);
+    if (!messages_[i].empty()) {
+      for (const Result<TensorMap> *result : {&one, &two}) {
+        if (*result)
+          return fail(Verdict::call_failed, when + "only the evaluator refuses: " + messages_[i]);
+        if (result->error().message != messages_[i] && !broken_[i].count(result->error().message))
+          return fail(Verdict::call_failed, when + "the evaluator refuses with \"" + messages_[i] +
+                                                "\", the library with \"" + result->error().message + "\"");
+      }
+      return true;
+    }
     if (!one)
       return fail(Verdict::call_failed, when + "only the library refuses: " + one.error().message);
     if (!two)
@@ -365,7 +396,8 @@ private:
   Front front_;
   bool compiled_;
   std::vector<Call> calls_;
-  std::vector<std::string> messages_; // of the evaluator's refusals, per call
+  std::vector<std::string> messages_;              // of the evaluator's refusals, per call
+  std::map<size_t, std::set<std::string>> broken_; // what else they may say
   std::vector<std::map<std::string, Box>> boxes_;
   Verdict verdict_;
 };
@@ -373,8 +405,8 @@ private:
 } // namespace
 
 const char *kind_name(Verdict::Kind kind) {
-  constexpr const char *names[] = {"agrees",       "refused",  "unstable", "not-compiled", "call-failed",
-                                   "wrong-bounds", "mismatch", "threads",  "crash",        "hang"};
+  constexpr const char *names[] = {"agrees",       "refused",  "unstable", "evaluator", "not-compiled", "call-failed",
+                                   "wrong-bounds", "mismatch", "threads",  "crash",     "hang"};
   return names[kind];
 }
 

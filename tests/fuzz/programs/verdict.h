@@ -9,8 +9,9 @@ namespace heddle::fuzz {
 struct Verdict {
   enum Kind {
     agrees,
-    refused,  // by the checker
-    unstable, // the printer does not give back what it read
+    refused,   // by the checker
+    unstable,  // the printer does not give back what it read
+    evaluator, // it refuses for what the checker had excluded
     not_compiled,
     call_failed,  // the library refused a call that the evaluator took, or the other way round
     wrong_bounds, // evaluator and interval bounds differ

@@ -1,0 +1,196 @@
+// Settings: each takes its value from the command line, from a config.json, or from its default, and what it took is
+// noted in the program, so that a compilation can say where its numbers came from.
+#include "dsl/check/elaborate.h"
+#include "dsl/check/nearest.h"
+
+#include <algorithm>
+#include <set>
+
+namespace heddle::checking {
+
+std::vector<std::string> alternatives(const std::string &text) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at <= text.size();) {
+    size_t end = std::min(text.find('|', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+namespace {
+
+std::string kind_of(const Value &value) {
+  constexpr const char *names[] = {"a bool", "a whole number", "a real number", "a string", "a list"};
+  return names[value.what.index()];
+}
+
+/// Its keys of config.json, in the order in which they are tried.
+std::vector<std::string> keys_of(const syntax::Setting &setting) {
+  std::vector<std::string> keys = setting.key ? alternatives(*setting.key) : std::vector<std::string>();
+  std::erase(keys, "");
+  return keys;
+}
+
+std::string one_of(const std::vector<std::string> &words) {
+  std::string out;
+  for (const std::string &word : words)
+    out += (out.empty() ? "`" : " or `") + word + "`";
+  return out;
+}
+
+/// What an entity of these kinds would be given as; nothing for one that is no constant.
+std::optional<Value> value_of(const Entity &e) {
+  if (e.kind == Entity::text)
+    return Value{e.string};
+  if (e.kind == Entity::scalar && e.value->op == Expr::boolean)
+    return Value{e.value->whole != 0};
+  if (e.kind == Entity::scalar && e.value->op == Expr::integer)
+    return Value{e.value->whole};
+  if (e.kind == Entity::scalar && e.value->op == Expr::real)
+    return Value{e.value->number};
+  if (e.kind != Entity::list)
+    return std::nullopt;
+  std::vector<Value> items;
+  for (const Entity &item : e.items) {
+    std::optional<Value> value = value_of(item);
+    if (!value)
+      return std::nullopt;
+    items.push_back(std::move(*value));
+  }
+  return Value{std::move(items)};
+}
+
+} // namespace
+
+Entity Elaborator::value_entity(const Value &value) {
+  Entity e;
+  if (auto *b = std::get_if<bool>(&value.what))
+    return entity(build_.boolean(*b));
+  if (auto *i = std::get_if<int64_t>(&value.what))
+    return entity(build_.integer(*i));
+  if (auto *d = std::get_if<double>(&value.what))
+    return entity(build_.real(*d, real_));
+  if (auto *s = std::get_if<std::string>(&value.what)) {
+    e.kind = Entity::text;
+    e.string = *s;
+    return e;
+  }
+  e.kind = Entity::list;
+  for (const Value &item : std::get<std::vector<Value>>(value.what))
+    e.items.push_back(value_entity(item));
+  return e;
+}
+
+/// The kind of value that a setting with this default takes.
+static std::string wanted_of(const Entity *initial) {
+  if (!initial)
+    return "a number, a bool, a string or a list of these";
+  if (initial->kind != Entity::scalar)
+    return initial->kind == Entity::text ? "a string" : "a list";
+  Type type = initial->value->type;
+  return type == Type::boolean ? "a bool" : is_floating(type) ? "a real number" : "a whole number";
+}
+
+Entity Elaborator::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
+  Entity value = value_entity(given);
+  bool fits = !initial || value.kind == initial->kind;
+  if (initial && initial->kind == Entity::scalar) {
+    Type type = initial->value->type;
+    if (fits && is_floating(type) && value.value->type == Type::i32)
+      value = entity(build_.convert(value.value, type));
+    fits = fits && value.value->type == type;
+  }
+  auto *whole = std::get_if<int64_t>(&given.what);
+  if (fits && whole && (*whole > INT32_MAX || *whole < INT32_MIN)) {
+    report(Code::E048, setting.name.span,
+           {"`" + setting.name.text + "` is set to a whole number that does not fit 32 bits",
+            "set it to at most " + std::to_string(INT32_MAX)});
+    return {};
+  }
+  if (!fits) {
+    report(Code::E039, setting.name.span, {setting.name.text, wanted_of(initial), kind_of(given)});
+    return {};
+  }
+  return value;
+}
+
+Entity Elaborator::setting(const syntax::Setting &setting, Frame &frame) {
+  Entity initial;
+  if (setting.initial) {
+    initial = eval(*setting.initial, frame);
+    if (initial.kind == Entity::scalar && !constant(initial.value)) {
+      report(Code::E041, setting.initial->span, {text(setting.initial->span)});
+      initial = {};
+    }
+  }
+  std::vector<std::string> keys = keys_of(setting);
+  settings_.push_back({setting.name.text, keys});
+  Program::Setting taken{setting.name.text, "", {}, Program::Setting::initial};
+  const Value *given = nullptr;
+  auto look = [&](const std::map<std::string, Value> &values, const std::string &key, Program::Setting::From from) {
+    auto found = given ? values.end() : values.find(key);
+    if (found == values.end())
+      return;
+    given = &found->second;
+    taken.key = key;
+    taken.from = from;
+  };
+  look(options_.settings.by_name, setting.name.text, Program::Setting::asked);
+  for (const std::string &key : keys)
+    look(options_.settings.by_name, key, Program::Setting::asked);
+  for (const std::string &key : keys)
+    look(options_.settings.by_key, key, Program::Setting::config);
+
+  Entity value = initial;
+  if (given && (!setting.initial || initial.kind != Entity::error))
+    value = setting_value(setting, *given, setting.initial ? &initial : nullptr);
+  for (const std::string &key : keys) { // what stands in a nested object has dotted keys
+    auto inside = options_.settings.by_key.lower_bound(key + ".");
+    if (!given && inside != options_.settings.by_key.end() && inside->first.starts_with(key + ".")) {
+      report(Code::E039, setting.name.span,
+             {setting.name.text, wanted_of(setting.initial ? &initial : nullptr), "an object"});
+      return {};
+    }
+  }
+  if (!given && !setting.initial) {
+    report(Code::E080, setting.name.span, {setting.name.text, one_of(keys)});
+    return {};
+  }
+  if (std::optional<Value> plain = value_of(value)) {
+    taken.value = std::move(*plain);
+    bool known = false; // several files may declare one
+    for (const Program::Setting &other : program_->settings)
+      known |= other.name == taken.name && other.key == taken.key && other.from == taken.from;
+    if (!known)
+      program_->settings.push_back(std::move(taken));
+  }
+  return value;
+}
+
+void Elaborator::check_settings_known() {
+  std::vector<std::string> known;
+  for (const auto &[name, keys] : settings_) {
+    known.push_back(name);
+    known.insert(known.end(), keys.begin(), keys.end());
+  }
+  for (const auto &[name, value] : options_.settings.by_name) {
+    if (std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    if (name == "real") {
+      auto *type = std::get_if<std::string>(&value.what);
+      if (!type || (*type != "f32" && *type != "bf16" && *type != "f16"))
+        report(Code::E048, {}, {"`real` is set to something else than a real type", "it is `f32`, `bf16` or `f16`"});
+      program_->settings.push_back({name, name, value, Program::Setting::asked});
+      continue;
+    }
+    std::string close = nearest_of(name, known), all;
+    std::set<std::string> listed; // several files may declare one
+    for (const auto &[n, keys] : settings_)
+      if (listed.insert(n).second)
+        all += (all.empty() ? "" : ", ") + n;
+    report(Code::E040, {}, {name, close.empty() ? "the model's settings are " + all : "did you mean `" + close + "`?"});
+  }
+}
+
+} // namespace heddle::checking
