@@ -12,8 +12,12 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 3
+#define HEDDLE_ABI_VERSION 4
 #define HEDDLE_MAX_RANK 8
+
+// How the runtime hands out scratch: blocks of whole lines, each behind a header.
+#define HEDDLE_SCRATCH_LINE 64
+#define HEDDLE_SCRATCH_HEADER 128
 
 // Element types, as in heddle.h (`heddle_dtype`) and in the manifest.
 enum {
@@ -65,7 +69,7 @@ typedef struct heddle_call {
   void *const *next_states;
   const uint8_t *weights; // start of the packed weights' payload
   uint8_t *arena;
-  void *session; // passed to every kernel as Halide's user context
+  void *context; // of the thread that runs it: passed to every kernel as Halide's user context
 } heddle_call;
 
 // One state that an entry reads, updates, or both.
@@ -91,13 +95,16 @@ typedef struct heddle_entry_desc {
   // Bytes of arena that `run` needs for these dims; -1 where a tensor would exceed 2^31 - 1 elements.
   int64_t (*arena_bytes)(const int64_t *dims);
   // 0; or the code of the kernel that failed (Halide's error codes, negative); or 1 + the number of the requirement
-  // that doesn't hold. Requirements that need only dims are tested before any kernel, and all of them before anything
-  // is written to a state in place.
+  // that doesn't hold, or of what would lie outside of a tensor: these have their messages among them. Requirements
+  // that need only dims are tested before any kernel, and all of them before anything is written to a state in place.
   int32_t (*run)(const heddle_call *call);
   int32_t n_uses;
   int32_t n_requirements;
   const heddle_state_use_desc *uses; // each state at most once
   const char *const *requirements;   // what is told to the user where one doesn't hold
+  // Bytes of scratch, headers included, that a thread holds at once in a kernel of `run` for these dims, at most. NULL:
+  // not known; then, and where a kernel needs more, halide_malloc asks the system.
+  int64_t (*scratch_bytes)(const int64_t *dims);
 } heddle_entry_desc;
 
 // Session state. Its dims are bound by the entry that updates it wholly; a state with an initial value that was not
@@ -114,7 +121,7 @@ typedef struct heddle_state_desc {
   // 1 + the axis along which it slides, or 0. A call appends rows at the end of that axis and drops as many at its
   // front, at all places of the axes before it (the parts) alike.
   int32_t slides;
-  int32_t reserved;
+  int32_t below; // index(N): every element lies in 0 .. N - 1, and a saved value is refused that doesn't; else 0
 } heddle_state_desc;
 
 // A token id that the model's config.json tells, under its name there: "pad_token_id", "eos_token_id" (several: given
@@ -125,14 +132,9 @@ typedef struct heddle_token_desc {
   int64_t id;
 } heddle_token_desc;
 
-// CPU features that the kernels were compiled for: bits of heddle_model_desc.cpu_features.
-enum {
-  HEDDLE_CPU_AVX2 = 1 << 0,   // with FMA and F16C
-  HEDDLE_CPU_AVX512 = 1 << 1, // F, CD, BW, DQ, VL
-  HEDDLE_CPU_AVX512_VNNI = 1 << 2,
-  HEDDLE_CPU_AVX512_BF16 = 1 << 3,
-  HEDDLE_CPU_AMX = 1 << 4, // TILE, BF16, INT8
-};
+// Of `run`: a part of a tensor would lie outside of it, which neither requirement nor proof has excluded. Halide's
+// codes are small.
+#define HEDDLE_OUTSIDE (-1000)
 
 // What generated code may call beside the halide_* hooks: the functions of heddle.h under their own names (compile
 // with HEDDLE_ONLY_TYPES to see the types alone). The typed function of an entry is one call of
@@ -143,7 +145,7 @@ enum {
 
 typedef struct heddle_model_desc {
   uint32_t abi_version;
-  uint32_t cpu_features;
+  uint32_t cpu_features; // that the kernels were compiled for: HEDDLE_CPU_* of cpu_features.h
   const char *name;
   const char *target;     // as given to --target, `native` resolved
   const char *compiler;   // version of the compiler
@@ -162,15 +164,17 @@ typedef struct heddle_model_desc {
 } heddle_model_desc;
 
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
-void heddle_kernel_event(void *session, const char *kernel, int32_t begins);
+void heddle_kernel_event(void *context, const char *kernel, int32_t begins);
 
 // In the runtime. Copies a dense tensor into another one, dense too, of `rank` axes: `place` holds the extents of `to`,
-// then the offset along each of its axes, then how many places of each axis are written.
-void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place);
+// then the offset along each of its axes, then how many places of each axis are written. 0, and nothing is copied,
+// where these are not places of `to`.
+int32_t heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place);
 
 // In the runtime. Appends `rows` rows to each of `parts` parts of a state that slides, from number `part` on; called
 // for all of them, with the same `rows`, when nobody looks at the state any more. `from` is dense: [parts, rows, …].
-void heddle_slide(void *session, int32_t state, int64_t part, int64_t parts, int64_t rows, const void *from);
+// 0 where the state has no such parts.
+int32_t heddle_slide(void *context, int32_t state, int64_t part, int64_t parts, int64_t rows, const void *from);
 
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;
@@ -185,7 +189,7 @@ typedef struct heddle_weights_header {
   uint64_t payload_bytes;
   uint8_t id[16];    // of layout and library, not of content
   uint64_t checksum; // XXH64 of the payload with seed 0, checked by `heddle check DIR`
-  uint8_t reserved[8];
+  uint64_t build;    // of the library: its linker's build id (.note.gnu.build-id), which it tells of all its bytes
 } heddle_weights_header;
 
 #ifdef __cplusplus

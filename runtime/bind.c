@@ -192,11 +192,15 @@ static heddle_status bind_input(rt_call *call, int32_t number) {
     if (*bound < 0) {
       *bound = given;
       call->bound_by[extent->dim] = number;
-      if (dim->most >= 0 && given > dim->most) {
+      if (given > rt_most_of(dim)) {
         rt_append(&text, "has shape ");
         rt_append_shape(&text, value->given->shape, value->given->rank);
-        rt_append(&text, ", so %s = %lld, but the model allows at most %lld", dim->name, (long long)given,
-                  (long long)dim->most);
+        rt_append(&text, ", so %s = %lld, but ", dim->name, (long long)given);
+        if (dim->most < 0) {
+          rt_append(&text, "a tensor has at most 2147483647 elements; give smaller inputs");
+          return rt_wrong(HEDDLE_OUT_OF_MEMORY, call, value, text.data);
+        }
+        rt_append(&text, "the model allows at most %lld", (long long)dim->most);
         return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
       }
     } else if (*bound != given) {
@@ -324,7 +328,8 @@ static heddle_status bind_rest(rt_call *call) {
   return compute_shapes(call);
 }
 
-heddle_status rt_bind_from_inputs(rt_call *call) {
+// Dims that the given inputs tell.
+static heddle_status bind_inputs(rt_call *call) {
   const heddle_entry_desc *e = call->entry;
   for (int32_t d = 0; d < call->model->n_dims; d++) {
     call->dims[d] = -1;
@@ -343,7 +348,18 @@ heddle_status rt_bind_from_inputs(rt_call *call) {
       return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
     }
   }
-  return bind_rest(call);
+  return HEDDLE_OK;
+}
+
+heddle_status rt_bind_from_inputs(rt_call *call) {
+  heddle_status status = bind_inputs(call);
+  return status == HEDDLE_OK ? bind_rest(call) : status;
+}
+
+heddle_status rt_check_inputs(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs) {
+  rt_call_begin(call, entry);
+  heddle_status status = rt_match(call, inputs, n_inputs, NULL, 0);
+  return status == HEDDLE_OK ? bind_inputs(call) : status;
 }
 
 heddle_status rt_bind_from_dims(rt_call *call, const int64_t *dims) {
@@ -356,9 +372,9 @@ heddle_status rt_bind_from_dims(rt_call *call, const int64_t *dims) {
     if (asked || (!of_inputs && !of_states && !is_of_values(e->results, e->n_results, d)))
       continue;
     const heddle_dim_desc *dim = &call->model->dims[d];
-    if (dims[d] < 0 || (dim->most >= 0 && dims[d] > dim->most))
+    if (dims[d] < 0 || dims[d] > rt_most_of(dim))
       return rt_fail(HEDDLE_OUT_OF_RANGE, "entry '%s': %s = %lld, but the model allows 0 .. %lld", e->name, dim->name,
-                     (long long)dims[d], (long long)(dim->most >= 0 ? dim->most : INT32_MAX));
+                     (long long)dims[d], (long long)rt_most_of(dim));
     call->bound_by[d] = RT_BOUND_BY_CALLER;
   }
   return bind_rest(call);

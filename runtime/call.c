@@ -83,6 +83,19 @@ static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
   return HEDDLE_OK;
 }
 
+// What kernels need while they run, so that none of them can fail: a call that fails changes no state.
+static heddle_status reserve_scratch(heddle_session *session) {
+  const rt_call *call = &session->call;
+  int64_t bytes = call->entry->scratch_bytes ? call->entry->scratch_bytes(call->dims) : 0;
+  if (rt_scratch_reserve(&session->scratch, bytes))
+    return HEDDLE_OK;
+  return rt_fail(
+      HEDDLE_OUT_OF_MEMORY,
+      "entry '%s' needs %lld bytes of memory for the insides of its kernels on each of %d threads, which the "
+      "system refuses; give smaller inputs or fewer threads",
+      call->entry->name, (long long)bytes, session->threads);
+}
+
 static uint8_t *pointer_of(const heddle_session *session, const rt_value *value) {
   if (value->elements == 0)
     return session->arena.data; // some valid, aligned address
@@ -117,24 +130,25 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged) {
                            .next_states = session->states.next,
                            .weights = session->model->payload,
                            .arena = session->arena.data + staged,
-                           .session = session};
+                           .context = &session->scratch.slots[0]};
   session->faulted = false;
-  rt_place before = rt_here;
-  rt_here = (rt_place){session, &session->scratch.slots[0], -1};
   int32_t cpu = session->pool ? session->pool->enter() : -1;
   uint32_t mode = rt_float_mode_enter();
   int32_t error = call->entry->run(&arguments);
   rt_float_mode_leave(mode);
   if (session->pool)
     session->pool->leave(cpu);
-  rt_here = before;
   rt_scratch_settle(&session->scratch);
-  if (error == -11) // Halide's code for an allocation that failed
+  if (error == -11 || error == -5) // Halide's codes for an allocation that failed, or would be too large
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s': the system has no memory for a kernel's scratch; give smaller inputs",
                    call->entry->name);
   if (error > 0 && error <= call->entry->n_requirements)
     return rt_fail(HEDDLE_OUT_OF_RANGE, "entry '%s': %s", call->entry->name, call->entry->requirements[error - 1]);
+  if (error == HEDDLE_OUTSIDE)
+    return rt_fail(HEDDLE_OUT_OF_RANGE,
+                   "entry '%s': an element or a slice would lie outside of its tensor; please report this",
+                   call->entry->name);
   if (error)
     return rt_fail(HEDDLE_KERNEL_FAILED, "entry '%s': a kernel failed with code %d%s%s; please report this",
                    call->entry->name, error, session->faulted ? ": " : "", session->faulted ? session->fault : "");
@@ -168,6 +182,8 @@ static heddle_status run_bound(heddle_session *session) {
   if (status == HEDDLE_OK)
     status = grow_arena(session, inside);
   if (status == HEDDLE_OK)
+    status = reserve_scratch(session);
+  if (status == HEDDLE_OK)
     status = stage_inputs(session);
   if (status == HEDDLE_OK)
     status = rt_states_prepare(session);
@@ -196,11 +212,16 @@ static heddle_status begin(heddle_session *session, int32_t entry) {
   if (!session)
     return rt_null("session");
   heddle_status status = rt_check_entry(session->model, entry);
+  return status == HEDDLE_OK ? rt_session_enter(session) : status;
+}
+
+heddle_status rt_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                     const heddle_tensor *results, int32_t n_results) {
+  rt_call_begin(&session->call, entry);
+  heddle_status status = rt_match(&session->call, inputs, n_inputs, results, n_results);
   if (status == HEDDLE_OK)
-    status = rt_session_enter(session);
-  if (status == HEDDLE_OK)
-    rt_call_begin(&session->call, entry);
-  return status;
+    status = rt_bind_from_inputs(&session->call);
+  return status == HEDDLE_OK ? run_bound(session) : status;
 }
 
 heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
@@ -208,12 +229,7 @@ heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_te
   heddle_status status = begin(session, entry);
   if (status != HEDDLE_OK)
     return status;
-  status = rt_match(&session->call, inputs, n_inputs, results, n_results);
-  if (status == HEDDLE_OK)
-    status = rt_bind_from_inputs(&session->call);
-  if (status == HEDDLE_OK)
-    status = run_bound(session);
-  return rt_session_leave(session, status);
+  return rt_session_leave(session, rt_run(session, entry, inputs, n_inputs, results, n_results));
 }
 
 static heddle_tensor dense_tensor(const rt_value *value, const void *data) {
@@ -223,7 +239,7 @@ static heddle_tensor dense_tensor(const rt_value *value, const void *data) {
   for (int32_t i = tensor.rank - 1; i >= 0; i--) {
     tensor.shape[i] = value->shape[i];
     tensor.strides[i] = stride;
-    stride *= value->shape[i];
+    stride = (int64_t)((uint64_t)stride * (uint64_t)value->shape[i]); // an empty tensor may have any other extent
   }
   return tensor;
 }
@@ -234,6 +250,7 @@ heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int
   if (status != HEDDLE_OK)
     return status;
   rt_call *call = &session->call;
+  rt_call_begin(call, entry);
   int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
   if ((!dims && call->model->n_dims) || (!inputs && n_inputs) || (!results && n_results))
     return rt_session_leave(
@@ -252,8 +269,9 @@ heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int
   return rt_session_leave(session, status);
 }
 
-static heddle_status shapes_of(rt_call *call, const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *results,
-                               int32_t n_results) {
+heddle_status rt_result_shapes(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                               heddle_tensor *results, int32_t n_results) {
+  rt_call_begin(call, entry);
   const heddle_entry_desc *e = call->entry;
   if (n_results < 0 || n_results > e->n_results || (n_results && !results))
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "entry '%s' has %d results; %d were asked for", e->name, e->n_results,
@@ -275,8 +293,7 @@ heddle_status heddle_result_shapes(const heddle_model *model, int32_t entry, con
     return status;
   rt_call call = {0};
   if (rt_call_allocate(&call, model->desc)) {
-    rt_call_begin(&call, entry);
-    status = shapes_of(&call, inputs, n_inputs, results, n_results);
+    status = rt_result_shapes(&call, entry, inputs, n_inputs, results, n_results);
   } else {
     status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the shapes of entry '%s'", model->desc->entries[entry].name);
   }
@@ -289,7 +306,7 @@ heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entr
   heddle_status status = begin(session, entry);
   if (status != HEDDLE_OK)
     return status;
-  return rt_session_leave(session, shapes_of(&session->call, inputs, n_inputs, results, n_results));
+  return rt_session_leave(session, rt_result_shapes(&session->call, entry, inputs, n_inputs, results, n_results));
 }
 
 heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims, int64_t *bytes) {

@@ -79,32 +79,21 @@ heddle_status rt_decoder_open(rt_decoder *d, heddle_session *session) {
   return HEDDLE_OK;
 }
 
-// The size of a dim in the tensors that are given for an entry, or -1.
-static int64_t size_in(const heddle_entry_desc *entry, int32_t dim, const heddle_tensor *inputs, int32_t n) {
-  for (int32_t i = 0; i < n; i++) {
-    const heddle_value_desc *value = NULL;
-    for (int32_t v = 0; v < entry->n_inputs; v++)
-      if (inputs[i].name ? !strcmp(entry->inputs[v].name, inputs[i].name) : v == i)
-        value = &entry->inputs[v];
-    for (int32_t axis = 0; value && inputs[i].rank == value->rank && axis < value->rank; axis++)
-      if (value->extents[axis].dim == dim)
-        return inputs[i].shape[axis];
-  }
-  return -1;
-}
-
 heddle_status rt_decoder_batch(const rt_decoder *d, const heddle_tensor *inputs, int32_t n, int32_t *batch) {
-  const heddle_entry_desc *e = &d->model->entries[d->encode >= 0 ? d->encode : d->next];
+  int32_t entry = d->encode >= 0 ? d->encode : d->next;
   int32_t dim = d->model->entries[d->next].inputs[0].extents[0].dim;
-  if (n < 0 || (n > 0 && !inputs))
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the list of inputs is NULL or its length (%d) negative", n);
-  int64_t size = size_in(e, dim, inputs, n);
-  if (size > INT32_MAX)
-    size = -1; // the call will say so
+  rt_call *call = &d->session->call;
+  heddle_status status = rt_check_inputs(call, entry, inputs, n);
+  if (status != HEDDLE_OK)
+    return status;
+  int64_t size = call->dims[dim];
   if (size < 0)
     return rt_fail(HEDDLE_BAD_TENSOR,
-                   "no input of entry '%s' is given that tells %s, the number of texts; give the source", e->name,
-                   d->model->dims[dim].name);
+                   "no input of entry '%s' is given that tells %s, the number of texts; give the source",
+                   d->model->entries[entry].name, d->model->dims[dim].name);
+  if (size > INT32_MAX)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY, "entry '%s': %s = %lld is more than 2147483647 texts; give fewer",
+                   d->model->entries[entry].name, d->model->dims[dim].name, (long long)size);
   *batch = (int32_t)size;
   return HEDDLE_OK;
 }
@@ -132,26 +121,30 @@ heddle_status rt_decoder_begin(rt_decoder *d, int32_t batch, int32_t beams, bool
     return rt_fail(HEDDLE_NOT_FOUND,
                    "model '%s' has no entry 'reorder', which a search with %d beams needs; use 1 beam", d->model->name,
                    beams);
-  if ((int64_t)batch * beams > INT32_MAX)
+  const heddle_value_desc *logits = &d->model->entries[d->next].results[0];
+  const heddle_extent_desc *vocabulary = &logits->extents[logits->rank - 1];
+  int64_t least = vocabulary->dim == HEDDLE_FIXED && vocabulary->value > 0 ? vocabulary->value : 1; // logits of a row
+  if (rt_huge((int64_t)batch * beams, least))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "%d texts with %d beams each are too many", batch, beams);
   d->batch = batch;
   d->beams = beams;
   d->rows = batch * beams;
   if (keep_state)
     return HEDDLE_OK;
-  heddle_status status = heddle_session_reset(d->session);
+  rt_states_reset(&d->session->states);
   int32_t dim = find_sized_dim(d);
-  if (status != HEDDLE_OK || dim < 0)
-    return status;
+  if (dim < 0)
+    return HEDDLE_OK;
   int64_t most = d->model->dims[dim].most;
   d->capacity_before = d->session->states.capacity[dim];
   d->sized_dim = dim;
-  return heddle_session_capacity(d->session, dim, most >= 0 && positions > most ? most : positions);
+  d->session->states.capacity[dim] = most >= 0 && positions > most ? most : positions;
+  return HEDDLE_OK;
 }
 
 void rt_decoder_close(rt_decoder *d) {
   if (d->sized_dim >= 0)
-    heddle_session_capacity(d->session, d->sized_dim, d->capacity_before);
+    d->session->states.capacity[d->sized_dim] = d->capacity_before;
   free(d->logits);
   free(d->raw);
 }
@@ -170,45 +163,79 @@ static void copy_axis(uint8_t **to, const heddle_tensor *tensor, const uint8_t *
       copy_axis(to, tensor, from + i * tensor->strides[axis], axis + 1, size, times);
 }
 
-bool rt_repeat(const heddle_tensor *tensor, int32_t times, heddle_tensor *copy) {
+// A dense copy with every index of the first axis `times` times.
+static heddle_status repeat(const heddle_tensor *tensor, int32_t times, heddle_tensor *copy) {
   int64_t size = rt_dtype_bytes(tensor->dtype), bytes = size;
+  int64_t shape[HEDDLE_RANK];
+  memcpy(shape, tensor->shape, sizeof shape);
+  bool huge = __builtin_mul_overflow(shape[0], times, &shape[0]);
+  int64_t elements = huge ? -1 : rt_state_elements(shape, tensor->rank);
+  if (elements < 0)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "generation: an input that is repeated for %d beams would have more than "
+                   "2147483647 elements; give fewer texts or beams",
+                   times);
   *copy = *tensor;
-  copy->shape[0] *= times;
-  for (int32_t i = tensor->rank - 1; i >= 0; i--) {
+  memcpy(copy->shape, shape, sizeof shape);
+  for (int32_t i = tensor->rank - 1; elements > 0 && i >= 0; i--) {
     copy->strides[i] = bytes;
-    bytes *= copy->shape[i];
+    bytes *= shape[i];
   }
-  copy->data = aligned_alloc(RT_ALIGN, (size_t)(bytes + RT_ALIGN) / RT_ALIGN * RT_ALIGN);
+  copy->data = aligned_alloc(RT_ALIGN, (size_t)(elements * size + RT_ALIGN) / RT_ALIGN * RT_ALIGN);
   uint8_t *to = copy->data;
-  if (to && bytes)
+  if (!to)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %lld elements of an input, repeated for %d beams",
+                   (long long)elements, times);
+  if (elements)
     copy_axis(&to, tensor, tensor->data, 0, size, times);
-  return to;
+  return HEDDLE_OK;
+}
+
+// What is told of the input that is given at this place of a list, or NULL.
+static const heddle_value_desc *described(const heddle_entry_desc *entry, const heddle_tensor *inputs, int32_t i) {
+  for (int32_t v = 0; v < entry->n_inputs; v++)
+    if (inputs[i].name ? !strcmp(entry->inputs[v].name, inputs[i].name) : v == i)
+      return &entry->inputs[v];
+  return NULL;
+}
+
+heddle_status rt_decoder_repeated(rt_decoder *d, const heddle_tensor *inputs, int32_t n, rt_repeated *out) {
+  *out = (rt_repeated){.tensors = inputs};
+  if (d->beams == 1 || (d->encode >= 0 && d->beams_apart))
+    return HEDDLE_OK;
+  const heddle_entry_desc *e = &d->model->entries[d->encode >= 0 ? d->encode : d->next];
+  int32_t dim = d->model->entries[d->next].inputs[0].extents[0].dim;
+  heddle_tensor *all = out->copies = calloc((size_t)n + 1, sizeof *all);
+  out->owned = calloc((size_t)n + 1, sizeof *out->owned);
+  heddle_status status = HEDDLE_OK;
+  if (!all || !out->owned)
+    status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %d inputs", n);
+  for (int32_t i = 0; i < n && status == HEDDLE_OK; i++) {
+    const heddle_value_desc *value = described(e, inputs, i);
+    all[i] = inputs[i];
+    if (!value || value->rank == 0 || value->extents[0].dim != dim || !inputs[i].data)
+      continue; // not of a text; or without data, as the call will say
+    status = repeat(&inputs[i], d->beams, &all[i]);
+    out->owned[i] = status == HEDDLE_OK ? all[i].data : NULL;
+  }
+  out->n = n;
+  out->tensors = all;
+  return status;
+}
+
+void rt_repeated_release(rt_repeated *repeated) {
+  for (int32_t i = 0; repeated->owned && i < repeated->n; i++)
+    free(repeated->owned[i]);
+  free(repeated->owned);
+  free(repeated->copies);
 }
 
 heddle_status rt_decoder_encode(rt_decoder *d, const heddle_tensor *inputs, int32_t n) {
-  if (d->beams_apart || d->beams == 1)
-    return heddle_run(d->session, d->encode, inputs, n, NULL, 0);
-  const heddle_entry_desc *e = &d->model->entries[d->encode];
-  int32_t dim = d->model->entries[d->next].inputs[0].extents[0].dim;
-  heddle_tensor *repeated = calloc((size_t)n + 1, sizeof *repeated);
-  bool *copied = calloc((size_t)n + 1, sizeof *copied);
-  heddle_status status = repeated && copied ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the sources");
-  for (int32_t i = 0; i < n && status == HEDDLE_OK; i++) {
-    repeated[i] = inputs[i];
-    if (inputs[i].rank < 1 || inputs[i].rank > HEDDLE_RANK || size_in(e, dim, &inputs[i], 1) != inputs[i].shape[0] ||
-        !rt_dtype_bytes(inputs[i].dtype) || !inputs[i].data)
-      continue; // not of a text; or wrong, as the call will say
-    copied[i] = rt_repeat(&inputs[i], d->beams, &repeated[i]);
-    if (!copied[i])
-      status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the sources");
-  }
+  rt_repeated repeated;
+  heddle_status status = rt_decoder_repeated(d, inputs, n, &repeated);
   if (status == HEDDLE_OK)
-    status = heddle_run(d->session, d->encode, repeated, n, NULL, 0);
-  for (int32_t i = 0; repeated && copied && i < n; i++)
-    if (copied[i])
-      free(repeated[i].data);
-  free(repeated);
-  free(copied);
+    status = rt_run(d->session, d->encode, repeated.tensors, n, NULL, 0);
+  rt_repeated_release(&repeated);
   return status;
 }
 
@@ -248,22 +275,31 @@ static bool make_room(rt_decoder *d, int64_t elements, bool narrow) {
   return d->logits && (!narrow || d->raw);
 }
 
-heddle_status rt_decoder_call(rt_decoder *d, const heddle_tensor *inputs, int32_t n) {
+heddle_status rt_decoder_call(rt_decoder *d, const heddle_tensor *inputs, int32_t n, int64_t tokens) {
   heddle_tensor result;
-  heddle_status status = heddle_session_result_shapes(d->session, d->next, inputs, n, &result, 1);
+  heddle_status status = rt_result_shapes(&d->session->call, d->next, inputs, n, &result, 1);
   if (status != HEDDLE_OK)
     return status;
-  int64_t elements = 1;
-  for (int32_t i = 0; i < result.rank; i++)
-    elements *= result.shape[i]; // at most 2^31 - 1: the shapes were checked
+  int64_t rows = 1, expected = d->positions ? d->rows * tokens : d->rows; // both below 2^31
+  for (int32_t i = 0; i < result.rank - 1; i++)
+    rows *= result.shape[i]; // at most 2^31 - 1, as all products here: the shapes were checked
   bool narrow = result.dtype != HEDDLE_F32;
+  int64_t before = d->vocabulary;
   d->vocabulary = result.shape[result.rank - 1];
+  if (before && d->vocabulary != before)
+    return rt_fail(HEDDLE_UNSUPPORTED, "entry '%s' gives logits for %lld tokens after logits for %lld",
+                   d->model->entries[d->next].name, (long long)d->vocabulary, (long long)before);
+  int64_t elements = rows * d->vocabulary;
+  if (rows != expected && d->vocabulary != 0)
+    return rt_fail(HEDDLE_UNSUPPORTED,
+                   "entry '%s' gives %lld rows of logits for %lld tokens of %d texts; generation needs %lld",
+                   d->model->entries[d->next].name, (long long)rows, (long long)tokens, d->rows, (long long)expected);
   if (d->vocabulary == 0)
     return rt_fail(HEDDLE_UNSUPPORTED, "entry '%s' has no tokens to choose from", d->model->entries[d->next].name);
   if (!make_room(d, elements, narrow))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %lld logits", (long long)elements);
   result.data = narrow ? d->raw : d->logits;
-  status = heddle_run(d->session, d->next, inputs, n, &result, 1);
+  status = rt_run(d->session, d->next, inputs, n, &result, 1);
   if (status == HEDDLE_OK && narrow)
     widen(d->logits, d->raw, elements, result.dtype);
   return status;
@@ -276,7 +312,7 @@ heddle_status rt_decoder_next(rt_decoder *d, const int64_t *tokens) {
   tensor.shape[1] = d->beams_apart ? d->beams : 1; // decoder only: one token of each row
   tensor.strides[0] = (int64_t)sizeof(int64_t) * (input->rank == 2 ? tensor.shape[1] : 1);
   tensor.strides[1] = sizeof(int64_t);
-  return rt_decoder_call(d, &tensor, 1);
+  return rt_decoder_call(d, &tensor, 1, 1);
 }
 
 heddle_status rt_decoder_follow(rt_decoder *d, const int32_t *parents) {
@@ -295,7 +331,7 @@ heddle_status rt_decoder_follow(rt_decoder *d, const int32_t *parents) {
   tensor.shape[1] = d->beams;
   tensor.strides[0] = (int64_t)sizeof(int32_t) * (d->beams_apart ? d->beams : 1);
   tensor.strides[1] = sizeof(int32_t);
-  heddle_status status = heddle_run(d->session, d->reorder, &tensor, 1, NULL, 0);
+  heddle_status status = rt_run(d->session, d->reorder, &tensor, 1, NULL, 0);
   free(from);
   return status;
 }

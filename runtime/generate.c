@@ -8,9 +8,9 @@
 
 heddle_status rt_read_options(const heddle_generate_options *given, heddle_generate_options *all) {
   *all = (heddle_generate_options){.steps = 1, .beams = 1, .length_penalty = 1, .temperature = 1, .top_p = 1};
-  if (!given)
-    return HEDDLE_OK;
-  memcpy(all, given, given->struct_size < sizeof *all ? given->struct_size : sizeof *all);
+  heddle_status status = rt_take_options(all, given, sizeof *all);
+  if (status != HEDDLE_OK || !given)
+    return status;
   bool sample = all->flags & HEDDLE_SAMPLE;
   const char *wrong = NULL;
   if (all->flags & ~(uint32_t)(HEDDLE_SAMPLE | HEDDLE_KEEP_STATE))
@@ -58,6 +58,11 @@ static heddle_status read_texts(const rt_decoder *d, const heddle_tensor *inputs
                  e->name, e->inputs[0].name);
 }
 
+bool rt_huge(int64_t rows, int64_t columns) {
+  int64_t elements;
+  return __builtin_mul_overflow(rows, columns, &elements) || elements > INT32_MAX;
+}
+
 int64_t rt_integer_at(const heddle_tensor *tensor, int64_t i, int64_t j) {
   const uint8_t *at = (const uint8_t *)tensor->data + i * tensor->strides[0] + j * tensor->strides[1];
   int64_t wide = 0;
@@ -88,10 +93,18 @@ void rt_set_shape(heddle_tensor *tensor, int32_t dtype, int64_t rows, int64_t co
 
 heddle_status rt_check_room(const char *what, const heddle_tensor *tensor, int32_t dtype, int32_t rank, int64_t rows,
                             int64_t columns) {
-  if (tensor->dtype == dtype && tensor->rank == rank && tensor->shape[0] == rows &&
-      (rank == 1 || tensor->shape[1] == columns) && (tensor->data || rows == 0))
-    return HEDDLE_OK;
   const int64_t shape[] = {rows, columns};
+  bool fits = tensor->dtype == dtype && tensor->rank == rank && (tensor->data || rows == 0);
+  bool overlaps = false;
+  for (int32_t i = 0; fits && i < rank; i++) {
+    fits = tensor->shape[i] == shape[i];
+    overlaps |= tensor->strides[i] == 0 && shape[i] > 1;
+  }
+  if (fits && overlaps)
+    return rt_fail(HEDDLE_BAD_TENSOR, "generation: %s has stride 0, so its elements overlap; give it room of its own",
+                   what);
+  if (fits)
+    return HEDDLE_OK;
   rt_text text = {.length = 0};
   rt_append_shape(&text, shape, rank);
   return rt_fail(HEDDLE_BAD_TENSOR, "generation: %s must be %s %s, with data", what, rt_dtype_name(dtype), text.data);
@@ -113,24 +126,11 @@ heddle_status rt_generation_begin(rt_generation *g) {
       g->tokens[row] = g->rules.start;
     return status == HEDDLE_OK ? rt_decoder_next(d, g->tokens) : status;
   }
-  if (d->beams == 1)
-    return rt_decoder_call(d, g->inputs, g->n_inputs);
-  heddle_tensor *repeated = calloc((size_t)g->n_inputs + 1, sizeof *repeated);
-  heddle_status status = repeated ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the prompts");
-  for (int32_t i = 0; i < g->n_inputs && status == HEDDLE_OK; i++) {
-    const heddle_tensor *input = &g->inputs[i];
-    if (input->rank < 1 || input->rank > HEDDLE_RANK || input->shape[0] != d->batch || !input->data ||
-        !rt_dtype_bytes(input->dtype))
-      status = rt_fail(HEDDLE_BAD_TENSOR, "generation: every input of a prompt must begin with the number of texts, %d",
-                       d->batch);
-    else if (!rt_repeat(input, d->beams, &repeated[i]))
-      status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the prompts");
-  }
+  rt_repeated repeated;
+  heddle_status status = rt_decoder_repeated(d, g->inputs, g->n_inputs, &repeated);
   if (status == HEDDLE_OK)
-    status = rt_decoder_call(d, repeated, g->n_inputs);
-  for (int32_t i = 0; repeated && i < g->n_inputs; i++)
-    free(repeated[i].data);
-  free(repeated);
+    status = rt_decoder_call(d, repeated.tensors, g->n_inputs, g->prompt->shape[1]);
+  rt_repeated_release(&repeated);
   return status;
 }
 
@@ -192,7 +192,7 @@ static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *leng
 
 static heddle_status search_beams(rt_generation *g, int64_t prompt, int64_t *length) {
   rt_decoder *d = &g->decoder;
-  rt_beams *beams = rt_beams_create(&g->options, &g->rules, d->batch);
+  rt_beams *beams = rt_beams_create(&g->options, &g->rules, d->batch, d->vocabulary);
   int64_t *text = malloc(sizeof(int64_t) * (size_t)g->options.steps);
   heddle_status status = beams && text ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %d beams", d->rows);
   for (int32_t step = 0; status == HEDDLE_OK; step++) {
@@ -253,10 +253,13 @@ heddle_status rt_generation_prepare(rt_generation *g, heddle_session *session, i
   if (status != HEDDLE_OK)
     return status;
   d->batch = batch;
-  *columns = (g->prompt ? g->prompt->shape[1] : 1) + g->options.steps;
-  g->rules.prompt = (int32_t)(*columns - g->options.steps);
-  if (*columns > INT32_MAX)
-    return rt_fail(HEDDLE_OUT_OF_MEMORY, "generation: texts of %lld tokens are too long", (long long)*columns);
+  int64_t prompt = g->prompt ? g->prompt->shape[1] : 1;
+  if (prompt > INT32_MAX - g->options.steps || rt_huge(batch, prompt + g->options.steps))
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "generation: %d texts of %lld and %d more tokens are more than 2147483647 tokens; give fewer", batch,
+                   (long long)prompt, g->options.steps);
+  *columns = prompt + g->options.steps;
+  g->rules.prompt = (int32_t)prompt;
   return HEDDLE_OK;
 }
 
@@ -312,7 +315,10 @@ heddle_status heddle_generate(heddle_session *session, const heddle_generate_opt
   g.decoder.sized_dim = -1;
   heddle_status status = rt_read_options(options, &g.options);
   if (status == HEDDLE_OK)
-    status = run(&g, session, length);
+    status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  status = run(&g, session, length);
   rt_generation_release(&g);
-  return status;
+  return rt_session_leave(session, status);
 }

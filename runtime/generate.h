@@ -1,5 +1,5 @@
 // What the files of text generation share: generate.c drives the calls, decoder.c knows which entries of a model they
-// go to, search.c and sample.c choose tokens from logits. All of it stands on the public functions of heddle.h.
+// go to, search.c and sample.c choose tokens from logits. The session is entered once, for the whole of a call.
 #ifndef HEDDLE_GENERATE_H
 #define HEDDLE_GENERATE_H
 
@@ -25,24 +25,33 @@ typedef struct rt_decoder {
 } rt_decoder;
 
 heddle_status rt_decoder_open(rt_decoder *decoder, heddle_session *session);
-// The number of texts that these inputs (of `encode`, else of `step`) hold.
+// The number of texts that these inputs (of `encode`, else of `step`) hold; checks them as the entry will.
 heddle_status rt_decoder_batch(const rt_decoder *decoder, const heddle_tensor *inputs, int32_t n, int32_t *batch);
 heddle_status rt_decoder_begin(rt_decoder *decoder, int32_t batch, int32_t beams, bool keep_state, int64_t positions);
 // The source, each repeated for its beams where the rows of the model are hypotheses.
 heddle_status rt_decoder_encode(rt_decoder *decoder, const heddle_tensor *inputs, int32_t n);
 // A call with these inputs of the entry for tokens; `tokens` of them per row. Leaves the logits.
-heddle_status rt_decoder_call(rt_decoder *decoder, const heddle_tensor *inputs, int32_t n);
+heddle_status rt_decoder_call(rt_decoder *decoder, const heddle_tensor *inputs, int32_t n, int64_t tokens);
 heddle_status rt_decoder_next(rt_decoder *decoder, const int64_t *tokens); // one per row
 heddle_status rt_decoder_follow(rt_decoder *decoder, const int32_t *parents);
 void rt_decoder_close(rt_decoder *decoder);
-// A dense copy of a tensor with every index of its first axis `times` times; free its data.
-bool rt_repeat(const heddle_tensor *tensor, int32_t times, heddle_tensor *copy);
+
+// Inputs that the texts are read from; each text as often as there are beams, where the model's rows are hypotheses.
+// Release it also after a failure.
+typedef struct rt_repeated {
+  const heddle_tensor *tensors;
+  heddle_tensor *copies;
+  void **owned;
+  int32_t n;
+} rt_repeated;
+heddle_status rt_decoder_repeated(rt_decoder *decoder, const heddle_tensor *inputs, int32_t n, rt_repeated *out);
+void rt_repeated_release(rt_repeated *repeated);
 
 // ---- tokens of the model and the options, and what they do to scores
 
 typedef struct rt_rules {
   int64_t start, pad, forced_bos; // -1: none
-  const int64_t *ends;
+  const int64_t *ends;            // ascending
   int32_t n_ends;
   const int64_t *forced_ends;
   int32_t n_forced_ends;
@@ -67,7 +76,8 @@ void rt_log_softmax(float *scores, int64_t n);
 int64_t rt_best(const float *scores, int64_t n); // the first of equals
 
 typedef struct rt_beams rt_beams;
-rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch);
+rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch,
+                          int64_t vocabulary); // NULL: no memory
 void rt_beams_free(rt_beams *beams);
 // Takes the logits of all rows for new token number `step` (they are changed); gives the next token and the parent of
 // every row. False: nothing is left to do.
@@ -106,6 +116,7 @@ heddle_status rt_generation_prepare(rt_generation *g, heddle_session *session, i
 heddle_status rt_generation_begin(rt_generation *g);
 void rt_generation_release(rt_generation *g);
 
+bool rt_huge(int64_t rows, int64_t columns); // more elements than a tensor may have
 int64_t rt_integer_at(const heddle_tensor *tensor, int64_t i, int64_t j);
 void rt_put(const heddle_tensor *tensor, int64_t i, int64_t j, const void *value);
 void rt_set_shape(heddle_tensor *tensor, int32_t dtype, int64_t rows, int64_t columns); // dense

@@ -1,5 +1,6 @@
-// What Halide's kernels call: parallel loops and scratch memory. Their user context is the session; kernels called
-// outside of a session (NULL, as tests do) run serially and allocate with malloc.
+// What Halide's kernels call: parallel loops and scratch memory. Their user context is the slot of the thread they run
+// on, in their session's scratch; kernels called outside of a session (NULL, as tests do) run serially and allocate
+// with malloc.
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -34,10 +35,9 @@ static void take_tasks(void *data, int32_t index) {
   parallel_job *job = data;
   if (index < 0 || index >= job->session->threads) // custom threads that miscount: others do the tasks
     return;
-  rt_place before = rt_here;
   uint32_t mode = rt_float_mode_enter();
   rt_slot *slot = &job->session->scratch.slots[index];
-  rt_here = (rt_place){job->session, slot, slot->used};
+  slot->base = slot->used;
   for (;;) {
     // Runs of neighbours while many tasks are left, then ever fewer: what a task fetches ahead is for the same thread,
     // and all threads end together.
@@ -48,7 +48,7 @@ static void take_tasks(void *data, int32_t index) {
       break;
     int64_t end = run < job->size - first ? first + run : job->size;
     for (int64_t i = first; i < end; i++) {
-      int error = job->task(job->session, job->min + (int)i, job->closure);
+      int error = job->task(slot, job->min + (int)i, job->closure);
       if (error) {
         atomic_store_explicit(&job->error, error, memory_order_relaxed);
         atomic_store_explicit(&job->next, job->size, memory_order_relaxed); // the rest need not begin
@@ -56,14 +56,14 @@ static void take_tasks(void *data, int32_t index) {
       }
     }
   }
-  rt_here = before;
+  slot->base = -1;
   rt_float_mode_leave(mode);
 }
 
 int halide_do_par_for(void *user_context, halide_task task, int min, int size, uint8_t *closure) {
-  heddle_session *session = user_context;
-  bool inside = rt_here.base >= 0 || rt_here.session != session;
-  if (!session || inside || session->threads <= 1 || size <= 1) {
+  const rt_slot *slot = user_context;
+  heddle_session *session = slot ? slot->session : NULL;
+  if (!session || slot->base >= 0 || session->threads <= 1 || size <= 1) {
     for (int i = 0; i < size; i++) {
       int error = task(user_context, min + i, closure);
       if (error)
@@ -76,6 +76,7 @@ int halide_do_par_for(void *user_context, halide_task task, int min, int size, u
       .session = session, .task = task, .closure = closure, .min = min, .size = size, .threads = threads};
   if (session->has_custom) {
     session->custom.run(session->custom.context, threads, take_tasks, &job);
+    take_tasks(&job, 0); // what they have not done
   } else {
     if (!session->prepared) {
       session->pool->prepare(&session->cpus, session->threads);
@@ -87,18 +88,17 @@ int halide_do_par_for(void *user_context, halide_task task, int min, int size, u
 }
 
 void *halide_malloc(void *user_context, size_t bytes) {
-  heddle_session *session = user_context;
-  if (session && rt_here.session == session)
-    return rt_scratch_take(&session->scratch, rt_here.slot, rt_here.base, bytes);
+  rt_slot *slot = user_context;
+  if (slot)
+    return rt_scratch_take(&slot->session->scratch, slot, bytes);
   // Kernels may read a few bytes beside a block.
   uint8_t *block = bytes < SIZE_MAX / 4 ? aligned_alloc(RT_ALIGN, (bytes / RT_ALIGN + 3) * RT_ALIGN) : NULL;
   return block ? block + RT_ALIGN : NULL;
 }
 
 void halide_free(void *user_context, void *pointer) {
-  heddle_session *session = user_context;
-  if (session && rt_here.session == session)
-    rt_scratch_give(rt_here.slot, pointer);
+  if (user_context)
+    rt_scratch_give(user_context, pointer);
   else if (pointer)
     free((uint8_t *)pointer - RT_ALIGN);
 }

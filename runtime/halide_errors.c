@@ -11,7 +11,8 @@ __attribute__((format(printf, 3, 4))) static int fault(void *user_context, int c
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  heddle_session *session = user_context;
+  const rt_slot *slot = user_context;
+  heddle_session *session = slot ? slot->session : NULL;
   if (!session)
     rt_fail(HEDDLE_KERNEL_FAILED, "%s", text);
   else if (!atomic_exchange(&session->faulted, true))

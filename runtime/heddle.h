@@ -133,6 +133,7 @@ typedef struct heddle_model_info {
   int32_t n_entries;
   int32_t n_states;
   int32_t n_tokens;
+  uint64_t build; // tells libraries apart whose code differs: the build id, also in the manifest and the weights file
 } heddle_model_info;
 
 typedef struct heddle_dim_info {
@@ -216,7 +217,8 @@ typedef struct heddle_token { // one id of a name as in heddle_token_info; repla
 } heddle_token;
 
 // Told after every step: the new token of each text, the pad token for those that have ended. Not in a beam search,
-// where the texts change until its end. 0: go on; anything else ends the generation there.
+// where the texts change until its end. 0: go on; anything else ends the generation there. Meanwhile the session is
+// busy.
 typedef int32_t (*heddle_listener)(void *context, int32_t step, const int64_t *tokens, int32_t texts);
 
 typedef struct heddle_generate_options {
@@ -317,6 +319,7 @@ template <class T> inline T heddle_init() {
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // ---- Errors ----
 
@@ -355,15 +358,35 @@ static inline heddle_status heddle_fail(heddle_status status, const char *what, 
 
 // ---- Models ----
 
+// `path` written so that no other file was ever loaded under the same text: the loader takes a text that it knows for
+// the library that it has, although the file may have been replaced since. Slashes and "./" in front of the name spell
+// the bits of a number that the file alone has while it is loaded, or kept by somebody.
+static inline void heddle_spell(const char *path, char *out) {
+  struct stat file;
+  size_t folder = (size_t)(strrchr(path, '/') + 1 - path), at = folder;
+  memcpy(out, path, folder);
+  if (stat(path, &file) == 0) {
+    uint64_t key = (uint64_t)file.st_ino * 0x9E3779B185EBCA87u ^ (uint64_t)file.st_dev * 0xC2B2AE3D27D4EB4Fu ^
+                   (uint64_t)file.st_mtime * 0x165667B19E3779F9u ^ (uint64_t)file.st_size << 32;
+    for (int bit = 0; bit < 64; bit++) {
+      if (key >> bit & 1)
+        out[at++] = '.';
+      out[at++] = '/';
+    }
+  }
+  strcpy(out + at, path + folder);
+}
+
 // Loads the library at `path`, which is an artifact folder that `heddle compile` wrote, or a lib<name>.so in one.
-// The weights file is <name>.weights beside it unless `options` names another. *model is set on success only.
+// The weights file is <name>.weights beside it unless `options` names another. *model is set on success only. A library
+// that was compiled anew into the same folder is loaded beside the one that is in use.
 // HEDDLE_FILE_ERROR, HEDDLE_BAD_LIBRARY, and what heddle_model_load returns.
 static inline heddle_status heddle_open(const char *path, const heddle_model_options *options, heddle_model **model) {
   if (!path || !model)
     return heddle_fail(HEDDLE_INVALID_ARGUMENT, "heddle_open: %s is NULL%s", path ? "model" : "path", "");
-  char library[4096], weights[4096];
+  char library[4096], weights[4096], spelled[4096];
   size_t length = strlen(path);
-  if (length + 300 > sizeof library)
+  if (length + 500 > sizeof library)
     return heddle_fail(HEDDLE_FILE_ERROR, "%.200s…: the path is too long%s", path, "");
   memcpy(library, path, length + 1);
   DIR *folder = opendir(path);
@@ -387,9 +410,17 @@ static inline heddle_status heddle_open(const char *path, const heddle_model_opt
     memmove(library + 2, library, strlen(library) + 1);
     memcpy(library, "./", 2);
   }
-  void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  struct stat is;
+  if (stat(library, &is) == 0 && !S_ISREG(is.st_mode)) // dlopen would wait for a FIFO's writer
+    return heddle_fail(HEDDLE_FILE_ERROR, "%s: is not a regular file%s", library, "");
+  heddle_spell(library, spelled);
+  void *handle = dlopen(spelled, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *why = dlerror();
+    if (why && !strncmp(why, spelled, strlen(spelled))) { // as the caller wrote it
+      snprintf(weights, sizeof weights, "%s%s", library, why + strlen(spelled));
+      why = weights;
+    }
     return heddle_fail(HEDDLE_FILE_ERROR, "%s: cannot be loaded: %s", library, why ? why : "unknown reason");
   }
   const heddle_api *api = (const heddle_api *)dlsym(handle, "heddle_api_1");
@@ -401,6 +432,13 @@ static inline heddle_status heddle_open(const char *path, const heddle_model_opt
   }
   heddle_model_options all;
   memset(&all, 0, sizeof all);
+  if (options && (options->struct_size < sizeof(size_t) || options->struct_size % sizeof(size_t))) {
+    dlclose(handle);
+    return heddle_fail(HEDDLE_INVALID_ARGUMENT,
+                       "%s: struct_size of the options is wrong%s; set it to the size of the "
+                       "struct",
+                       library, "");
+  }
   if (options)
     memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
   all.struct_size = sizeof all;
@@ -604,7 +642,8 @@ static inline heddle_generate_options heddle_generate_defaults(int32_t steps) {
 // [texts, prompt + steps] of the caller's (the prompt of an encoder-decoder is the start token): the texts, then the
 // pad token; the first *length columns say all. `scores`, F32 [texts] or NULL: the log-probability of each text, of a
 // beam search divided by length ** length_penalty. With sequences->data == NULL only its dtype, shape and strides are
-// set. It allocates working memory for the call. HEDDLE_NOT_FOUND or HEDDLE_UNSUPPORTED: the model has no such entries.
+// set. It allocates working memory for the call. What fails between its calls of the model leaves the states as these
+// have made them. HEDDLE_NOT_FOUND or HEDDLE_UNSUPPORTED: the model has no such entries.
 static inline heddle_status heddle_generate(heddle_session *session, const heddle_generate_options *options,
                                             const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *sequences,
                                             int64_t *length, const heddle_tensor *scores) {
@@ -638,10 +677,10 @@ static inline heddle_tensor heddle_dense(const char *name, int32_t dtype, void *
   tensor.dtype = dtype;
   tensor.rank = rank;
   int64_t stride = heddle_dtype_bytes(dtype);
-  for (int32_t i = rank < HEDDLE_RANK ? rank - 1 : HEDDLE_RANK - 1; i >= 0; i--) {
-    tensor.shape[i] = shape[i];
-    tensor.strides[i] = stride;
-    stride = (int64_t)((uint64_t)stride * (uint64_t)shape[i]); // no overflow trap: the call checks sizes
+  for (int32_t i = rank < HEDDLE_RANK ? rank : HEDDLE_RANK; i > 0; i--) {
+    tensor.shape[i - 1] = shape[i - 1];
+    tensor.strides[i - 1] = stride;
+    stride = (int64_t)((uint64_t)stride * (uint64_t)shape[i - 1]); // no overflow trap: the call checks sizes
   }
   return tensor;
 }

@@ -11,11 +11,31 @@
     return rt_give_info((info), &all, sizeof all);                                                                     \
   } while (0)
 
+// The sizes that the structs of any version have, which cut no pointer in two.
+static heddle_status check_size(size_t size, const char *what) {
+  if (size < sizeof size || size % sizeof size)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "struct_size of the %s is %zu; set it to the size of the struct", what,
+                   size);
+  return HEDDLE_OK;
+}
+
+heddle_status rt_take_options(void *to, const void *from, size_t bytes) {
+  if (!from)
+    return HEDDLE_OK;
+  size_t given;
+  memcpy(&given, from, sizeof given);
+  heddle_status status = check_size(given, "options");
+  if (status == HEDDLE_OK)
+    memcpy(to, from, given < bytes ? given : bytes);
+  return status;
+}
+
 heddle_status rt_give_info(void *to, const void *from, size_t bytes) {
   size_t room;
   memcpy(&room, to, sizeof room);
-  if (room < sizeof room)
-    return rt_fail(HEDDLE_INVALID_ARGUMENT, "struct_size of the info is %zu; set it to the size of the struct", room);
+  heddle_status status = check_size(room, "info");
+  if (status != HEDDLE_OK)
+    return status;
   if (room > bytes)
     memset((char *)to + bytes, 0, room - bytes); // of a later version: nothing known
   else
@@ -29,14 +49,15 @@ heddle_status heddle_model_load(const heddle_model_options *options, heddle_mode
     return rt_null("model");
   const heddle_model_desc *desc = &heddle_model_descriptor;
   heddle_model_options all = {0};
-  if (options)
-    memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+  heddle_status status = rt_take_options(&all, options, sizeof all);
+  if (status != HEDDLE_OK)
+    return status;
   if (all.flags & ~(uint32_t)HEDDLE_COPY_WEIGHTS)
     return rt_fail(HEDDLE_UNSUPPORTED, "flags 0x%x of the model options are not known to this version", all.flags);
   if (desc->abi_version != HEDDLE_ABI_VERSION)
     return rt_fail(HEDDLE_BAD_LIBRARY, "model '%s' has version %u of the internal interface, its runtime version %d",
                    desc->name, desc->abi_version, HEDDLE_ABI_VERSION);
-  heddle_status status = rt_cpu_check(desc);
+  status = rt_cpu_check(desc);
   if (status != HEDDLE_OK)
     return status;
   heddle_model *made = calloc(1, sizeof *made);
@@ -80,7 +101,8 @@ heddle_status heddle_model_describe(const heddle_model *model, heddle_model_info
     return rt_null(model ? "info" : "model");
   const heddle_model_desc *d = model->desc;
   INFO(info, .name = d->name, .target = d->target, .compiler = d->compiler, .weights_bytes = d->weights_bytes,
-       .n_dims = d->n_dims, .n_entries = d->n_entries, .n_states = d->n_states, .n_tokens = d->n_tokens);
+       .n_dims = d->n_dims, .n_entries = d->n_entries, .n_states = d->n_states, .n_tokens = d->n_tokens,
+       .build = rt_build());
 }
 
 heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle_dim_info *info) {

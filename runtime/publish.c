@@ -33,10 +33,13 @@ static int note_name(struct dl_phdr_info *info, size_t size, void *argument) {
   return 0;
 }
 
-static void keep_loaded(const void *symbol) {
+// False: the system has no memory to note it.
+static bool keep_loaded(const void *symbol) {
   Dl_info info;
-  if (dladdr(symbol, &info) && info.dli_fname)
-    dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE); // fails for the program itself, which stays anyway
+  struct link_map *object = NULL;
+  if (!dladdr1(symbol, &info, (void **)&object, RTLD_DL_LINKMAP) || !object || !*object->l_name)
+    return true; // the program itself, which stays anyway
+  return dlopen(object->l_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 static const rt_pool *pool_of(const char *name) {
@@ -47,8 +50,8 @@ static const rt_pool *pool_of(const char *name) {
   const rt_pool *pool = NULL;
   if (api && api->version == HEDDLE_API_VERSION && api->size > offsetof(heddle_api, pool) && api->pool)
     pool = api->pool(RT_POOL_VERSION);
-  if (pool)
-    keep_loaded(api);
+  if (pool && !keep_loaded(api))
+    pool = NULL;
   dlclose(handle);
   return pool;
 }
@@ -63,11 +66,13 @@ const rt_pool *rt_find_pool(void) {
   for (size_t at = 0; at < list.used && !pool; at += strlen(list.text + at) + 1)
     pool = pool_of(list.text + at);
   free(list.text);
-  dlerror(); // what could not be opened on the way is no one's business
   if (!pool) {
     pool = rt_own_pool(RT_POOL_VERSION);
-    keep_loaded(pool);
+    pool = keep_loaded(pool) ? pool : NULL;
   }
+  dlerror(); // what could not be opened on the way is no one's business
+  if (!pool)
+    return NULL;
   atomic_store_explicit(&known, pool, memory_order_release);
   return pool;
 }

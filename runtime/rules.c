@@ -35,6 +35,21 @@ static int64_t find_id(const heddle_token *tokens, int32_t n, const char *name, 
   return otherwise;
 }
 
+static int compare_ids(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return x < y ? -1 : x > y;
+}
+
+// Ascending, each once; returns how many are left.
+static int32_t sort_ids(int64_t *ids, int32_t n) {
+  int32_t count = 0;
+  qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+  for (int32_t i = 0; i < n; i++)
+    if (i == 0 || ids[i] != ids[count - 1])
+      ids[count++] = ids[i];
+  return count;
+}
+
 // Of every phrase its length, then its ids. Returns how many numbers that is: at most two per token.
 static int32_t list_phrases(const heddle_token *tokens, int32_t n, int64_t *to) {
   int32_t count = 0;
@@ -69,8 +84,10 @@ heddle_status rt_rules_read(rt_rules *rules, const heddle_model_desc *model, con
     if (!has_name(all, options->n_tokens, model->tokens[i].name))
       all[n++] = (heddle_token){.name = model->tokens[i].name, .id = model->tokens[i].id};
 
+  int32_t ends = find_ids(all, n, "eos_token_id", at);
+  rules->pad = find_id(all, n, "pad_token_id", ends ? at[0] : 0);
   rules->ends = at;
-  at += rules->n_ends = find_ids(all, n, "eos_token_id", at);
+  at += rules->n_ends = sort_ids(at, ends);
   rules->forced_ends = at;
   at += rules->n_forced_ends = find_ids(all, n, "forced_eos_token_id", at);
   rules->forbidden = at;
@@ -78,17 +95,14 @@ heddle_status rt_rules_read(rt_rules *rules, const heddle_model_desc *model, con
   rules->phrases = at;
   rules->n_phrases = list_phrases(all, n, at);
   rules->start = find_id(all, n, "decoder_start_token_id", find_id(all, n, "bos_token_id", -1));
-  rules->pad = find_id(all, n, "pad_token_id", rules->n_ends ? rules->ends[0] : 0);
   rules->forced_bos = find_id(all, n, "forced_bos_token_id", -1);
   free(all);
   return HEDDLE_OK;
 }
 
 bool rt_is_end(const rt_rules *rules, int64_t token) {
-  for (int32_t i = 0; i < rules->n_ends; i++)
-    if (rules->ends[i] == token)
-      return true;
-  return false;
+  return rules->n_ends > 0 &&
+         bsearch(&token, rules->ends, (size_t)rules->n_ends, sizeof *rules->ends, compare_ids) != NULL;
 }
 
 static void force(const int64_t *ids, int32_t n, float *scores, int64_t vocabulary) {

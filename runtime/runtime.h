@@ -44,7 +44,8 @@ void rt_memory_clear(rt_memory *memory);              // all zero again; large b
 void rt_memory_release(rt_memory *memory);
 
 // ---- cpu.c: features of this machine
-uint32_t rt_cpu_features(void);                            // bits HEDDLE_CPU_*
+uint32_t rt_cpu_features(void); // bits HEDDLE_CPU_*
+uint64_t rt_build(void);        // of this library's code; 0 where it was linked by something else than `heddle compile`
 heddle_status rt_cpu_check(const heddle_model_desc *desc); // asks the kernel for AMX where the library needs it
 
 // ---- cpus.c: where threads may run
@@ -75,11 +76,13 @@ typedef struct rt_pool {
   void (*leave)(int32_t cpu);
 } rt_pool;
 const void *rt_own_pool(uint32_t version);
-const rt_pool *rt_find_pool(void); // the process's pool; publish.c
+const rt_pool *rt_find_pool(void); // the process's pool; publish.c. NULL: no memory
 
 // ---- scratch.c: what kernels allocate, per thread of a session, in stack order
 typedef struct rt_block rt_block;
-typedef struct rt_slot {
+typedef struct rt_slot { // kernels get it as their user context: the library has no thread-local storage
+  heddle_session *session;
+  int64_t base; // what was in use when this thread's parallel tasks began; -1: outside of them
   rt_memory slab;
   int64_t used;  // bytes of the slab in use, or that would be in a larger one
   rt_block *top; // newest block
@@ -88,21 +91,15 @@ typedef struct rt_slot {
 typedef struct rt_scratch {
   rt_slot *slots; // one per thread
   int32_t count;
+  int64_t reserved;            // most bytes that a thread was said to need
   int64_t outer;               // most bytes in use outside of parallel tasks, so far
   _Atomic int64_t inner;       // most bytes that one task adds, so far
   _Atomic int64_t allocations; // of the whole session: the arena counts here too
 } rt_scratch;
 
-// Where the current thread is: whose run, and in which slot.
-typedef struct rt_place {
-  heddle_session *session;
-  rt_slot *slot;
-  int64_t base; // what the slot had in use when this thread's parallel tasks began; -1: outside of them
-} rt_place;
-extern _Thread_local rt_place rt_here;
-
-void *rt_scratch_take(rt_scratch *scratch, rt_slot *slot, int64_t base, size_t bytes);
+void *rt_scratch_take(rt_scratch *scratch, rt_slot *slot, size_t bytes);
 void rt_scratch_give(rt_slot *slot, void *pointer);
+bool rt_scratch_reserve(rt_scratch *scratch, int64_t bytes); // before a run, for every thread; false: not for all
 void rt_scratch_settle(rt_scratch *scratch); // between runs: frees leftovers, makes slabs as large as was needed
 void rt_scratch_release(rt_scratch *scratch);
 
@@ -123,6 +120,9 @@ struct heddle_model {
 };
 
 // One input or result during a call.
+// A dim that the model does not bound is one of 32 bits, so that sums and products of two have 64.
+static inline int64_t rt_most_of(const heddle_dim_desc *dim) { return dim->most >= 0 ? dim->most : INT32_MAX; }
+
 typedef struct rt_value {
   const heddle_value_desc *desc;
   const heddle_tensor *given; // NULL: left out
@@ -235,10 +235,20 @@ heddle_status rt_match(rt_call *call, const heddle_tensor *inputs, int32_t n_inp
 heddle_status rt_bind_from_inputs(rt_call *call);
 heddle_status rt_bind_from_dims(rt_call *call, const int64_t *dims);
 heddle_status rt_check_results(rt_call *call);
+// Whether these are inputs of the entry, in form and in the dims that they tell.
+heddle_status rt_check_inputs(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs);
 heddle_status rt_wrong(heddle_status status, const rt_call *call, const rt_value *value, const char *what);
 heddle_status rt_check_entry(const heddle_model *model, int32_t entry);
 
-// ---- model.c: copies as much of an info as its caller has room for; every info begins with struct_size
+// ---- call.c: heddle_run and heddle_session_result_shapes of a session that is entered
+heddle_status rt_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                     const heddle_tensor *results, int32_t n_results);
+heddle_status rt_result_shapes(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
+                               heddle_tensor *results, int32_t n_results);
+
+// ---- model.c: copies as much of options as the caller gives (NULL: none), over what is there, and as much of an info
+// as its caller has room for; both begin with struct_size
+heddle_status rt_take_options(void *to, const void *from, size_t bytes);
 heddle_status rt_give_info(void *to, const void *from, size_t bytes);
 
 // ---- stage.c: between the caller's tensors and dense ones in the model's dtype

@@ -42,18 +42,24 @@ heddle_status heddle_session_reset(heddle_session *session) {
   return rt_session_leave(session, HEDDLE_OK);
 }
 
-heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity) {
-  if (!session)
-    return rt_null("session");
+static heddle_status check_capacity(const heddle_session *session, int32_t dim, int64_t capacity) {
   const heddle_model_desc *model = session->model->desc;
   if (dim < 0 || dim >= model->n_dims)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "there is no dim number %d; model '%s' has %d", dim, model->name,
                    model->n_dims);
   const heddle_dim_desc *desc = &model->dims[dim];
-  if (capacity < -1 || (desc->most >= 0 && capacity > desc->most))
+  if (capacity < -1 || capacity > rt_most_of(desc))
     return rt_fail(HEDDLE_OUT_OF_RANGE, "the capacity %s = %lld is not in 0 .. %lld, as the model allows", desc->name,
-                   (long long)capacity, (long long)(desc->most >= 0 ? desc->most : INT32_MAX));
-  heddle_status status = rt_session_enter(session);
+                   (long long)capacity, (long long)rt_most_of(desc));
+  return HEDDLE_OK;
+}
+
+heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity) {
+  if (!session)
+    return rt_null("session");
+  heddle_status status = check_capacity(session, dim, capacity);
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
   if (status != HEDDLE_OK)
     return status;
   session->states.capacity[dim] = capacity;
@@ -232,6 +238,21 @@ typedef struct record {
   const uint8_t *dims, *value;
 } record;
 
+// Whether all elements are values that a state of this type can have: kernels look up rows by an index(N), unasked.
+static bool is_of_type(const heddle_state_desc *desc, const uint8_t *value, int64_t elements) {
+  if (desc->dtype == HEDDLE_T_BOOL)
+    for (int64_t i = 0; i < elements; i++)
+      if (value[i] > 1)
+        return false;
+  for (int64_t i = 0; desc->below > 0 && i < elements; i++) {
+    int32_t element;
+    memcpy(&element, value + i * (int64_t)sizeof element, sizeof element);
+    if (element < 0 || element >= desc->below)
+      return false;
+  }
+  return true;
+}
+
 // Reads the next record, and what the state must be for it into state->wanted.
 static bool read_record(heddle_session *session, rt_state *state, const uint8_t **at, int64_t *left, record *out) {
   const heddle_model_desc *model = session->model->desc;
@@ -247,9 +268,9 @@ static bool read_record(heddle_session *session, rt_state *state, const uint8_t 
     return false;
   out->dims = *at;
   for (int32_t i = 0; i < state->desc->n_dims; i++) {
-    int64_t dim, most = model->dims[state->desc->dims[i]].most;
+    int64_t dim;
     memcpy(&dim, *at + i * (int64_t)sizeof dim, sizeof dim);
-    if (dim < 0 || dim > (most >= 0 ? most : INT32_MAX))
+    if (dim < 0 || dim > rt_most_of(&model->dims[state->desc->dims[i]]))
       return false;
     state->saved_dims[i] = dim;
   }
@@ -261,6 +282,8 @@ static bool read_record(heddle_session *session, rt_state *state, const uint8_t 
   if (elements < 0 || padded(state->wanted) > *left)
     return false;
   out->value = *at;
+  if (!is_of_type(state->desc, out->value, elements))
+    return false;
   *at += padded(state->wanted);
   *left -= padded(state->wanted);
   return true;

@@ -6,14 +6,21 @@
 
 #define MOST_LOGITS ((int64_t)1 << 24) // of one call, where the texts are cut into several
 
-// Whether a token counts: the prompts' mask may say that it is padding.
-static bool is_text(const rt_generation *g, int64_t row, int64_t i) {
+// The mask that says which tokens are padding, or NULL.
+static const heddle_tensor *find_mask(const rt_generation *g) {
+  const heddle_entry_desc *e = &g->decoder.model->entries[g->decoder.next];
   for (int32_t k = 0; k < g->n_inputs; k++) {
     const heddle_tensor *mask = &g->inputs[k];
-    if (mask->name && !strcmp(mask->name, "attention_mask") && mask->rank == 2)
-      return rt_integer_at(mask, row, i) != 0;
+    const char *name = mask->name ? mask->name : e->inputs[k].name; // the inputs were matched
+    if (!strcmp(name, "attention_mask") && rt_is_integer(mask->dtype) && mask->rank == 2 &&
+        mask->shape[0] == g->prompt->shape[0] && mask->shape[1] == g->prompt->shape[1])
+      return mask;
   }
-  return true;
+  return NULL;
+}
+
+static bool is_text(const heddle_tensor *mask, int64_t row, int64_t i) {
+  return !mask || rt_integer_at(mask, row, i) != 0;
 }
 
 // A part of the tokens of every input that has as many as the texts.
@@ -21,7 +28,7 @@ static void cut(const heddle_tensor *inputs, int32_t n, int64_t tokens, int64_t 
                 heddle_tensor *parts) {
   for (int32_t i = 0; i < n; i++) {
     parts[i] = inputs[i];
-    if (inputs[i].rank == 2 && inputs[i].shape[1] == tokens) {
+    if (inputs[i].data && inputs[i].rank == 2 && inputs[i].shape[1] == tokens) {
       parts[i].data = (uint8_t *)inputs[i].data + from * inputs[i].strides[1];
       parts[i].shape[1] = count;
     }
@@ -32,13 +39,14 @@ static void cut(const heddle_tensor *inputs, int32_t n, int64_t tokens, int64_t 
 static heddle_status score_by_entry(const rt_generation *g, int32_t entry, const heddle_tensor *to) {
   heddle_tensor result = *to;
   result.name = NULL;
-  return heddle_run(g->decoder.session, entry, g->inputs, g->n_inputs, &result, 1);
+  return rt_run(g->decoder.session, entry, g->inputs, g->n_inputs, &result, 1);
 }
 
 // Decoder only: logits of token i say how probable token i + 1 is.
 static heddle_status score_texts(rt_generation *g, const heddle_tensor *to) {
   rt_decoder *d = &g->decoder;
   int64_t tokens = g->prompt->shape[1], chunk = 1;
+  const heddle_tensor *mask = find_mask(g);
   const float none = 0;
   heddle_tensor *parts = calloc((size_t)g->n_inputs + 1, sizeof *parts);
   heddle_status status = parts ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for the texts");
@@ -50,12 +58,13 @@ static heddle_status score_texts(rt_generation *g, const heddle_tensor *to) {
       chunk = chunk < 1 ? 1 : chunk > tokens - 1 - from ? tokens - 1 - from : chunk;
     }
     cut(g->inputs, g->n_inputs, tokens, from, chunk, parts);
-    status = rt_decoder_call(d, parts, g->n_inputs);
+    status = rt_decoder_call(d, parts, g->n_inputs, chunk);
     for (int64_t row = 0; status == HEDDLE_OK && row < d->rows; row++)
       for (int64_t i = 0; i < chunk; i++) {
         int64_t token = rt_integer_at(g->prompt, row, from + i + 1);
         const float *logits = d->logits + (row * chunk + i) * d->vocabulary;
-        bool counts = token >= 0 && token < d->vocabulary && is_text(g, row, from + i) && is_text(g, row, from + i + 1);
+        bool counts =
+            token >= 0 && token < d->vocabulary && is_text(mask, row, from + i) && is_text(mask, row, from + i + 1);
         float value = counts ? (float)rt_log_probability(logits, d->vocabulary, token) : 0;
         rt_put(to, row, from + i + 1, &value);
       }
@@ -93,6 +102,9 @@ static heddle_status run_score(rt_generation *g, heddle_session *session, const 
                          labels->shape[0] != d->batch || (!labels->data && d->batch)))
     return rt_fail(HEDDLE_BAD_TENSOR, "the labels must be integers [%d, tokens]", d->batch);
   const heddle_tensor *texts = d->encode >= 0 ? labels : g->prompt;
+  if (texts->shape[1] < 0 || texts->shape[1] >= INT32_MAX || rt_huge(d->batch, texts->shape[1]))
+    return rt_fail(HEDDLE_BAD_TENSOR, "%d texts of %lld tokens are more than 2147483647 tokens; give fewer", d->batch,
+                   (long long)texts->shape[1]);
   if (!to->data && (d->batch > 0 || to->rank != 2 || to->shape[0] != 0 || to->shape[1] != texts->shape[1])) {
     rt_set_shape(to, HEDDLE_F32, d->batch, texts->shape[1]);
     return HEDDLE_OK;
@@ -120,17 +132,18 @@ heddle_status heddle_score(heddle_session *session, const heddle_generate_option
     return rt_null(session ? "log_probabilities" : "session");
   rt_generation g = {.inputs = inputs, .n_inputs = n_inputs};
   g.decoder.sized_dim = -1;
-  heddle_generate_options defaults = {.struct_size = 0};
-  heddle_status status = rt_read_options(&defaults, &g.options);
-  if (options) { // only these matter here
-    heddle_generate_options all = {.struct_size = 0};
-    memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
-    g.options.flags = all.flags & HEDDLE_KEEP_STATE;
-    g.options.tokens = all.tokens;
-    g.options.n_tokens = all.n_tokens;
-  }
+  heddle_generate_options all = {.struct_size = 0};
+  heddle_status status = rt_read_options(NULL, &g.options);
   if (status == HEDDLE_OK)
-    status = run_score(&g, session, labels, log_probabilities);
+    status = rt_take_options(&all, options, sizeof all);
+  g.options.flags = all.flags & HEDDLE_KEEP_STATE; // only these matter here
+  g.options.tokens = all.tokens;
+  g.options.n_tokens = all.n_tokens;
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  status = run_score(&g, session, labels, log_probabilities);
   rt_generation_release(&g);
-  return status;
+  return rt_session_leave(session, status);
 }

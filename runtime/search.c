@@ -44,41 +44,52 @@ typedef struct continuation {
   bool ends;
 } continuation;
 
+// A score among others, by its place. The better one comes first, of equals that with the lower place.
+typedef struct rank {
+  float score;
+  int32_t place;
+} rank;
+
 struct rt_beams {
   const heddle_generate_options *options;
   const rt_rules *rules;
-  int32_t batch, width, kept; // kept: continuations that are looked at per source
-  text *texts;                // all of the following, which change places
-  text *running, *next;       // [batch][width]
+  int32_t batch, width;
+  int32_t kept;         // continuations that are looked at per source, at most
+  text *texts;          // all of the following, which change places
+  text *running, *next; // [batch][width]
   text *finished, *merged;
   bool *open; // [batch]: a running text may still beat the finished ones
   continuation *best;
-  float *scores; // of a choice among finished texts and continuations
-  bool *taken;
+  rank *ranks; // of a choice among finished texts and continuations
   int64_t *storage;
 };
 
-rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch) {
-  rt_beams *made = calloc(1, sizeof *made);
+rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch,
+                          int64_t vocabulary) {
+  int64_t width = options->beams, ends = (int64_t)rules->n_ends + 1;
+  int64_t kept = (ends > 2 ? ends : 2) * width, all = width * vocabulary; // below 2^62, below 2^31
+  kept = kept < all ? kept : all;
+  size_t texts = 4 * (size_t)batch * (size_t)width, steps = (size_t)rules->steps, tokens;
+  rt_beams *made = width + kept > INT32_MAX || __builtin_mul_overflow(texts, steps, &tokens) || tokens == SIZE_MAX
+                       ? NULL
+                       : calloc(1, sizeof *made);
   if (!made)
     return NULL;
-  int32_t width = options->beams, ends = rules->n_ends + 1;
-  size_t texts = (size_t)batch * (size_t)width, steps = (size_t)rules->steps;
   made->options = options;
   made->rules = rules;
   made->batch = batch;
-  made->width = width;
-  made->kept = (ends > 2 ? ends : 2) * width;
-  made->texts = calloc(4 * texts + 1, sizeof *made->texts);
+  made->width = (int32_t)width;
+  made->kept = (int32_t)kept;
+  made->texts = calloc(texts + 1, sizeof *made->texts);
   made->open = calloc((size_t)batch + 1, sizeof *made->open);
-  made->best = calloc((size_t)made->kept, sizeof *made->best);
-  made->scores = calloc((size_t)(made->kept + width), sizeof *made->scores);
-  made->taken = calloc((size_t)(made->kept + width), sizeof *made->taken);
-  made->storage = calloc(4 * texts * steps + 1, sizeof *made->storage);
-  if (!made->texts || !made->open || !made->best || !made->scores || !made->taken || !made->storage) {
+  made->best = calloc((size_t)kept, sizeof *made->best);
+  made->ranks = calloc((size_t)(kept + width), sizeof *made->ranks);
+  made->storage = calloc(tokens + 1, sizeof *made->storage);
+  if (!made->texts || !made->open || !made->best || !made->ranks || !made->storage) {
     rt_beams_free(made);
     return NULL;
   }
+  texts /= 4;
   made->running = made->texts;
   made->next = made->running + texts;
   made->finished = made->next + texts;
@@ -98,27 +109,61 @@ void rt_beams_free(rt_beams *beams) {
   free(beams->texts);
   free(beams->open);
   free(beams->best);
-  free(beams->scores);
-  free(beams->taken);
+  free(beams->ranks);
   free(beams->storage);
   free(beams);
 }
 
+// No number is the worst.
+static bool comes_before(const rank *a, const rank *b) {
+  bool above = a->score > b->score || (isnan(b->score) && !isnan(a->score));
+  bool below = b->score > a->score || (isnan(a->score) && !isnan(b->score));
+  return above || (!below && a->place < b->place);
+}
+
+static int compare_ranks(const void *a, const void *b) { return comes_before(a, b) ? -1 : comes_before(b, a) ? 1 : 0; }
+
+// Puts the last of the ranks into a heap of those before it, the worst of all on top.
+static void push_rank(rank *heap, int32_t count) {
+  for (int32_t at = count - 1; at > 0 && comes_before(&heap[(at - 1) / 2], &heap[at]); at = (at - 1) / 2) {
+    rank above = heap[(at - 1) / 2];
+    heap[(at - 1) / 2] = heap[at];
+    heap[at] = above;
+  }
+}
+
+static void replace_worst(rank *heap, int32_t count, rank by) {
+  int32_t at = 0;
+  for (int32_t child; (child = 2 * at + 1) < count; at = child) {
+    if (child + 1 < count && comes_before(&heap[child], &heap[child + 1]))
+      child++;
+    if (!comes_before(&by, &heap[child]))
+      break;
+    heap[at] = heap[child];
+  }
+  heap[at] = by;
+}
+
 // The best `kept` continuations of a source, best first, of equals the first.
 static int32_t find_best(rt_beams *s, const text *running, const float *scores, int64_t vocabulary) {
-  int32_t count = 0;
+  int32_t count = 0, place = 0;
   for (int32_t k = 0; k < s->width; k++) {
     const float *row = scores + (int64_t)k * vocabulary;
-    for (int64_t v = 0; v < vocabulary; v++) {
-      float score = row[v] + running[k].score;
-      if (count == s->kept && !(score > s->best[count - 1].score))
-        continue;
-      int32_t at = count < s->kept ? count++ : count - 1;
-      for (; at > 0 && score > s->best[at - 1].score; at--)
-        s->best[at] = s->best[at - 1];
-      s->best[at] = (continuation){.score = score, .parent = k, .token = v};
+    for (int64_t v = 0; v < vocabulary; v++, place++) {
+      rank own = {.score = row[v] + running[k].score, .place = place};
+      if (count < s->kept) {
+        s->ranks[count++] = own;
+        push_rank(s->ranks, count);
+      } else if (!(own.score < s->ranks[0].score) && comes_before(&own, &s->ranks[0])) {
+        replace_worst(s->ranks, count, own);
+      }
     }
   }
+  qsort(s->ranks, (size_t)count, sizeof *s->ranks, compare_ranks);
+  for (int32_t i = 0; i < count; i++)
+    s->best[i] = (continuation){.score = s->ranks[i].score,
+                                .parent = (int32_t)(s->ranks[i].place / vocabulary),
+                                .token = s->ranks[i].place % vocabulary};
   return count;
 }
 
@@ -136,24 +181,14 @@ static void extend(text *to, const text *parent, const continuation *by, float s
   to->finished = finished;
 }
 
-// The number of the best score that was not taken yet, the first of equals; takes it.
-static int32_t take_best(float *scores, bool *taken, int32_t n) {
-  int32_t best = -1;
-  for (int32_t i = 0; i < n; i++)
-    if (!taken[i] && (best < 0 || scores[i] > scores[best]))
-      best = i;
-  taken[best] = true;
-  return best;
-}
-
 // The best `width` continuations that don't end go on.
 static void go_on(rt_beams *s, int32_t count, const text *running, text *next) {
-  memset(s->taken, 0, (size_t)count * sizeof *s->taken);
   for (int32_t i = 0; i < count; i++)
-    s->scores[i] = s->best[i].score + (s->best[i].ends ? NEVER : 0);
+    s->ranks[i] = (rank){.score = s->best[i].score + (s->best[i].ends ? NEVER : 0), .place = i};
+  qsort(s->ranks, (size_t)count, sizeof *s->ranks, compare_ranks);
   for (int32_t k = 0; k < s->width; k++) {
-    int32_t i = take_best(s->scores, s->taken, count);
-    extend(&next[k], &running[s->best[i].parent], &s->best[i], s->scores[i], false);
+    int32_t i = s->ranks[k].place;
+    extend(&next[k], &running[s->best[i].parent], &s->best[i], s->ranks[k].score, false);
     next[k].parent = s->best[i].parent;
   }
 }
@@ -171,22 +206,22 @@ static void finish(rt_beams *s, int32_t source, int32_t step, int32_t count, con
   float length = (float)pow(step + 1, s->options->length_penalty);
   bool full = s->options->early_stopping == HEDDLE_STOP_WHEN_FULL && all_finished(s, finished);
   int32_t width = s->width;
-  memset(s->taken, 0, (size_t)(width + count) * sizeof *s->taken);
   for (int32_t k = 0; k < width; k++)
-    s->scores[k] = finished[k].score;
+    s->ranks[k] = (rank){.score = finished[k].score, .place = k};
   for (int32_t i = 0; i < count; i++) {
     float score = s->best[i].score / length;
     score += full ? NEVER : 0;
     score += s->open[source] ? 0 : NEVER;
     score += s->best[i].ends && i < width ? 0 : NEVER;
-    s->scores[width + i] = score;
+    s->ranks[width + i] = (rank){.score = score, .place = width + i};
   }
+  qsort(s->ranks, (size_t)(width + count), sizeof *s->ranks, compare_ranks);
   for (int32_t k = 0; k < width; k++) {
-    int32_t i = take_best(s->scores, s->taken, width + count);
+    int32_t i = s->ranks[k].place;
     if (i < width)
       copy_text(&merged[k], &finished[i]);
     else
-      extend(&merged[k], &running[s->best[i - width].parent], &s->best[i - width], s->scores[i],
+      extend(&merged[k], &running[s->best[i - width].parent], &s->best[i - width], s->ranks[k].score,
              s->best[i - width].ends && i - width < width);
   }
 }

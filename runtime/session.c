@@ -25,6 +25,8 @@ static heddle_status choose_threads(heddle_session *session, const heddle_sessio
   }
   rt_cpus_allowed(&session->cpus);
   session->pool = rt_find_pool();
+  if (!session->pool)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory to find the thread pool of this process");
   if (options->threads) {
     session->threads = options->threads < session->cpus.count ? options->threads : session->cpus.count;
   } else {
@@ -37,11 +39,12 @@ static heddle_status choose_threads(heddle_session *session, const heddle_sessio
 static heddle_status allocate(heddle_session *session) {
   session->scratch.count = session->threads;
   session->scratch.slots = aligned_alloc(_Alignof(rt_slot), sizeof(rt_slot) * (size_t)session->threads);
+  for (int32_t i = 0; session->scratch.slots && i < session->threads; i++)
+    session->scratch.slots[i] = (rt_slot){.session = session, .base = -1};
   if (!session->scratch.slots || !rt_call_allocate(&session->call, session->model->desc) ||
       !rt_states_allocate(&session->states, session->model->desc))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
   session->call.states = &session->states;
-  memset((void *)session->scratch.slots, 0, sizeof(rt_slot) * (size_t)session->threads);
   return HEDDLE_OK;
 }
 
@@ -60,8 +63,9 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   if (!model || !session)
     return rt_null(model ? "session" : "model");
   heddle_session_options all = {0};
-  if (options)
-    memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
+  heddle_status status = rt_take_options(&all, options, sizeof all);
+  if (status != HEDDLE_OK)
+    return status;
   if (all.memory_limit < 0)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "memory_limit is %lld; give bytes, or 0 for no limit",
                    (long long)all.memory_limit);
@@ -72,7 +76,7 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   made->model = model;
   made->memory_limit = all.memory_limit;
   atomic_init(&made->scratch.allocations, 1); // itself
-  heddle_status status = choose_threads(made, &all);
+  status = choose_threads(made, &all);
   if (status == HEDDLE_OK)
     status = allocate(made);
   if (status != HEDDLE_OK) {
@@ -110,24 +114,31 @@ heddle_status heddle_session_free(heddle_session *session) {
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info) {
   if (!session || !info)
     return rt_null(session ? "info" : "session");
+  heddle_session *entered = (heddle_session *)session; // all that it changes is whether it is busy
+  heddle_status status = rt_session_enter(entered);
+  if (status != HEDDLE_OK)
+    return status;
   heddle_memory_info all = {.arena_bytes = session->arena.bytes,
                             .allocations = atomic_load(&session->scratch.allocations),
                             .state_bytes = rt_states_bytes(&session->states)};
   for (int32_t i = 0; i < session->scratch.count; i++)
     all.scratch_bytes += session->scratch.slots[i].slab.bytes;
-  return rt_give_info(info, &all, sizeof all);
+  return rt_session_leave(entered, rt_give_info(info, &all, sizeof all));
 }
 
 heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {
   if (!session)
     return rt_null("session");
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
   session->observer = observer;
   session->observer_context = context;
-  return HEDDLE_OK;
+  return rt_session_leave(session, HEDDLE_OK);
 }
 
-void heddle_kernel_event(void *session, const char *kernel, int32_t begins) {
-  const heddle_session *watched = session;
+void heddle_kernel_event(void *context, const char *kernel, int32_t begins) {
+  const heddle_session *watched = ((const rt_slot *)context)->session;
   if (watched->observer)
     watched->observer(watched->observer_context, kernel, begins);
 }

@@ -1,11 +1,20 @@
 // Slices: what a loop collects turn by turn, and places of a state that an entry updates, are copied to where they
-// belong in as few pieces as lie together there.
+// belong in as few pieces as lie together there. What would not lie inside is not copied.
 #include "runtime/abi.h"
 
+#include <stdbool.h>
 #include <string.h>
 
-void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place) {
+int32_t heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_t rank, const int64_t *place) {
   const int64_t *extents = place, *offsets = place + rank, *counts = place + 2 * rank;
+  bool inside = true, empty = false;
+  for (int32_t axis = 0; axis < rank; axis++) {
+    empty |= counts[axis] == 0;
+    inside &= counts[axis] >= 0 && offsets[axis] >= 0 && counts[axis] <= extents[axis] &&
+              offsets[axis] <= extents[axis] - counts[axis];
+  }
+  if (empty || !inside)
+    return empty;       // of no place, the offset may be any
   int32_t outer = rank; // axes before those that are written whole
   int64_t piece = element_bytes;
   while (outer > 0 && counts[outer - 1] == extents[outer - 1])
@@ -29,4 +38,5 @@ void heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int32_
     }
     memcpy((char *)to + at * unit, (const char *)from + i * piece, (size_t)piece);
   }
+  return 1;
 }

@@ -34,9 +34,11 @@ int64_t rt_state_room(const rt_state *state) {
 
 void *rt_state_value(const rt_state *state) { return (uint8_t *)state->buffers[state->current].data + state->begin; }
 
-void heddle_slide(void *session, int32_t number, int64_t part, int64_t parts, int64_t rows, const void *from) {
-  rt_state *state = &((heddle_session *)session)->states.list[number];
+int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts, int64_t rows, const void *from) {
+  rt_state *state = &((const rt_slot *)context)->session->states.list[number];
   window w = window_of(state);
+  if (part < 0 || parts < 0 || rows < 0 || parts > w.parts || part > w.parts - parts)
+    return 0;
   uint8_t *data = state->buffers[state->current].data;
   if (!state->slid) { // the first parts: all move alike
     state->slid = true;
@@ -52,4 +54,5 @@ void heddle_slide(void *session, int32_t number, int64_t part, int64_t parts, in
   for (int64_t i = 0; i < parts; i++)
     memcpy(data + ((part + i + 1) * w.rows - kept) * w.row_bytes,
            (const uint8_t *)from + ((i + 1) * rows - kept) * w.row_bytes, (size_t)(kept * w.row_bytes));
+  return 1;
 }

@@ -1,19 +1,62 @@
 // Errors as data: a status and, per thread, one sentence that says what was wrong. Texts are cut at their bound, never
-// allocated, so that an error is reported even when memory is gone.
+// allocated, so that an error is reported even when memory is gone. For the same reason they are no thread-local
+// variables: those of a library that is loaded at run time are allocated at a thread's first use of them, and glibc
+// ends the process where that fails.
 #include "runtime/runtime.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_error[RT_MESSAGE];
+// The messages of threads that had one, each with its thread: only that one writes and reads it. Where more threads
+// than these have failed, a new one takes the place of another. Pages that nobody used cost nothing.
+#define MESSAGES 256
+static struct message {
+  _Atomic pthread_t thread; // 0: nobody's
+  char text[RT_MESSAGE];
+} messages[MESSAGES];
 
-const char *rt_last_error(void) { return last_error; }
+// The message of this thread; NULL: it has none.
+static struct message *find_message(pthread_t self, size_t first) {
+  for (size_t i = 0; i < MESSAGES; i++) {
+    struct message *at = &messages[(first + i) % MESSAGES];
+    pthread_t owner = atomic_load_explicit(&at->thread, memory_order_relaxed);
+    if (owner == self || owner == 0)
+      return owner ? at : NULL;
+  }
+  return NULL;
+}
+
+static size_t first_place(pthread_t self) { return (size_t)((uint64_t)self * 0x9E3779B97F4A7C15u >> 32) % MESSAGES; }
+
+static struct message *own_message(void) {
+  pthread_t self = pthread_self();
+  size_t first = first_place(self);
+  struct message *own = find_message(self, first);
+  for (size_t i = 0; !own && i < MESSAGES; i++) {
+    struct message *at = &messages[(first + i) % MESSAGES];
+    pthread_t nobody = 0;
+    if (atomic_compare_exchange_strong(&at->thread, &nobody, self))
+      own = at;
+  }
+  if (!own) {
+    own = &messages[first];
+    atomic_store(&own->thread, self);
+  }
+  return own;
+}
+
+const char *rt_last_error(void) {
+  pthread_t self = pthread_self();
+  const struct message *own = find_message(self, first_place(self));
+  return own ? own->text : "";
+}
 
 heddle_status rt_fail(heddle_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(last_error, sizeof last_error, format, arguments);
+  vsnprintf(own_message()->text, RT_MESSAGE, format, arguments);
   va_end(arguments);
   return status;
 }

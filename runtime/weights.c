@@ -68,6 +68,11 @@ static heddle_status check_header(const heddle_model_desc *desc, const char *pat
                    "%s was packed for another library than '%s'; use the weights file from the same folder, or "
                    "compile the model again",
                    path, desc->name);
+  if (header->build != rt_build())
+    return rt_fail(HEDDLE_BAD_WEIGHTS,
+                   "%s comes from another compilation of '%s' than the library (build %016llx, the library is build "
+                   "%016llx); use the weights file that was written with it, or compile the model again",
+                   path, desc->name, (unsigned long long)header->build, (unsigned long long)rt_build());
   if (header->payload_offset < sizeof *header || header->payload_offset % 4096 ||
       header->payload_offset > UINT64_MAX - header->payload_bytes)
     return rt_fail(HEDDLE_BAD_WEIGHTS, "%s is damaged: its payload begins at byte %llu; compile the model again", path,
@@ -110,7 +115,7 @@ static heddle_status load_from(heddle_model *model, const char *path, int file, 
   if (fstat(file, &info) != 0)
     return cannot_read(path);
   if (!S_ISREG(info.st_mode))
-    return rt_fail(HEDDLE_FILE_ERROR, "%s is not a file", path);
+    return rt_fail(HEDDLE_FILE_ERROR, "%s is no regular file; give the weights file that `heddle compile` wrote", path);
   heddle_weights_header header;
   ssize_t got = pread(file, &header, sizeof header, 0);
   if (got < 0)
@@ -143,7 +148,7 @@ heddle_status rt_weights_load(heddle_model *model, const char *path, bool copy) 
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "model '%s' needs the path of its weights file in the options",
                    model->desc->name);
   }
-  int file = open(path, O_RDONLY | O_CLOEXEC);
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO must not wait for its other end
   if (file < 0)
     return rt_fail(HEDDLE_FILE_ERROR, "%s cannot be opened: %s", path, strerror(errno));
   heddle_status status = load_from(model, path, file, copy);

@@ -78,6 +78,7 @@ class ModelInfo(Info):
         ("n_entries", c.c_int32),
         ("n_states", c.c_int32),
         ("n_tokens", c.c_int32),
+        ("build", c.c_uint64),
     ]
 
 
@@ -240,14 +241,30 @@ def find_library(path):
     return os.path.join(folder, name), os.path.join(folder, stem + ".weights")
 
 
+def spell(path):
+    """The path written so that no other file was ever loaded under the same text, as heddle_spell of runtime/heddle.h does:
+    the loader takes a text that it knows for the library that it has, although the file may have been replaced since."""
+    try:
+        file = os.stat(path)
+    except OSError:
+        return path  # loading it says why
+    folder, name = os.path.split(path)
+    key = hash((file.st_ino, file.st_dev, file.st_mtime_ns, file.st_size)) % 2**64
+    return folder + "/" + "".join("./" if key >> bit & 1 else "/" for bit in range(64)) + name
+
+
 class Library:
     """One loaded library; `call` turns a status into an Error."""
 
     def __init__(self, path):
+        if os.path.exists(path) and not os.path.isfile(path):  # dlopen would wait for a FIFO's writer
+            raise Error(f"{path}: is not a regular file", "FILE_ERROR")
+        spelled = spell(path)
         try:
-            self.handle = c.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            self.handle = c.CDLL(spelled, mode=os.RTLD_NOW | os.RTLD_LOCAL)
         except OSError as error:
-            raise Error(f"{path}: cannot be loaded: {error}", "FILE_ERROR") from None
+            why = str(error).replace(spelled, path)  # as the caller knows it
+            raise Error(f"{path}: cannot be loaded: {why}", "FILE_ERROR") from None
         try:
             self.api = Api.in_dll(self.handle, "heddle_api_1")
         except ValueError:

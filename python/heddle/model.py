@@ -90,8 +90,9 @@ def load(path, weights=None, copy_weights=False):
 
 
 class Model:
-    """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `dims`, and by name `entries`,
-    `states` and `tokens` (ids that the configuration tells, lists of them) tell what is in it."""
+    """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `build` (of the library's code, as in
+    its manifest), `dims`, and by name `entries`, `states` and `tokens` (ids that the configuration tells, lists of them) tell
+    what is in it."""
 
     def __init__(self, path, weights=None, copy_weights=False):
         self._pointer = None
@@ -110,6 +111,7 @@ class Model:
         info = _c.ModelInfo()
         self._call("model_describe", c.byref(info))
         self.name, self.target, self.compiler = (x.decode() for x in (info.name, info.target, info.compiler))
+        self.build = f"{info.build:016x}"
         self.weights_bytes = info.weights_bytes
         dims = []
         for i in range(info.n_dims):

@@ -112,10 +112,10 @@ int spread_task(void *session, int n, uint8_t *closure) {
 }
 int32_t spread_run(const heddle_call *c) {
   SpreadClosure closure = {static_cast<const float *>(c->inputs[0]), static_cast<float *>(c->results[0]), nullptr};
-  void *scratch = halide_malloc(c->session, 1000);
-  int error = halide_do_par_for(c->session, spread_task, 0, static_cast<int>(c->dims[N]),
+  void *scratch = halide_malloc(c->context, 1000);
+  int error = halide_do_par_for(c->context, spread_task, 0, static_cast<int>(c->dims[N]),
                                 reinterpret_cast<uint8_t *>(&closure));
-  halide_free(c->session, scratch);
+  halide_free(c->context, scratch);
   return error;
 }
 
@@ -195,14 +195,17 @@ int32_t floats_run(const heddle_call *c) {
 
 const heddle_entry_desc entries[] = {
     {"encode", "Rows of numbers.", 2, 2, encode_inputs, encode_results, encode_extents, encode_arena, encode_run, 0, 0,
-     nullptr, nullptr},
+     nullptr, nullptr, nullptr},
     {"spread", nullptr, 1, 1, spread_inputs, spread_results, spread_extents, no_arena, spread_run, 0, 0, nullptr,
+     nullptr, nullptr},
+    {"types", "", 5, 5, types_inputs, types_results, types_extents, no_arena, types_run, 0, 0, nullptr, nullptr,
      nullptr},
-    {"types", "", 5, 5, types_inputs, types_results, types_extents, no_arena, types_run, 0, 0, nullptr, nullptr},
-    {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run, 0, 0, nullptr, nullptr},
+    {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run, 0, 0, nullptr, nullptr,
+     nullptr},
     {"custom", "", 1, 1, custom_inputs, custom_results, custom_extents, custom_arena_bytes, custom_run, 0, 0, nullptr,
+     nullptr, nullptr},
+    {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run, 0, 0, nullptr, nullptr,
      nullptr},
-    {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run, 0, 0, nullptr, nullptr},
 };
 const heddle_dim_desc dims[] = {{"B", 8}, {"S", 512}, {"N", -1}};
 

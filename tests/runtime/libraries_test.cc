@@ -126,6 +126,31 @@ TEST(Libraries, both_run_at_once_from_many_threads) {
     caller.join();
 }
 
+TEST(Libraries, one_that_replaced_another_is_loaded_beside_it) {
+  std::string folder = artifact("replaced", "libheddle_fake_a.so", "x"), path = folder + "/libx.so";
+  auto open = [&](const char *name) {
+    heddle_model *model = nullptr;
+    heddle_model_info info = HEDDLE_INIT(heddle_model_info);
+    EXPECT_EQ(heddle_open(folder.c_str(), nullptr, &model), HEDDLE_OK) << heddle_last_error();
+    EXPECT_EQ(heddle_model_describe(model, &info), HEDDLE_OK);
+    EXPECT_STREQ(info.name, name);
+    return model;
+  };
+  std::vector<heddle_model *> models = {open("a")};
+  for (const char *name : {"b", "a", "b"}) { // as `heddle compile` writes: under another name, then renamed
+    fs::copy_file(std::string(HEDDLE_FAKE_LIBRARIES) + "/libheddle_fake_" + name + ".so", path + ".part");
+    fs::rename(path + ".part", path);
+    models.push_back(open(name));
+    for (heddle_model *model : models)
+      expect_runs(model, 2);
+  }
+  heddle_model *same = open("b");
+  EXPECT_EQ(reinterpret_cast<heddle_head *>(same)->library, reinterpret_cast<heddle_head *>(models.back())->library);
+  models.push_back(same);
+  for (heddle_model *model : models)
+    EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+}
+
 TEST(Libraries, a_library_keeps_to_itself_when_anothers_symbols_are_global) {
   std::string a = artifact("a", "libheddle_fake_a.so", "heddle_fake_a");
   std::string b = artifact("b", "libheddle_fake_b.so", "heddle_fake_b");

@@ -224,9 +224,9 @@ TEST(Session, scratch_of_failed_kernels_is_taken_back) {
   Fixture f;
   run_custom = [](const heddle_call &call) {
     for (int i = 0; i < 10; i++)
-      if (!halide_malloc(call.session, 1000))
+      if (!halide_malloc(call.context, 1000))
         return -11;
-    return -5;
+    return -6;
   };
   float x[1] = {};
   heddle_tensor input = tensor("x", HEDDLE_F32, x, {1});
@@ -242,7 +242,7 @@ TEST(Session, scratch_blocks_are_aligned_apart_and_refused_when_absurd) {
   run_custom = [](const heddle_call &call) {
     std::vector<std::pair<uint8_t *, size_t>> blocks;
     for (size_t bytes : {1, 63, 64, 65, 1000, 0, 7}) {
-      auto *block = static_cast<uint8_t *>(halide_malloc(call.session, bytes));
+      auto *block = static_cast<uint8_t *>(halide_malloc(call.context, bytes));
       EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 64, 0u);
       memset(block, static_cast<int>(blocks.size()), bytes);
       blocks.push_back({block, bytes});
@@ -251,10 +251,10 @@ TEST(Session, scratch_blocks_are_aligned_apart_and_refused_when_absurd) {
       for (size_t k = 0; k < blocks[i].second; k++)
         EXPECT_EQ(blocks[i].first[k], i);
     for (int i : {3, 0, 6, 5, 1, 2, 4}) // any order
-      halide_free(call.session, blocks[static_cast<size_t>(i)].first);
-    halide_free(call.session, nullptr);
-    EXPECT_EQ(halide_malloc(call.session, SIZE_MAX), nullptr);
-    EXPECT_EQ(halide_malloc(call.session, SIZE_MAX / 2), nullptr);
+      halide_free(call.context, blocks[static_cast<size_t>(i)].first);
+    halide_free(call.context, nullptr);
+    EXPECT_EQ(halide_malloc(call.context, SIZE_MAX), nullptr);
+    EXPECT_EQ(halide_malloc(call.context, SIZE_MAX / 2), nullptr);
     return 0;
   };
   float x[1] = {};
@@ -299,8 +299,8 @@ TEST(Session, a_model_without_state_is_saved_restored_reset_and_cloned_too) {
 TEST(Session, an_observer_is_told_of_every_kernel) {
   Fixture f;
   run_custom = [](const heddle_call &call) { // as generated code does around a kernel
-    heddle_kernel_event(call.session, "k0_1 scores", 1);
-    heddle_kernel_event(call.session, "k0_1 scores", 0);
+    heddle_kernel_event(call.context, "k0_1 scores", 1);
+    heddle_kernel_event(call.context, "k0_1 scores", 0);
     return 0;
   };
   std::vector<std::string> events;

@@ -7,9 +7,12 @@
 #include <cstring>
 #include <thread>
 
+extern "C" uint64_t rt_checksum(const uint8_t *data, uint64_t bytes);
+
 namespace {
 
 using fake::tensor;
+using V = std::vector<float>;
 enum Entry : int32_t { set, step, peek, swap, widen, tail, push };
 enum State : int32_t { mem, seen, cache, wide, recent };
 constexpr int32_t dim_P = 2;
@@ -44,6 +47,12 @@ struct StateTest : testing::Test {
     result.data = y->data();
     return heddle_run(session, step, inputs, 2, &result, 1);
   }
+  heddle_status run_push(const std::vector<float> &x, int64_t b) {
+    V first(static_cast<size_t>(b));
+    heddle_tensor input = tensor("x", HEDDLE_F32, x.data(), {b, int64_t(x.size()) / b});
+    heddle_tensor result = tensor("first", HEDDLE_F32, first.data(), {b});
+    return heddle_run(session, push, &input, 1, &result, 1);
+  }
   std::vector<float> run_peek(heddle_session *of, int64_t b, int64_t p) {
     std::vector<float> c(size_t(b * p), -1);
     heddle_tensor result = tensor("c", HEDDLE_F32, c.data(), {b, p});
@@ -74,8 +83,6 @@ struct StateTest : testing::Test {
     return info;
   }
 };
-
-using V = std::vector<float>;
 
 TEST_F(StateTest, a_call_sees_what_earlier_calls_wrote) {
   ASSERT_EQ(run_set({1, 2, 3, 4, 5, 6}, 2), HEDDLE_OK) << heddle_last_error();
@@ -424,6 +431,37 @@ TEST_F(StateTest, a_damaged_or_foreign_saved_session_is_refused_and_changes_noth
   EXPECT_STREQ(heddle_last_error(), "the saved session belongs to another library than 'other_stateful'");
   EXPECT_EQ(heddle_session_free(other), HEDDLE_OK);
   EXPECT_EQ(heddle_close(other_model), HEDDLE_OK);
+}
+
+// A saved session that somebody wrote: its checksum is right, its numbers are not.
+TEST_F(StateTest, a_saved_session_with_absurd_numbers_is_refused_or_harmless) {
+  ASSERT_EQ(run_set({1, 2, 3, 4}, 2), HEDDLE_OK);
+  ASSERT_EQ(run_step({1, 2}), HEDDLE_OK);
+  ASSERT_EQ(run_push({1, 2, 3, 4}, 2), HEDDLE_OK);
+  const std::vector<uint8_t> saved = save();
+  constexpr size_t header = 40, checksum = 32; // bytes, and where it stands
+  int refused = 0, taken = 0;
+  for (size_t at = header; at + 8 <= saved.size(); at += 8)
+    for (int64_t number : {int64_t(-1), int64_t(0), int64_t(1), int64_t(3), int64_t(999), int64_t(1000),
+                           int64_t(INT32_MAX), int64_t(INT32_MAX) + 1, int64_t(1) << 61, INT64_MAX, INT64_MIN}) {
+      std::vector<uint8_t> edited = saved;
+      memcpy(edited.data() + at, &number, sizeof number);
+      uint64_t sum = rt_checksum(edited.data() + header, edited.size() - header);
+      memcpy(edited.data() + checksum, &sum, sizeof sum);
+      heddle_status status = heddle_session_restore(session, edited.data(), edited.size());
+      EXPECT_TRUE(status == HEDDLE_OK || status == HEDDLE_INVALID_ARGUMENT) << at << ": " << number;
+      (status == HEDDLE_OK ? taken : refused)++;
+      if (status == HEDDLE_OK) {
+        int32_t count = state(seen).is_set ? read<int32_t>(seen, HEDDLE_I32, {})[0] : 0;
+        EXPECT_TRUE(count >= 0 && count < 1000) << count;
+      }
+      run_step({1, 2});
+      run_push({1, 2, 3, 4}, 2);
+    }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(taken, 10);
+  ASSERT_EQ(heddle_session_restore(session, saved.data(), saved.size()), HEDDLE_OK) << heddle_last_error();
+  EXPECT_EQ(save(), saved);
 }
 
 TEST_F(StateTest, saving_needs_room) {

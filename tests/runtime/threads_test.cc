@@ -94,7 +94,7 @@ TEST(Threads, a_second_thread_helps_on_another_cpu) {
     ids.clear(), used.clear();
     ASSERT_EQ(run_parallel(f,
                            [&](const heddle_call &call) {
-                             return for_each(call.session, 8, [&](int) {
+                             return for_each(call.context, 8, [&](int) {
                                auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
                                while (std::chrono::steady_clock::now() < end) {
                                }
@@ -116,7 +116,7 @@ TEST(Threads, every_task_runs_once_and_an_error_stops_the_rest) {
     std::vector<std::atomic<int>> done(97);
     ASSERT_EQ(run_parallel(f,
                            [&](const heddle_call &call) {
-                             return for_each(call.session, 97, [&](int i) {
+                             return for_each(call.context, 97, [&](int i) {
                                done[static_cast<size_t>(i)]++;
                                return 0;
                              });
@@ -127,7 +127,7 @@ TEST(Threads, every_task_runs_once_and_an_error_stops_the_rest) {
   }
   EXPECT_EQ(run_parallel(f,
                          [](const heddle_call &call) {
-                           return for_each(call.session, 97, [](int i) { return i == 50 ? -27 : 0; });
+                           return for_each(call.context, 97, [](int i) { return i == 50 ? -27 : 0; });
                          }),
             HEDDLE_KERNEL_FAILED);
   EXPECT_STREQ(heddle_last_error(), "entry 'custom': a kernel failed with code -27; please report this");
@@ -142,7 +142,7 @@ TEST(Threads, every_thread_computes_with_the_same_floating_point_mode) {
   _mm_setcsr(before | 0x6000); // toward zero: the caller's business, not the kernels'
   ASSERT_EQ(run_parallel(f,
                          [&](const heddle_call &call) {
-                           return for_each(call.session, 500, [&](int) {
+                           return for_each(call.context, 500, [&](int) {
                              std::lock_guard guard(lock);
                              modes.insert(_mm_getcsr() & ~0x3fu);
                              return 0;

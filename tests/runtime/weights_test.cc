@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
 
 using namespace fake;
 
@@ -40,7 +41,15 @@ TEST(Weights, a_file_that_is_not_there_or_not_a_file) {
   EXPECT_EQ(load_from("/nonexistent/fake.weights", &model), HEDDLE_FILE_ERROR);
   EXPECT_STREQ(heddle_api_1.last_error(), "/nonexistent/fake.weights cannot be opened: No such file or directory");
   EXPECT_EQ(load_from("/tmp", &model), HEDDLE_FILE_ERROR);
-  EXPECT_STREQ(heddle_api_1.last_error(), "/tmp is not a file");
+  EXPECT_STREQ(heddle_api_1.last_error(), "/tmp is no regular file; give the weights file that `heddle compile` wrote");
+  std::string pipe = write_temporary("pipe", {});
+  ASSERT_EQ(remove(pipe.c_str()), 0);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string &path : {pipe, std::string("/dev/zero")}) { // and nobody waits for a writer
+    EXPECT_EQ(load_from(path, &model), HEDDLE_FILE_ERROR);
+    EXPECT_EQ(heddle_api_1.last_error(),
+              path + " is no regular file; give the weights file that `heddle compile` wrote");
+  }
   EXPECT_EQ(heddle_api_1.model_load(nullptr, &model), HEDDLE_INVALID_ARGUMENT);
   EXPECT_STREQ(heddle_api_1.last_error(), "model 'fake' needs the path of its weights file in the options");
   EXPECT_EQ(load_from("/tmp", &model, 6), HEDDLE_UNSUPPORTED);
@@ -71,6 +80,10 @@ TEST(Weights, a_header_that_is_not_ours) {
                       "compile the model again";
   expect_refused(with<uint8_t>(offsetof(heddle_weights_header, id) + 15, 1), other);
   expect_refused(with<uint64_t>(offsetof(heddle_weights_header, payload_bytes), 20), other);
+  expect_refused(
+      with<uint64_t>(offsetof(heddle_weights_header, build), 0xfe),
+      " comes from another compilation of 'fake' than the library (build 00000000000000fe, the library is build "
+      "0000000000000000); use the weights file that was written with it, or compile the model again");
   for (uint64_t offset : {uint64_t(0), uint64_t(64), uint64_t(4100), UINT64_MAX})
     expect_refused(with<uint64_t>(offsetof(heddle_weights_header, payload_offset), offset),
                    " is damaged: its payload begins at byte " + std::to_string(offset) + "; compile the model again");
@@ -83,7 +96,8 @@ TEST(Weights, every_single_wrong_byte_of_the_header_is_survived) {
       bytes[i] ^= flip;
       heddle_model *model = nullptr;
       heddle_status status = load_from(write_temporary("flipped.weights", bytes), &model);
-      bool content = i >= offsetof(heddle_weights_header, checksum); // not looked at when loading
+      bool content = i >= offsetof(heddle_weights_header, checksum) && // not looked at when loading
+                     i < offsetof(heddle_weights_header, build);
       ASSERT_EQ(status, content ? HEDDLE_OK : HEDDLE_BAD_WEIGHTS) << i;
       if (model)
         EXPECT_EQ(heddle_close(model), HEDDLE_OK);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <climits>
 #include <thread>
 
@@ -196,8 +197,8 @@ TEST_F(WrongCall, sizes_beyond_what_a_tensor_may_have) {
          {square, tensor("scale", HEDDLE_F32, reals, {million}), tensor("pairs", HEDDLE_F32, reals, {2 * million}),
           tensor("position", HEDDLE_I32, numbers, {1})});
   expect(HEDDLE_OUT_OF_MEMORY,
-         "entry 'spread', input 'x': has more than 2147483647 elements with the shape [9223372036854775807]; give "
-         "smaller inputs",
+         "entry 'spread', input 'x': has shape [9223372036854775807], so N = 9223372036854775807, but a tensor has at "
+         "most 2147483647 elements; give smaller inputs",
          spread, {tensor("x", HEDDLE_F32, reals, {INT64_MAX})});
 }
 
@@ -245,8 +246,8 @@ TEST_F(WrongCall, a_kernel_that_fails) {
 
 TEST_F(WrongCall, a_kernel_that_fails_an_assertion_says_which) {
   run_custom = [](const heddle_call &call) {
-    int error = halide_error_access_out_of_bounds(call.session, "x", 1, -1, 7, 0, 6);
-    halide_error_host_is_null(call.session, "y"); // the first counts
+    int error = halide_error_access_out_of_bounds(call.context, "x", 1, -1, 7, 0, 6);
+    halide_error_host_is_null(call.context, "y"); // the first counts
     return error;
   };
   heddle_tensor x = tensor("x", HEDDLE_F32, reals, {1});
@@ -304,6 +305,27 @@ TEST_F(WrongCall, errors_belong_to_their_thread) {
   std::thread([&] { other = heddle_last_error(); }).join();
   EXPECT_EQ(other, "");
   EXPECT_EQ(mine, "there is no entry number 77; model 'fake' has 6");
+}
+
+// More threads than the runtime has room for messages of, all at once.
+TEST_F(WrongCall, every_thread_is_told_its_own_error) {
+  constexpr int32_t n = 400;
+  std::atomic<int32_t> failed = 0, right = 0;
+  std::vector<std::thread> threads;
+  for (int32_t i = 0; i < n; i++)
+    threads.emplace_back([&, i] {
+      for (int32_t round = 0; round < 3; round++) {
+        int32_t entry = 1000 * round + 100 + i;
+        heddle_run(f.session, entry, nullptr, 0, nullptr, 0);
+        right += heddle_last_error() == "there is no entry number " + std::to_string(entry) + "; model 'fake' has 6";
+      }
+      failed++;
+      while (failed < n)
+        std::this_thread::yield();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(right, 3 * n);
 }
 
 } // namespace

@@ -39,6 +39,7 @@ const Row rows[] = {
     FIELD(heddle_model_info, n_entries),
     FIELD(heddle_model_info, n_states),
     FIELD(heddle_model_info, n_tokens),
+    FIELD(heddle_model_info, build),
     END(heddle_model_info),
     FIELD(heddle_dim_info, struct_size),
     FIELD(heddle_dim_info, name),

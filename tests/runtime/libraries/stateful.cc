@@ -38,7 +38,7 @@ int64_t no_arena(const int64_t *) { return 0; }
 
 // Where `fail` is 1 a kernel reports an error when everything has been written.
 const heddle_value_desc fail = optional(value("fail", HEDDLE_T_I32, 0, nullptr), 0);
-int32_t finish(const void *fail) { return *as<int32_t>(fail) ? -5 : 0; }
+int32_t finish(const void *fail) { return *as<int32_t>(fail) ? -6 : 0; }
 
 // ---- set(x: f32[B, S], fail) -> total: f32.  mem <- x; seen <- 0
 const heddle_value_desc set_inputs[] = {value("x", HEDDLE_T_F32, 2, extents_bs), fail};
@@ -143,25 +143,28 @@ int32_t push_run(const heddle_call *c) {
   for (int part = 0; part < 2; part++) {
     for (int64_t i = 0; i < columns * rows; i++)
       fresh[size_t(i)] = as<float>(c->inputs[0])[i % columns * rows + i / columns] + 100.0f * float(part);
-    heddle_slide(c->session, recent, part, 1, rows, fresh.data());
+    if (!heddle_slide(c->context, recent, part, 1, rows, fresh.data()))
+      return HEDDLE_OUTSIDE;
   }
   return 0;
 }
 
 const heddle_dim_desc dims[] = {{"B", 8}, {"S", 32}, {"P", 16}, {"N", -1}};
 const heddle_entry_desc entries[] = {
-    {"set", "", 2, 1, set_inputs, set_results, set_extents, no_arena, set_run, 2, 0, set_uses, nullptr},
-    {"step", "", 2, 2, step_inputs, step_results, step_extents, no_arena, step_run, 3, 2, step_uses, step_requirements},
-    {"peek", "", 0, 1, nullptr, peek_results, peek_extents, no_arena, peek_run, 1, 0, peek_uses, nullptr},
-    {"swap", "", 1, 0, swap_inputs, nullptr, swap_extents, no_arena, swap_run, 1, 0, swap_uses, nullptr},
-    {"widen", "", 1, 1, widen_inputs, widen_results, widen_extents, no_arena, widen_run, 1, 0, widen_uses, nullptr},
-    {"tail", "", 0, 1, nullptr, tail_results, tail_extents, no_arena, tail_run, 2, 0, tail_uses, nullptr},
-    {"push", "", 1, 1, push_inputs, push_results, push_extents, no_arena, push_run, 1, 0, push_uses, nullptr},
+    {"set", "", 2, 1, set_inputs, set_results, set_extents, no_arena, set_run, 2, 0, set_uses, nullptr, nullptr},
+    {"step", "", 2, 2, step_inputs, step_results, step_extents, no_arena, step_run, 3, 2, step_uses, step_requirements,
+     nullptr},
+    {"peek", "", 0, 1, nullptr, peek_results, peek_extents, no_arena, peek_run, 1, 0, peek_uses, nullptr, nullptr},
+    {"swap", "", 1, 0, swap_inputs, nullptr, swap_extents, no_arena, swap_run, 1, 0, swap_uses, nullptr, nullptr},
+    {"widen", "", 1, 1, widen_inputs, widen_results, widen_extents, no_arena, widen_run, 1, 0, widen_uses, nullptr,
+     nullptr},
+    {"tail", "", 0, 1, nullptr, tail_results, tail_extents, no_arena, tail_run, 2, 0, tail_uses, nullptr, nullptr},
+    {"push", "", 1, 1, push_inputs, push_results, push_extents, no_arena, push_run, 1, 0, push_uses, nullptr, nullptr},
 };
 
 const int32_t dims_b[] = {B}, dims_bs[] = {B, S}, dims_bp[] = {B, P}, dims_n[] = {N};
 const heddle_state_desc states[] = {{"mem", HEDDLE_T_F32, 2, extents_bs, 0, 2, dims_bs, 0, 0, 0},
-                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 0},
+                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 1000},
                                     {"cache", HEDDLE_T_F32, 2, extents_bp, 1, 2, dims_bp, 0.5, 0, 0},
                                     {"wide", HEDDLE_T_I32, 1, extents_computed, 1, 1, dims_n, 0, 0, 0},
                                     {"recent", HEDDLE_T_F32, 3, extents_recent, 1, 1, dims_b, -1, 2, 0}};

@@ -161,11 +161,13 @@ int32_t reorder_run(const heddle_call *c) {
 const heddle_dim_desc dims[] = {{"B", -1}, {"S", -1}, {"K", -1}, {"POSITIONS", 40}};
 const heddle_entry_desc entries[] = {
 #if FORM == 1 || FORM == 2
-    {"encode", "", 2, 0, encode_inputs, nullptr, encode_extents, no_arena, encode_run, 1, 0, encode_uses, nullptr},
+    {"encode", "", 2, 0, encode_inputs, nullptr, encode_extents, no_arena, encode_run, 1, 0, encode_uses, nullptr,
+     nullptr},
 #endif
     {next_name, "", next_n_inputs, 1, next_inputs, next_results, next_extents, no_arena, next_run, next_n_uses, 1,
-     next_uses, requirements},
-    {"reorder", "", 1, 0, reorder_inputs, nullptr, reorder_extents, no_arena, reorder_run, 1, 0, reorder_uses, nullptr},
+     next_uses, requirements, nullptr},
+    {"reorder", "", 1, 0, reorder_inputs, nullptr, reorder_extents, no_arena, reorder_run, 1, 0, reorder_uses, nullptr,
+     nullptr},
 };
 const heddle_state_desc states[] = {{"source", HEDDLE_T_I32, 1, extents_b, 0, 1, dims_b, 0, 0, 0},
                                     {"history", HEDDLE_T_I32, rank, extents_rows, 1, rank, dims_bk, 0, 0, 0},
