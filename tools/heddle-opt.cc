@@ -3,6 +3,9 @@
 //
 //   heddle-opt [--heddle-target=NAME] [passes] FILE.mlir       `heddle-opt --help` lists the passes
 //   heddle-opt --import FILE.heddle [NAME=VALUE]...            the module that import makes, before any pass
+//   heddle-opt [--heddle-target=NAME] --halide FILE.mlir       the loops of its kernels, as their schedules have them
+//   heddle-opt --passes                                        docs/passes.md
+#include "compiler/emit/halide/emit.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
 #include "compiler/passes/passes.h"
@@ -12,6 +15,8 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
@@ -66,6 +71,24 @@ static int import_file(mlir::DialectRegistry &registry, const char *path, llvm::
   return 0;
 }
 
+static int print_loops(mlir::DialectRegistry &registry, const char *path, const heddle::Target &target) {
+  mlir::MLIRContext context(registry);
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  if (!module)
+    return 1; // it has said why
+  mlir::PassManager passes(&context);
+  passes.addPass(heddle::passes::choose_schedules(target));
+  if (failed(passes.run(*module)))
+    return 1;
+  auto text = heddle::kernel_texts(*module, target, heddle::KernelForm::statement);
+  if (!text) {
+    llvm::errs() << "heddle-opt: " << text.error().message << "\n";
+    return 1;
+  }
+  llvm::outs() << *text;
+  return 0;
+}
+
 int main(int argc, char **argv) {
   // Passes are made for a target before the command line is parsed, so it is looked for here.
   std::string_view name = "x86-64-v4", option = "--heddle-target=";
@@ -82,8 +105,14 @@ int main(int argc, char **argv) {
   }
   mlir::DialectRegistry registry;
   heddle::ir::register_dialects(registry);
+  if (rest.size() == 2 && std::string_view(rest[1]) == "--passes") {
+    llvm::outs() << heddle::passes::passes_page();
+    return 0;
+  }
   if (rest.size() > 2 && std::string_view(rest[1]) == "--import")
     return import_file(registry, rest[2], llvm::ArrayRef(rest).drop_front(3));
+  if (rest.size() == 3 && std::string_view(rest[1]) == "--halide")
+    return print_loops(registry, rest[2], *target);
   heddle::passes::register_passes(*target);
   mlir::registerTransformsPasses();
   int count = rest.size();

@@ -3,6 +3,8 @@
 // heddle-opt by hand fails with a message rather than in a later pass.
 #include "compiler/ir/dialect.h"
 
+#include "compiler/layout/layout.h"
+
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +18,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include "compiler/ir/heddle_dialect_defs.inc"
+
+#include "compiler/ir/heddle_enum_defs.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "compiler/ir/heddle_attr_defs.inc"
@@ -57,35 +61,11 @@ int dim_number(ModuleOp module, StringRef name) {
   return found == all.end() ? -1 : found - all.begin();
 }
 
-SmallVector<int64_t> PanelsAttr::other_axes(int64_t rank) const {
-  SmallVector<int64_t> out;
-  for (int64_t axis = 0; axis < rank; ++axis)
-    if (axis != getAxis() && axis != getLast())
-      out.push_back(axis);
-  if (getLast() >= 0)
-    out.push_back(getLast());
-  return out;
-}
-
-LogicalResult PanelsAttr::verify(function_ref<InFlightDiagnostic()> emit, int64_t axis, int64_t width, int64_t last) {
-  if (axis < 0)
-    return emit() << "panels: axis " << axis << " is negative";
-  if (width < 1)
-    return emit() << "panels: width " << width << " is not positive";
-  if (last < -1 || last == axis)
-    return emit() << "panels: last " << last << " is no other axis";
-  return success();
-}
-
-static LogicalResult verify_layout(function_ref<InFlightDiagnostic()> emit, Type type, PanelsAttr layout) {
+static LogicalResult verify_layout(function_ref<InFlightDiagnostic()> emit, Type type, LayoutAttr layout) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return emit() << "a layout needs a tensor of constant shape, not " << type;
-  if (layout.getAxis() >= tensor.getRank())
-    return emit() << "the layout's axis " << layout.getAxis() << " is not one of " << type;
-  if (layout.getLast() >= tensor.getRank())
-    return emit() << "the layout's axis " << layout.getLast() << " is not one of " << type;
-  return success();
+  return layout::verify(layout.getMap(), tensor.getRank(), emit);
 }
 
 LogicalResult WeightOp::verify() {
@@ -267,9 +247,9 @@ static LogicalResult verify_value(Operation *op, Type type, NamedAttribute attri
     }
   }
   if (attribute.getName() == names::layout) {
-    auto layout = dyn_cast<PanelsAttr>(attribute.getValue());
+    auto layout = dyn_cast<LayoutAttr>(attribute.getValue());
     if (!layout)
-      return emit() << names::layout << " is a #heddle.panels";
+      return emit() << names::layout << " is a #heddle.layout";
     return verify_layout(emit, type, layout);
   }
   return success();

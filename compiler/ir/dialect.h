@@ -14,6 +14,8 @@
 
 #include "compiler/ir/heddle_dialect_decls.inc"
 
+#include "compiler/ir/heddle_enum_decls.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "compiler/ir/heddle_attr_decls.inc"
 
@@ -30,7 +32,7 @@ inline constexpr llvm::StringLiteral name = "heddle.name";         // argument, 
 inline constexpr llvm::StringLiteral below = "heddle.below";       // argument: values lie in 0 .. below - 1
 inline constexpr llvm::StringLiteral initial = "heddle.initial";   // argument: every element where it is absent
 inline constexpr llvm::StringLiteral extents = "heddle.extents";   // argument, result: its shape over the sizes
-inline constexpr llvm::StringLiteral layout = "heddle.layout";     // argument of a kernel: #heddle.panels
+inline constexpr llvm::StringLiteral layout = "heddle.layout";     // argument of a kernel: #heddle.layout
 inline constexpr llvm::StringLiteral kernel = "heddle.kernel";     // function: a kernel of that kind
 inline constexpr llvm::StringLiteral schedule = "heddle.schedule"; // function: rows of {variant, params, when}
 } // namespace names

@@ -5,6 +5,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
@@ -21,21 +22,41 @@ def HeddleDialect : Dialect {
 
 class HeddleOp<string mnemonic, list<Trait> traits = []> : Op<HeddleDialect, mnemonic, traits>;
 
-def PanelsAttr : AttrDef<HeddleDialect, "Panels"> {
-  let mnemonic = "panels";
-  let summary = "A tensor cut into panels along one axis";
+def LayoutAttr : AttrDef<HeddleDialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "How a tensor lies in memory";
   let description = [{
-    Axis `axis` (extent N) is cut into ceil(N / width) panels. In memory the panel number is outermost, then
-    the other axes in their order, then the `width` elements of the panel, zero-filled past N. Axis `last`, if given,
-    comes after the other ones, right outside of those elements: the channels of a convolution's window.
+    The map from an element's logical index to its index in memory; compiler/layout/layout.h says which maps are layouts
+    and what extents they give. An axis whose extent is no multiple of its digits is padded with zeros.
   }];
-  let parameters = (ins "int64_t":$axis, "int64_t":$width, DefaultValuedParameter<"int64_t", "-1">:$last);
-  let assemblyFormat = "`<` struct(params) `>`";
-  let genVerifyDecl = 1;
-  let extraClassDeclaration = [{
-    /// The axes of a tensor of that rank other than `axis`, in the order in which they lie in memory.
-    llvm::SmallVector<int64_t> other_axes(int64_t rank) const;
+  let parameters = (ins "::mlir::AffineMap":$map);
+  let assemblyFormat = "`<` $map `>`";
+}
+
+def PlaceKind : I32Enum<"PlaceKind", "What memory a place is in", [
+  I32EnumCase<"slot", 0>, I32EnumCase<"result", 1>, I32EnumCase<"next_state", 2, "next">, I32EnumCase<"iteration", 3>]> {
+  let cppNamespace = "::heddle::ir";
+}
+
+def PlaceAttr : AttrDef<HeddleDialect, "Place"> {
+  let mnemonic = "place";
+  let summary = "Where a value between kernels is written";
+  let description = [{
+    `slot`: a slot of the arena. `result`: the caller's buffer. `next`: the next buffer of a state, or the part of it that
+    begins at `offsets`, one per axis. `iteration`: where the next iteration of the loop around it looks for what it carries
+    under that number.
   }];
+  let parameters = (ins EnumParameter<PlaceKind>:$kind, "int64_t":$number, OptionalArrayRefParameter<"int64_t">:$offsets);
+  let assemblyFormat = "`<` $kind $number (`at` $offsets^)? `>`";
+}
+
+def CopyTime : I32Enum<"CopyTime", "When the value of an update is copied to its state", [
+  I32EnumCase<"never", 0>, I32EnumCase<"at_once", 1>, I32EnumCase<"at_end", 2>]> {
+  let cppNamespace = "::heddle::ir";
+}
+
+def CopyTimeAttr : EnumAttr<HeddleDialect, CopyTime, "copy"> {
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def WeightOp : HeddleOp<"weight", [Symbol]> {
@@ -43,13 +64,13 @@ def WeightOp : HeddleOp<"weight", [Symbol]> {
   let description = [{
     `type` is the shape in which the program and its kernels see the weight; `stored` is the shape in the file, of which
     `type` is a row-major view. `names` are its paths in the file, in the order in which they are tried.
-    `layout` says how the compiler lays it out in the packed file; its axis is one of `type`. Absent: row-major.
+    `layout` says how the compiler lays it out in the packed file. Absent: row-major.
     With `part` the weight is less than the tensor in the file: of that one, seen as the row-major `part`, it has the
     elements whose place on each axis is the number in `at`, -1 being all places.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, StrArrayAttr:$names,
                    DenseI64ArrayAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$part, OptionalAttr<DenseI64ArrayAttr>:$at,
-                   OptionalAttr<PanelsAttr>:$layout);
+                   OptionalAttr<LayoutAttr>:$layout);
   let assemblyFormat = "$sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`layout` $layout^)? attr-dict";
   let hasVerifier = 1;
 }
@@ -76,11 +97,13 @@ def StateOp : HeddleOp<"state", [Symbol]> {
   let summary = "A tensor that lives in a session, from call to call";
   let description = [{
     `extents` are over the dims of the module. Without `initial` it must be updated before it is read. Where it `slides`
-    along an axis, every entry that updates it appends rows there and drops as many.
+    along an axis, every entry that updates it appends rows there and drops as many. Its elements are less than `below`, and
+    not negative.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type, StrAttr:$label,
-                   AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial, OptionalAttr<I64Attr>:$slides);
-  let assemblyFormat = "$sym_name `:` $type `named` $label `extents` $extents (`initial` $initial^)? (`slides` $slides^)? attr-dict";
+                   AffineMapAttr:$extents, OptionalAttr<F64Attr>:$initial, OptionalAttr<I64Attr>:$slides,
+                   OptionalAttr<I64Attr>:$below);
+  let assemblyFormat = "$sym_name `:` $type `named` $label `extents` $extents (`initial` $initial^)? (`slides` $slides^)? (`below` $below^)? attr-dict";
   let hasVerifier = 1;
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import_entry.h"
 #include "compiler/ir/import_reducers.h"
+#include "dsl/check/exact.h"
 #include "dsl/check/uses.h"
 
 namespace heddle::ir {
@@ -57,7 +58,8 @@ private:
                      function_ref<SmallVector<mlir::Value>(OpBuilder &, Location, mlir::Value, ValueRange)> finish);
 
   AffineMap kept_indices(const Stage &stage);
-  BodyWriter writer(OpBuilder &body, const Stage &stage, std::function<mlir::Value(const HExpr &read)> operand);
+  BodyWriter writer(OpBuilder &body, const Stage &stage, std::function<mlir::Value(const HExpr &read)> operand,
+                    bool on_host = false);
   mlir::Value value_of(const Tensor &tensor);
   mlir::Value scalar_of(const Tensor &tensor);
   /// Makes what every later step may use: in front of all loops.
@@ -200,7 +202,7 @@ void Importer::import_weights() {
     WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
                      TypeAttr::get(type_of(weight.tensor->shape, to_mlir(weight.tensor->type, &context_))),
                      builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), DenseI64ArrayAttr(),
-                     DenseI64ArrayAttr(), PanelsAttr());
+                     DenseI64ArrayAttr(), LayoutAttr());
   }
 }
 
@@ -212,7 +214,8 @@ void Importer::import_states() {
     StateOp::create(builder_, location(tensor.span, tensor.name), builder_.getStringAttr(symbol),
                     TypeAttr::get(type_of(tensor.shape, to_mlir(tensor.type, &context_))),
                     builder_.getStringAttr(tensor.name), extents_attribute(tensor.shape),
-                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr(), IntegerAttr());
+                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr(), IntegerAttr(),
+                    state.below ? builder_.getI64IntegerAttr(*state.below) : IntegerAttr());
   }
 }
 
@@ -324,15 +327,16 @@ Importer::Operands Importer::operands(const Stage &stage) {
   return out;
 }
 
-BodyWriter Importer::writer(OpBuilder &body, const Stage &stage,
-                            std::function<mlir::Value(const HExpr &read)> operand) {
+BodyWriter Importer::writer(OpBuilder &body, const Stage &stage, std::function<mlir::Value(const HExpr &read)> operand,
+                            bool on_host) {
   return BodyWriter(body, {.stage = stage,
                            .operand = std::move(operand),
                            .tensor = [&](const Tensor &tensor) { return value_of(tensor); },
                            .size = [&](const Size &size) { return size_value(size); },
                            .scalar = [&](const Tensor &tensor) { return scalar_of(tensor); },
                            .loop = [&](int position) { return loops_[position].getInductionVar(); },
-                           .location = [&](Span span) { return location(span); }});
+                           .location = [&](Span span) { return location(span); },
+                           .on_host = on_host});
 }
 
 ValueRange
@@ -430,18 +434,12 @@ mlir::Value Importer::best_position(const Stage &stage) {
       })[1];
 }
 
-/// Whether the host program can compute an element: whole numbers and conditions, which need no kernel.
-bool is_for_host(const HExpr &expr) {
-  bool whole = expr.type == heddle::Type::i32 || expr.type == heddle::Type::boolean;
-  return whole && expr.op != HExpr::power && expr.op != HExpr::absolute &&
-         llvm::all_of(expr.args, [](const HExpr *arg) { return is_for_host(*arg); });
-}
-
 void Importer::import_step(const Stage &stage) {
   loc_ = location(stage.span, stage.result->name);
   mlir::Value value;
-  if (stage.space.empty() && stage.reducer == Reducer::none && is_for_host(*stage.value)) {
-    BodyWriter writer = this->writer(builder_, stage, [&](const HExpr &read) { return scalar_of(*read.tensor); });
+  if (stage.space.empty() && stage.reducer == Reducer::none && is_whole(*stage.value)) {
+    auto operand = [&](const HExpr &read) { return scalar_of(*read.tensor); };
+    BodyWriter writer = this->writer(builder_, stage, operand, true);
     mlir::Value element = writer.write(*stage.value);
     value = tensor::FromElementsOp::create(builder_, loc_, RankedTensorType::get({}, element.getType()), element);
   } else if (stage.reducer == Reducer::none) {
@@ -501,8 +499,10 @@ void Importer::import_step(const Loop &loop) {
 
 void Importer::import_step(const Update &update) {
   loc_ = location(update.span, update.state->name);
-  Stage nowhere{update.value, {}, Reducer::none, {}, nullptr, update.span, {}}; // offsets have no indices
-  BodyWriter writer = this->writer(builder_, nowhere, [&](const HExpr &read) { return scalar_of(*read.tensor); });
+  Stage nowhere{}; // offsets have no indices
+  nowhere.exact = true;
+  auto operand = [&](const HExpr &read) { return scalar_of(*read.tensor); };
+  BodyWriter writer = this->writer(builder_, nowhere, operand, true);
   SmallVector<mlir::Value> offsets;
   SmallVector<int64_t> axes;
   for (auto [axis, along] : llvm::enumerate(update.place)) {

@@ -188,9 +188,13 @@ mlir::Value BodyWriter::write_formula(AffineExpr formula, Location loc) {
 
 mlir::Value BodyWriter::write_place(const HExpr &at, const Size &extent, bool inside, Location loc) {
   AffineExpr affine = formula(at);
-  mlir::Value place = affine
-                          ? write_formula(affine, loc)
-                          : arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), write(at)).getResult();
+  mlir::Value place;
+  if (affine)
+    place = write_formula(affine, loc);
+  else if (around_.on_host)
+    place = write_wide(at, loc);
+  else
+    place = arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), write(at));
   if (inside)
     return place;
   Size end = extent - Size(1);
@@ -233,6 +237,32 @@ mlir::Value BodyWriter::write_power(const HExpr &expr, Location loc) {
   if (!is_floating(expr.type))
     return math::IPowIOp::create(builder_, loc, base, power);
   return math::PowFOp::create(builder_, loc, base, power);
+}
+
+/// a // b or a % b of whole numbers. By a number of the call it may be 0, which gives 0, or -1, which may leave 32 bits
+/// and wraps; arith's own quotient, and the machine's, are undefined there.
+mlir::Value BodyWriter::write_whole_quotient(const HExpr &expr, mlir::Value a, mlir::Value b, Location loc) {
+  OpBuilder &out = builder_;
+  auto number = [&](int64_t n) { return constant(a.getType(), n, loc); };
+  auto equals = [&](mlir::Value x, int64_t n) -> mlir::Value {
+    return arith::CmpIOp::create(out, loc, arith::CmpIPredicate::eq, x, number(n));
+  };
+  bool known = expr.args[1]->op == HExpr::integer && expr.args[1]->whole > 0;
+  mlir::Value quotient, zero;
+  if (known) {
+    quotient = arith::FloorDivSIOp::create(out, loc, a, b);
+  } else {
+    zero = equals(b, 0);
+    mlir::Value special = arith::OrIOp::create(out, loc, zero, equals(b, -1));
+    mlir::Value divisor = arith::SelectOp::create(out, loc, special, number(1), b);
+    mlir::Value ordinary = arith::FloorDivSIOp::create(out, loc, a, divisor);
+    mlir::Value product = arith::MulIOp::create(out, loc, a, b); // 0 or -a
+    quotient = arith::SelectOp::create(out, loc, special, product, ordinary);
+  }
+  if (expr.op == HExpr::floor_div)
+    return quotient;
+  mlir::Value rest = arith::SubIOp::create(out, loc, a, arith::MulIOp::create(out, loc, quotient, b));
+  return known ? rest : arith::SelectOp::create(out, loc, zero, number(0), rest);
 }
 
 mlir::Value BodyWriter::write_arithmetic(const HExpr &expr, Location loc) {
@@ -280,12 +310,8 @@ mlir::Value BodyWriter::write_arithmetic(const HExpr &expr, Location loc) {
   case HExpr::mul:
     return arith::MulIOp::create(out, loc, a, b);
   case HExpr::floor_div:
-    return arith::FloorDivSIOp::create(out, loc, a, b);
-  case HExpr::mod: {
-    mlir::Value quotient = arith::FloorDivSIOp::create(out, loc, a, b);
-    mlir::Value whole = arith::MulIOp::create(out, loc, quotient, b);
-    return arith::SubIOp::create(out, loc, a, whole);
-  }
+  case HExpr::mod:
+    return write_whole_quotient(expr, a, b, loc);
   case HExpr::negate:
     return arith::SubIOp::create(out, loc, constant(a.getType(), 0, loc), a);
   case HExpr::minimum:
@@ -299,8 +325,68 @@ mlir::Value BodyWriter::write_arithmetic(const HExpr &expr, Location loc) {
   }
 }
 
+mlir::Value BodyWriter::write_wide(const HExpr &expr, Location loc) {
+  auto [slot, is_new] = wide_.try_emplace(&expr);
+  if (is_new) {
+    mlir::Value value = write_wide_arithmetic(expr, loc);
+    wide_[&expr] = value;
+    return value;
+  }
+  return slot->second;
+}
+
+mlir::Value BodyWriter::write_wide_arithmetic(const HExpr &expr, Location loc) {
+  mlir::Type wide = around_.on_host ? mlir::Type(builder_.getIndexType()) : builder_.getI64Type();
+  if (expr.op == HExpr::integer)
+    return arith::ConstantOp::create(builder_, loc, builder_.getIntegerAttr(wide, expr.whole));
+  if (AffineExpr affine = formula(expr); affine && (around_.on_host || expr.args.empty())) {
+    mlir::Value value = write_formula(affine, loc);
+    return around_.on_host ? value : arith::IndexCastOp::create(builder_, loc, wide, value);
+  }
+  auto arg = [&](unsigned i) { return write_wide(*expr.args[i], loc); };
+  switch (expr.op) {
+  case HExpr::add:
+    return arith::AddIOp::create(builder_, loc, arg(0), arg(1));
+  case HExpr::sub:
+    return arith::SubIOp::create(builder_, loc, arg(0), arg(1));
+  case HExpr::mul:
+    return arith::MulIOp::create(builder_, loc, arg(0), arg(1));
+  case HExpr::minimum:
+    return arith::MinSIOp::create(builder_, loc, arg(0), arg(1));
+  case HExpr::maximum:
+    return arith::MaxSIOp::create(builder_, loc, arg(0), arg(1));
+  case HExpr::negate: {
+    mlir::Value zero = arith::ConstantOp::create(builder_, loc, builder_.getIntegerAttr(wide, 0));
+    return arith::SubIOp::create(builder_, loc, zero, arg(0));
+  }
+  case HExpr::select: {
+    mlir::Value condition = write(*expr.args[0]), yes = arg(1), no = arg(2);
+    return arith::SelectOp::create(builder_, loc, condition, yes, no);
+  }
+  case HExpr::floor_div:
+  case HExpr::mod: { // by 0 they are 0
+    mlir::Value a = arg(0), b = arg(1);
+    mlir::Value zero = arith::ConstantOp::create(builder_, loc, builder_.getIntegerAttr(wide, 0));
+    mlir::Value one = arith::ConstantOp::create(builder_, loc, builder_.getIntegerAttr(wide, 1));
+    mlir::Value none = arith::CmpIOp::create(builder_, loc, arith::CmpIPredicate::eq, b, zero);
+    mlir::Value by = arith::SelectOp::create(builder_, loc, none, one, b);
+    mlir::Value result = arith::FloorDivSIOp::create(builder_, loc, a, by);
+    if (expr.op == HExpr::mod)
+      result = arith::SubIOp::create(builder_, loc, a, arith::MulIOp::create(builder_, loc, result, by));
+    return arith::SelectOp::create(builder_, loc, none, zero, result);
+  }
+  default: // what proofs know nothing of has 32 bits
+    mlir::Value value = widen(builder_, loc, write_narrow(expr, loc));
+    if (around_.on_host)
+      return arith::IndexCastOp::create(builder_, loc, wide, value);
+    return arith::ExtSIOp::create(builder_, loc, wide, value);
+  }
+}
+
 mlir::Value BodyWriter::write_comparison(const HExpr &expr, Location loc) {
-  mlir::Value a = write(*expr.args[0]), b = write(*expr.args[1]);
+  bool wide = around_.stage.exact && !is_floating(expr.args[0]->type) && expr.args[0]->type != heddle::Type::boolean;
+  auto arg = [&](unsigned i) { return wide ? write_wide(*expr.args[i], loc) : write(*expr.args[i]); };
+  mlir::Value a = arg(0), b = arg(1);
   int which = expr.op - HExpr::less; // less, less_equal, greater, greater_equal, equal, not_equal
   static constexpr arith::CmpFPredicate real[] = {arith::CmpFPredicate::OLT, arith::CmpFPredicate::OLE,
                                                   arith::CmpFPredicate::OGT, arith::CmpFPredicate::OGE,
@@ -389,6 +475,16 @@ mlir::Value BodyWriter::write(const HExpr &expr) {
 }
 
 mlir::Value BodyWriter::write_new(const HExpr &expr, Location loc) {
+  bool wide = around_.stage.exact && expr.type == heddle::Type::i32 && expr.op != HExpr::read && !formula(expr);
+  if (!wide)
+    return write_narrow(expr, loc);
+  mlir::Type type = builder_.getI32Type();
+  if (around_.on_host)
+    return arith::IndexCastOp::create(builder_, loc, type, write_wide(expr, loc));
+  return arith::TruncIOp::create(builder_, loc, type, write_wide(expr, loc));
+}
+
+mlir::Value BodyWriter::write_narrow(const HExpr &expr, Location loc) {
   mlir::Type type = to_mlir(computed_as(expr.type), builder_.getContext());
   if (is_scalar(expr))
     return around_.scalar(*expr.tensor);

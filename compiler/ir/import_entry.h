@@ -45,6 +45,7 @@ public:
     std::function<mlir::Value(const Tensor &tensor)> scalar;      // the element of a tensor of rank 0, from outside
     std::function<mlir::Value(int position)> loop;                // the turn of that enclosing loop, an index value
     std::function<mlir::Location(heddle::Span span)> location;
+    bool on_host = false; // where an index has 64 bits; a kernel's has 32
   };
   BodyWriter(mlir::OpBuilder &builder, Surroundings around) : builder_(builder), around_(std::move(around)) {}
 
@@ -53,11 +54,16 @@ public:
   mlir::Value write_place(const heddle::Expr &at, const Size &extent, bool inside, mlir::Location loc);
 
 private:
+  mlir::Value write_narrow(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_new(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_arithmetic(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_comparison(const heddle::Expr &expr, mlir::Location loc);
+  /// A whole number of an exact stage, with 64 bits.
+  mlir::Value write_wide(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_wide_arithmetic(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_function(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_power(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_whole_quotient(const heddle::Expr &expr, mlir::Value a, mlir::Value b, mlir::Location loc);
   mlir::Value write_cast(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_number_as_real(mlir::Value x, heddle::Type from, mlir::Location loc);
   mlir::Value write_whole(mlir::Value x, mlir::Location loc);
@@ -69,7 +75,7 @@ private:
 
   mlir::OpBuilder &builder_;
   Surroundings around_;
-  std::map<const heddle::Expr *, mlir::Value> written_;
+  std::map<const heddle::Expr *, mlir::Value> written_, wide_;
   /// What a formula has besides indices: a size, the turn of a loop, a whole number read from a tensor of rank 0.
   struct Symbol {
     Size size = {};

@@ -81,6 +81,14 @@ Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
   return rows;
 }
 
+uint32_t cpu_features(const KernelKind &kind, const ScheduleRow &row, const Target &target) {
+  uint32_t features = target.base;
+  for (const Variant &variant : kind.variants)
+    if (variant.name == row.variant)
+      features |= variant.needs;
+  return features;
+}
+
 void assign_schedule(mlir::func::FuncOp kernel, const Target &target) {
   const KernelKind &kind = kind_of(kernel);
   std::vector<ScheduleRow> rows = kind.choose(kernel, target);

@@ -37,20 +37,15 @@ struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
   std::vector<Domain> domains;
-};
-
-struct Panels {
-  int axis;
-  int width;
-  int last = -1; // the axis that comes innermost of the others; -1: they keep their order
+  uint32_t needs = 0; // HEDDLE_CPU_* beyond the target's base
 };
 
 struct KernelKind {
   std::string_view name;
   std::span<const Variant> variants;
   bool (*matches)(mlir::func::FuncOp kernel);
-  /// The panels that argument number `argument` of the kernel should be laid out in; null: always row-major.
-  std::optional<Panels> (*panels)(mlir::func::FuncOp kernel, unsigned argument, const Target &target);
+  /// The layout that argument number `argument` of the kernel should have, or null: row-major. No function: always.
+  mlir::AffineMap (*layout)(mlir::func::FuncOp kernel, unsigned argument, const Target &target);
   /// The rows for this kernel, in order of preference. The last one has no `when`.
   std::vector<ScheduleRow> (*choose)(mlir::func::FuncOp kernel, const Target &target);
   /// What the lowering must do differently for a row; null: nothing.
@@ -65,6 +60,9 @@ std::span<const KernelKind *const> kinds();
 const KernelKind &kind_of(mlir::func::FuncOp kernel);
 /// The kind of that name, or null.
 const KernelKind *find_kind(std::string_view name);
+
+/// The CPU features that a row's code is compiled with.
+uint32_t cpu_features(const KernelKind &kind, const ScheduleRow &row, const Target &target);
 
 /// Sets `heddle.kernel` and `heddle.schedule` of a kernel from the kind that takes it.
 void assign_schedule(mlir::func::FuncOp kernel, const Target &target);

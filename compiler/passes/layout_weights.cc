@@ -1,11 +1,15 @@
-// Decides how each weight lies in memory: in panels where a kernel that reads it wants panels, else row-major. Every
-// other kernel that reads the same weight (a lookup of tied embeddings) reads through the map; nothing is stored twice.
+// Decides how each weight lies in memory: in the layout that a kernel wants which reads it, else row-major. Every other
+// kernel that reads the same weight (a lookup of tied embeddings) reads through the map; nothing is stored twice.
 //
-//   heddle.weight @w : tensor<12x64x768xf32> …        heddle.weight @w : tensor<768x768xf32> … layout <axis = 0, width
-//   = 48> %w = heddle.get @w : tensor<768x768xf32>    →     %w = heddle.get @w : tensor<768x768xf32> call @k0(%M, %x,
-//   %w)                              call @k0(%M, %x, %w)
-//     func @k0(…, %w: tensor<768x768xf32>)              func @k0(…, %w: … {heddle.layout = #heddle.panels<axis = 0,
-//     width = 48>})
+// clang-format off
+//   heddle.weight @w : tensor<12x64x768xf32> …
+//   call @k0(%M, %x, %w)
+//   func @k0(…, %w: tensor<768x768xf32>)
+//     →
+//   heddle.weight @w : tensor<768x768xf32> … layout <(n, k) -> (n floordiv 48, k, n mod 48)>
+//   call @k0(%M, %x, %w)
+//   func @k0(…, %w: … {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 48, k, n mod 48)>})
+// clang-format on
 //
 // A kernel that is called with weights of different layouts becomes one function per combination of layouts.
 #include "compiler/ir/dialect.h"
@@ -58,13 +62,11 @@ public:
   void apply();
 
 private:
-  std::optional<Panels> wanted(func::FuncOp kernel, unsigned argument) {
+  AffineMap wanted(func::FuncOp kernel, unsigned argument) {
     auto [found, is_new] = wanted_.try_emplace({kernel, argument});
     if (is_new) {
       const KernelKind &kind = kind_of(kernel);
-      std::optional<Panels> panels = kind.panels ? kind.panels(kernel, argument, target_) : std::nullopt;
-      wanted_[{kernel, argument}] = panels;
-      return panels;
+      found->second = kind.layout ? kind.layout(kernel, argument, target_) : AffineMap();
     }
     return found->second;
   }
@@ -72,7 +74,7 @@ private:
   ModuleOp module_;
   SymbolTable symbols_;
   const Target &target_;
-  DenseMap<std::pair<Operation *, unsigned>, std::optional<Panels>> wanted_;
+  DenseMap<std::pair<Operation *, unsigned>, AffineMap> wanted_;
 };
 
 void Layouts::choose() {
@@ -80,12 +82,12 @@ void Layouts::choose() {
     ir::WeightOp weight = weight_op;
     for (const Use &use : uses) {
       func::CallOp call = use.call;
-      auto panels = wanted(symbols_.lookup<func::FuncOp>(call.getCallee()), use.argument);
-      if (!panels)
+      AffineMap layout = wanted(symbols_.lookup<func::FuncOp>(call.getCallee()), use.argument);
+      if (!layout)
         continue;
       weight.setType(cast<RankedTensorType>(call.getOperand(use.argument).getType()));
-      weight.setLayoutAttr(ir::PanelsAttr::get(module_.getContext(), panels->axis, panels->width, panels->last));
-      break; // the first kernel that wants panels decides
+      weight.setLayoutAttr(ir::LayoutAttr::get(module_.getContext(), layout));
+      break; // the first kernel that wants a layout decides
     }
   }
 }
@@ -118,7 +120,7 @@ void Layouts::apply() {
   }
   for (auto &[key, version] : versions)
     for (auto [i, layout] : llvm::enumerate(cast<ArrayAttr>(Attribute::getFromOpaquePointer(key.second))))
-      if (isa<ir::PanelsAttr>(layout))
+      if (isa<ir::LayoutAttr>(layout))
         version.setArgAttr(i, ir::names::layout, layout);
   merge_equal_kernels(module_);
 }
@@ -127,7 +129,7 @@ struct LayoutWeights : PassWrapper<LayoutWeights, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LayoutWeights)
   explicit LayoutWeights(const Target &target) : target(target) {}
   StringRef getArgument() const override { return "layout_weights"; }
-  StringRef getDescription() const override { return "weights in panels where kernels want them so"; }
+  StringRef getDescription() const override { return "weights in the layouts that kernels want"; }
 
   void runOnOperation() override {
     Layouts layouts(getOperation(), target);

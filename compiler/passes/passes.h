@@ -1,4 +1,4 @@
-// The passes of the compiler, one function each; pipeline.cc lists them in order and says why each stands there.
+// The passes of the compiler: passes.def lists them in order and says why each stands there.
 #pragma once
 
 #include "compiler/targets/target.h"
@@ -9,18 +9,18 @@
 
 namespace heddle::passes {
 
-std::unique_ptr<mlir::Pass> split_weights();
-std::unique_ptr<mlir::Pass> simplify();
-std::unique_ptr<mlir::Pass> slide_states();
-std::unique_ptr<mlir::Pass> widen_loops();
-std::unique_ptr<mlir::Pass> form_kernels();
-std::unique_ptr<mlir::Pass> outline_kernels();
-std::unique_ptr<mlir::Pass> collapse_dims();
-std::unique_ptr<mlir::Pass> skip_roundings();
-std::unique_ptr<mlir::Pass> layout_weights(const Target &target);
-std::unique_ptr<mlir::Pass> choose_schedules(const Target &target);
+#define HEDDLE_PASS(name, stage, why) std::unique_ptr<mlir::Pass> name();
+#define HEDDLE_TARGET_PASS(name, stage, why) std::unique_ptr<mlir::Pass> name(const Target &target);
+#define UPSTREAM_PASS(maker, stage, why)
+#include "compiler/passes/passes.def"
+#undef HEDDLE_PASS
+#undef HEDDLE_TARGET_PASS
+#undef UPSTREAM_PASS
 
-/// Makes the passes and the pipeline (`--compile`) known to heddle-opt, for the target of that name.
+/// Makes our passes and the pipelines up to each stage known to heddle-opt, for that target.
 void register_passes(const Target &target);
+
+/// The list as docs/passes.md.
+std::string passes_page();
 
 } // namespace heddle::passes

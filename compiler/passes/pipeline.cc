@@ -1,8 +1,6 @@
-// The compiler, in order. Each pass stands where its reason says; none reads options. What varies by machine is in
-// Target.
+// Runs the list of passes.def. No pass reads options: what varies by machine is in Target.
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/plan_memory.h"
 
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Transforms/Passes.h"
@@ -15,50 +13,25 @@ using namespace mlir;
 
 namespace {
 
-struct PlanMemory : PassWrapper<PlanMemory, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemory)
-  StringRef getArgument() const override { return "plan_memory"; }
-  StringRef getDescription() const override { return "a place for each value between kernels"; }
-  void runOnOperation() override {
-    if (failed(plan_memory(getOperation())))
-      signalPassFailure();
-  }
-};
-
-using Maker = std::unique_ptr<Pass> (*)(const Target &);
-
 struct Row {
-  Maker make;
+  std::unique_ptr<Pass> (*make)(const Target &);
   Stage stage;
+  bool ours;
   const char *why_here;
 };
 
-std::unique_ptr<Pass> canonical(const Target &) { return createCanonicalizerPass(); }
-std::unique_ptr<Pass> share(const Target &) { return createCSEPass(); }
-std::unique_ptr<Pass> hoist(const Target &) { return createLoopInvariantCodeMotionPass(); }
-template <std::unique_ptr<Pass> (*make)()> std::unique_ptr<Pass> plain(const Target &) { return make(); }
-
 const Row pipeline[] = {
-    {canonical, Stage::graph, "folds constants that import wrote as they stood, so that copies can be seen"},
-    {plain<split_weights>, Stage::graph, "before simplify, which makes operands of what is read at plain places"},
-    {plain<simplify>, Stage::graph, "before sharing: what reads through copies may be equal afterwards"},
-    {canonical, Stage::graph, "drops the copies that nothing reads now"},
-    {share, Stage::graph, "before fusion, so that equal stages are computed in one kernel only"},
-    {hoist, Stage::graph, "after sharing: what no turn of a loop changes is computed in front of it"},
-    {plain<slide_states>, Stage::graph, "after sharing: the old value of a part of a state is one slice"},
-    {plain<widen_loops>, Stage::graph,
-     "after hoisting: what remains in a loop depends on the turn or on what is carried"},
-    {plain<form_kernels>, Stage::kernels, "the last pass that sees the whole graph of stages"},
-    {plain<outline_kernels>, Stage::kernels, "equal kernels become one: all later work is done once for all layers"},
-    {plain<collapse_dims>, Stage::kernels, "before layouts, which name axes of the collapsed shapes"},
-    {canonical, Stage::kernels, "reshapes between two kernels that collapse alike cancel out"},
-    {share, Stage::kernels, "sizes that the calls compute are computed once"},
-    {plain<skip_roundings>, Stage::kernels, "kernels have their shapes: what they keep to themselves is known"},
-    {layout_weights, Stage::schedule, "before schedules, which must suit the panels"},
-    {choose_schedules, Stage::schedule, "kernels are final: emission may start on any of them"},
-    {plain<[]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemory>(); }>, Stage::schedule,
-     "last: a change of any call would change lifetimes"},
+#define HEDDLE_PASS(name, stage, why) {[](const Target &) { return name(); }, Stage::stage, true, why},
+#define HEDDLE_TARGET_PASS(name, stage, why) {name, Stage::stage, true, why},
+#define UPSTREAM_PASS(maker, stage, why) {[](const Target &) { return maker(); }, Stage::stage, false, why},
+#include "compiler/passes/passes.def"
+#undef HEDDLE_PASS
+#undef HEDDLE_TARGET_PASS
+#undef UPSTREAM_PASS
 };
+
+constexpr std::pair<const char *, Stage> stages[] = {
+    {"graph", Stage::graph}, {"kernels", Stage::kernels}, {"schedule", Stage::schedule}};
 
 /// Times each pass.
 class Stopwatch : public PassInstrumentation {
@@ -79,12 +52,9 @@ private:
 } // namespace
 
 std::optional<Stage> find_stage(std::string_view name) {
-  if (name == "graph")
-    return Stage::graph;
-  if (name == "kernels")
-    return Stage::kernels;
-  if (name == "schedule")
-    return Stage::schedule;
+  for (auto [text, stage] : stages)
+    if (name == text)
+      return stage;
   return std::nullopt;
 }
 
@@ -104,20 +74,26 @@ LogicalResult run_pipeline(ModuleOp module, const Target &target, const Pipeline
 }
 
 void register_passes(const Target &target) {
-  registerPass(split_weights);
-  registerPass(simplify);
-  registerPass(widen_loops);
-  registerPass(form_kernels);
-  registerPass(outline_kernels);
-  registerPass(collapse_dims);
-  registerPass(skip_roundings);
-  registerPass([target] { return layout_weights(target); });
-  registerPass([target] { return choose_schedules(target); });
-  registerPass([] { return std::make_unique<PlanMemory>(); });
-  for (auto [name, until] :
-       {std::pair("to-graph", Stage::graph), {"to-kernels", Stage::kernels}, {"to-schedule", Stage::schedule}})
-    PassPipelineRegistration<>(name, "the compiler, up to that stage",
+  for (const Row &row : pipeline)
+    if (row.ours)
+      registerPass([make = row.make, target] { return make(target); });
+  for (auto [name, until] : stages)
+    PassPipelineRegistration<>(std::string("to-") + name, "the compiler, up to that stage",
                                [target, until](OpPassManager &passes) { build_pipeline(passes, target, until); });
+}
+
+std::string passes_page() {
+  std::string out = "# The passes, in order\n\n"
+                    "Made by `heddle-opt --passes` from `compiler/passes/passes.def`. `heddle show MODEL --stage S` "
+                    "prints the module after "
+                    "the\nlast pass of a stage, `heddle-opt` runs any of Heddle's own alone.\n\n"
+                    "| pass | what it makes | stage | why it stands here |\n|---|---|---|---|\n";
+  for (const Row &row : pipeline) {
+    std::unique_ptr<Pass> pass = row.make(targets().front());
+    out += "| `" + pass->getArgument().str() + "` | " + (row.ours ? pass->getDescription().str() : "MLIR's own") +
+           " | " + stages[size_t(row.stage)].first + " | " + row.why_here + " |\n";
+  }
+  return out;
 }
 
 } // namespace heddle::passes

@@ -1,4 +1,4 @@
-// The compiler's passes in order, from import's module to the one that emission reads. pipeline.cc tells the story.
+// The compiler's passes in order, from import's module to the one that emission reads. passes.def tells the story.
 #pragma once
 
 #include "compiler/targets/target.h"

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
+#include "compiler/passes/passes.h"
 #include "compiler/passes/plan_states.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,7 +22,7 @@ using namespace mlir;
 
 namespace {
 
-constexpr llvm::StringLiteral places_name = "heddle.places"; // "slot 3", "result 0", … per result
+constexpr llvm::StringLiteral places_name = "heddle.places"; // one per result; of a loop an array each
 constexpr llvm::StringLiteral slots_name = "heddle.slots";   // entry: how many
 constexpr int64_t nominal_dim = 64;                          // or the bound, where that is smaller
 
@@ -31,7 +32,7 @@ struct Candidate {
   unsigned number; // among the results of its op
   int64_t first, last;
   int64_t bytes;
-  SmallVector<std::string *> words; // that name the slot
+  SmallVector<ir::PlaceAttr *> places; // that are this slot
 };
 
 bool is_made(Value value) { return isa_and_nonnull<func::CallOp, tensor::FromElementsOp>(value.getDefiningOp()); }
@@ -59,28 +60,27 @@ public:
   void place_results() {
     auto ret = cast<func::ReturnOp>(entry.front().getTerminator());
     for (auto [i, value] : llvm::enumerate(ret.getOperands()))
-      offer(value, "result " + std::to_string(i));
+      offer(value, place(ir::PlaceKind::result, int64_t(i)));
   }
 
   /// Where an update's value can be made in the state's next buffer, it is.
   void place_updates() {
-    for (StateUpdate &update : plan_states(entry))
-      if (update.place.empty() || !offer(update.op.getValue(), update.place))
-        update.op->setAttr(copy_name, StringAttr::get(entry.getContext(), update.otherwise));
-      else
-        update.op->setAttr(copy_name, StringAttr::get(entry.getContext(), "none"));
+    for (StateUpdate &update : plan_states(entry)) {
+      bool there = update.place && offer(update.op.getValue(), update.place);
+      ir::CopyTime time = there ? ir::CopyTime::never : update.otherwise;
+      update.op->setAttr(copy_name, ir::CopyTimeAttr::get(entry.getContext(), time));
+    }
   }
 
-  /// What a turn makes for the next one is written where that one looks for it.
-  void place_turns() {
+  /// What an iteration makes for the next one is written where that one looks for it.
+  void place_iterations() {
     entry.walk<WalkOrder::PreOrder>([&](scf::ForOp loop) {
       for (auto [i, value] : llvm::enumerate(loop.getYieldedValues())) {
         Value root = bytes_of(value);
         bool in_place = root == loop.getRegionIterArgs()[i];
-        LoopWords &words = loops[loop.getResult(i)];
-        words.twice = !in_place;
+        loops[loop.getResult(i)].twice = !in_place;
         if (!in_place && is_made(root) && root.getParentBlock() == loop.getBody())
-          places.try_emplace(root, "turn " + std::to_string(i));
+          places.try_emplace(root, place(ir::PlaceKind::iteration, int64_t(i)));
       }
     });
   }
@@ -95,7 +95,7 @@ public:
         Value root = owner_of(operand);
         Operation *seen = root.getParentBlock()->findAncestorOpInBlock(*op);
         auto update = dyn_cast<ir::UpdateOp>(op);
-        bool at_end = update && copy_time(op) == CopyTime::at_end;
+        bool at_end = update && copy_time(op) == ir::CopyTime::at_end;
         int64_t &end = last[root];
         end = std::max(end, at_end ? ends.lookup(entry.front().getTerminator()) : ends.lookup(seen));
       }
@@ -105,31 +105,29 @@ public:
     for (const ModuleDim &dim : module_dims(module))
       dims.push_back(dim.most < 0 ? nominal_dim : std::min(dim.most, nominal_dim));
     SizeEvaluator sizes(module, dims);
-    auto add = [&](Value value, unsigned number, int64_t first, SmallVector<std::string *> words) -> LogicalResult {
+    auto add = [&](Value value, unsigned number, int64_t first, SmallVector<ir::PlaceAttr *> own) -> LogicalResult {
       auto bytes = sizes.bytes(value);
       if (succeeded(bytes))
-        candidates.push_back({value, number, first, std::max(first, last.lookup(value)), *bytes, words});
+        candidates.push_back({value, number, first, std::max(first, last.lookup(value)), *bytes, own});
       return success(succeeded(bytes));
     };
     // A loop's places first: the value that it starts from may be made in one of them.
     WalkResult known = entry.walk([&](scf::ForOp loop) {
       for (OpResult result : loop.getResults()) {
-        LoopWords &words = loops[result];
+        LoopPlaces &own = loops[result];
         last[result] = std::max(last.lookup(result), ends.lookup(loop));
         int64_t first = numbers.lookup(loop);
-        SmallVector<std::string *> names;
-        if (words.first.empty()) {
-          names.push_back(&words.first);
+        if (!own.first) {
+          SmallVector<ir::PlaceAttr *> same{&own.first};
           Value start = sole_origin(loop.getInitArgs()[result.getResultNumber()], loop);
           if (start && places.try_emplace(start).second) {
             first = numbers.lookup(start.getDefiningOp());
-            names.push_back(&places[start]);
-            words.start = start;
+            same.push_back(&places[start]);
           }
-          if (failed(add(result, 2 * result.getResultNumber(), first, names)))
+          if (failed(add(result, 2 * result.getResultNumber(), first, same)))
             return WalkResult::interrupt();
         }
-        if (words.twice && failed(add(result, 2 * result.getResultNumber() + 1, numbers.lookup(loop), {&words.second})))
+        if (own.twice && failed(add(result, 2 * result.getResultNumber() + 1, numbers.lookup(loop), {&own.second})))
           return WalkResult::interrupt();
       }
       return WalkResult::advance();
@@ -161,8 +159,8 @@ public:
       if (slot == slots.end())
         slot = slots.insert(slots.end(), std::vector<const Candidate *>());
       slot->push_back(&candidate);
-      for (std::string *word : candidate.words)
-        *word = "slot " + std::to_string(slot - slots.begin());
+      for (ir::PlaceAttr *each : candidate.places)
+        *each = place(ir::PlaceKind::slot, slot - slots.begin());
     }
     slot_count = slots.size();
   }
@@ -170,42 +168,48 @@ public:
   void annotate() {
     Builder builder(entry.getContext());
     entry.walk([&](Operation *op) {
-      SmallVector<Attribute> words;
+      SmallVector<Attribute> all;
       if (auto loop = dyn_cast<scf::ForOp>(op)) {
         for (Value result : loop.getResults()) {
-          const LoopWords &places = loops[result];
-          words.push_back(builder.getStringAttr(places.twice ? places.first + ", " + places.second : places.first));
+          const LoopPlaces &own = loops[result];
+          SmallVector<Attribute> both{own.first};
+          if (own.twice)
+            both.push_back(own.second);
+          all.push_back(builder.getArrayAttr(both));
         }
       } else if (op->getNumResults() && places.contains(op->getResult(0))) {
         for (Value result : op->getResults())
-          words.push_back(builder.getStringAttr(places[result]));
+          all.push_back(places[result]);
       } else {
         return;
       }
-      op->setAttr(places_name, builder.getArrayAttr(words));
+      op->setAttr(places_name, builder.getArrayAttr(all));
     });
     entry->setAttr(slots_name, builder.getI64IntegerAttr(slot_count));
   }
 
 private:
-  struct LoopWords {
-    std::string first, second;
+  struct LoopPlaces {
+    ir::PlaceAttr first, second;
     bool twice = false;
-    Value start; // made in the first place
   };
 
+  ir::PlaceAttr place(ir::PlaceKind kind, int64_t number) {
+    return ir::PlaceAttr::get(entry.getContext(), kind, number, {});
+  }
+
   /// Gives a value of the entry's own block this place, unless it has one or can't be made there.
-  bool offer(Value value, const std::string &place) {
+  bool offer(Value value, ir::PlaceAttr place) {
     Value root = bytes_of(value);
     if (root.getParentBlock() != &entry.front())
       return false;
     if (auto loop = root.getDefiningOp<scf::ForOp>()) {
       unsigned number = cast<OpResult>(root).getResultNumber();
       bool in_place = bytes_of(loop.getYieldedValues()[number]) == loop.getRegionIterArgs()[number];
-      LoopWords &words = loops[root];
-      if (!in_place || !words.first.empty())
+      ir::PlaceAttr &first = loops[root].first;
+      if (!in_place || first)
         return false;
-      words.first = place;
+      first = place;
       return true;
     }
     return is_made(root) && places.try_emplace(root, place).second;
@@ -234,13 +238,29 @@ private:
   struct ByAddress {
     bool operator()(Value a, Value b) const { return a.getAsOpaquePointer() < b.getAsOpaquePointer(); }
   };
-  std::map<Value, std::string, ByAddress> places; // words are pointed to: a std::map leaves them where they are
-  std::map<Value, LoopWords, ByAddress> loops;    // by result
+  std::map<Value, ir::PlaceAttr, ByAddress> places; // are pointed to: a std::map leaves them where they are
+  std::map<Value, LoopPlaces, ByAddress> loops;     // by result
   std::vector<Candidate> candidates;
   int64_t slot_count = 0;
 };
 
 } // namespace
+
+namespace {
+
+struct PlanMemory : PassWrapper<PlanMemory, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemory)
+  StringRef getArgument() const override { return "plan_memory"; }
+  StringRef getDescription() const override { return "a place for each value between kernels"; }
+  void runOnOperation() override {
+    if (failed(plan_memory(getOperation())))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> plan_memory() { return std::make_unique<PlanMemory>(); }
 
 LogicalResult plan_memory(ModuleOp module) {
   for (func::FuncOp entry : entries(module)) {
@@ -248,7 +268,7 @@ LogicalResult plan_memory(ModuleOp module) {
     planner.unshare_empties();
     planner.place_results();
     planner.place_updates();
-    planner.place_turns();
+    planner.place_iterations();
     if (failed(planner.find_lifetimes()))
       return failure();
     planner.choose_slots();
@@ -257,18 +277,21 @@ LogicalResult plan_memory(ModuleOp module) {
   return success();
 }
 
-static Place parse(StringRef word) {
-  auto [kind, rest] = word.split(' ');
-  auto [number, offsets] = rest.split(" at ");
-  Place place{kind == "slot"     ? Place::slot
-              : kind == "result" ? Place::result
-              : kind == "next"   ? Place::next_state
-                                 : Place::turn};
-  number.getAsInteger(10, place.number);
-  SmallVector<StringRef> parts;
-  offsets.split(parts, ' ', -1, false);
-  for (StringRef part : parts)
-    part.getAsInteger(10, place.offsets.emplace_back());
+static Place planned(ir::PlaceAttr attr) {
+  Place place{Place::slot, attr.getNumber(), {}, SmallVector<int64_t>(attr.getOffsets())};
+  switch (attr.getKind()) {
+  case ir::PlaceKind::slot:
+    break;
+  case ir::PlaceKind::result:
+    place.kind = Place::result;
+    break;
+  case ir::PlaceKind::next_state:
+    place.kind = Place::next_state;
+    break;
+  case ir::PlaceKind::iteration:
+    place.kind = Place::iteration;
+    break;
+  }
   return place;
 }
 
@@ -290,14 +313,13 @@ Place place_of(Value tensor) {
     return {Place::slice};
   if (root.getDefiningOp<arith::ConstantOp>())
     return {Place::constant};
-  auto words = result.getOwner()->getAttrOfType<ArrayAttr>(places_name);
-  return words ? parse(cast<StringAttr>(words[result.getResultNumber()]).getValue()) : Place{Place::nothing};
+  auto all = result.getOwner()->getAttrOfType<ArrayAttr>(places_name);
+  return all ? planned(cast<ir::PlaceAttr>(all[result.getResultNumber()])) : Place{Place::nothing};
 }
 
 LoopPlace loop_place(Operation *loop, unsigned number) {
-  StringRef word = cast<StringAttr>(loop->getAttrOfType<ArrayAttr>(places_name)[number]).getValue();
-  auto [first, second] = word.split(", ");
-  return {parse(first), second.empty() ? -1 : parse(second).number};
+  auto both = cast<ArrayAttr>(loop->getAttrOfType<ArrayAttr>(places_name)[number]);
+  return {planned(cast<ir::PlaceAttr>(both[0])), both.size() > 1 ? cast<ir::PlaceAttr>(both[1]).getNumber() : -1};
 }
 
 SmallVector<ResultCopy> result_copies(func::FuncOp entry) {

@@ -1,21 +1,23 @@
 // Decides where the values between kernels live during a call, and how states get their new values.
 //
-//   %0 = call @k0(%d0, %x)                          {heddle.places = ["slot 0"]}
-//   %1 = call @k1(%d0, %0, %w)                      {heddle.places = ["slot 1"]}
-//   %2 = call @k2(%d0, %1)                          {heddle.places = ["slot 0"]}
-//   %3 = call @k3(%d0, %2)                          {heddle.places = ["next 1"]}
-//   heddle.update @s1, %3                           {heddle.copy = "none"}
-//   %4 = call @k4(%d0, %2)      return %4           {heddle.places = ["result 0"]}
+//   %0 = call @k0(%d0, %x)                          {heddle.places = [#heddle.place<slot 0>]}
+//   %1 = call @k1(%d0, %0, %w)                      {heddle.places = [#heddle.place<slot 1>]}
+//   %2 = call @k2(%d0, %1)                          {heddle.places = [#heddle.place<slot 0>]}
+//   %3 = call @k3(%d0, %2)                          {heddle.places = [#heddle.place<next 1>]}
+//   heddle.update @s1, %3                           {heddle.copy = #heddle.copy<never>}
+//   %4 = call @k4(%d0, %2)      return %4           {heddle.places = [#heddle.place<result 0>]}
 //
 // Last pass of the pipeline: every later change of a call would invalidate lifetimes.
 #pragma once
+
+#include "compiler/ir/dialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace heddle::passes {
 
-/// Gives each value that is made between kernels a place (`heddle.places`, one word per result of a call), each entry
+/// Gives each value that is made between kernels a place (`heddle.places`, one per result of a call), each entry
 /// its number of slots (`heddle.slots`) and its uses of states (`heddle.uses`), each update the time when its value is
 /// copied (`heddle.copy`). Values that are alive at the same time never share a slot; a value that the entry returns,
 /// or that a state becomes, is written there by its kernel where that is possible.
@@ -30,9 +32,9 @@ struct Place {
     slot,
     state,      // the old value
     next_state, // where the new value is written
-    turn,       // where the next value of what the loop around carries is written
-    loop,       // what a loop carries: in the one or the other of its two places, as the turns go
-    slice,      // a part of another value, one turn of it
+    iteration,  // where the next value of what the loop around carries is written
+    loop,       // what a loop carries: in the one or the other of its two places, by iteration
+    slice,      // a part of another value, one iteration of it
     constant,   // of the library's own data
     nothing,    // a tensor.empty that nothing is written to
   } kind;
@@ -44,8 +46,8 @@ struct Place {
 /// The place of a tensor of a planned entry.
 Place place_of(mlir::Value tensor);
 
-/// Where a planned loop (scf.for) keeps what it carries, by number: one place, in which the turns change it, or two
-/// slots that change roles after each turn.
+/// Where a planned loop (scf.for) keeps what it carries, by number: one place, in which iterations change it, or two
+/// slots that change roles after each iteration.
 struct LoopPlace {
   Place place;
   int64_t second_slot = -1;
@@ -61,8 +63,7 @@ struct StateUse {
 std::vector<StateUse> state_uses(mlir::func::FuncOp entry);
 
 /// When the value of an update is copied to its place.
-enum class CopyTime { never, at_once, at_end };
-CopyTime copy_time(mlir::Operation *update);
+ir::CopyTime copy_time(mlir::Operation *update);
 
 /// What remains to be copied at the end of an entry: results that no kernel could write in place, because
 /// they are inputs, weights, or returned twice.

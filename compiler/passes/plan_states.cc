@@ -70,18 +70,17 @@ public:
     if (state.getSlides()) {
       use.reads = use.in_place = true;
       for (ir::UpdateOp update : updates)
-        out.push_back({update, "", "end"});
+        out.push_back({update, {}, ir::CopyTime::at_end});
       return use;
     }
-    std::string next = "next " + std::to_string(number);
     if (updates[0].getOffsets().empty()) {
-      out.push_back({updates[0], next, "end"});
+      out.push_back({updates[0], next({}), ir::CopyTime::at_end});
       return use;
     }
     if (auto axis = covered_along()) {
       bool one_piece = llvm::all_of(extents().take_front(*axis), [](AffineExpr e) { return is_constant(e, 1); });
       for (ir::UpdateOp update : updates)
-        out.push_back({update, one_piece ? next + " at" + offsets_text(update) : "", "end"});
+        out.push_back({update, one_piece ? next(constant_offsets(update)) : ir::PlaceAttr(), ir::CopyTime::at_end});
       return use;
     }
     use.reads = true; // what the updates leave alone
@@ -89,7 +88,7 @@ public:
     use.in_place = at_end || nobody_looks();
     use.starts_as_old = !use.in_place;
     for (ir::UpdateOp update : updates)
-      out.push_back({update, "", at_end ? "end" : "now"});
+      out.push_back({update, {}, at_end ? ir::CopyTime::at_end : ir::CopyTime::at_once});
     return use;
   }
 
@@ -100,11 +99,12 @@ private:
   }
   ArrayRef<AffineExpr> extents() { return state.getExtents().getResults(); }
 
-  static std::string offsets_text(ir::UpdateOp update) {
-    std::string out;
-    for (const Along &along : places_of(update))
-      out += " " + std::to_string(*along.offset);
-    return out;
+  ir::PlaceAttr next(ArrayRef<int64_t> offsets) {
+    return ir::PlaceAttr::get(entry.getContext(), ir::PlaceKind::next_state, number, offsets);
+  }
+
+  static SmallVector<int64_t> constant_offsets(ir::UpdateOp update) {
+    return llvm::map_to_vector(places_of(update), [](const Along &along) { return *along.offset; });
   }
 
   /// The axis along which the updates, each whole along the others, make up the state: they never overlap, so it is
@@ -201,9 +201,6 @@ std::vector<StateUse> state_uses(func::FuncOp entry) {
   return out;
 }
 
-CopyTime copy_time(Operation *update) {
-  StringRef word = update->getAttrOfType<StringAttr>(copy_name).getValue();
-  return word == "none" ? CopyTime::never : word == "now" ? CopyTime::at_once : CopyTime::at_end;
-}
+ir::CopyTime copy_time(Operation *update) { return update->getAttrOfType<ir::CopyTimeAttr>(copy_name).getValue(); }
 
 } // namespace heddle::passes

@@ -5,17 +5,16 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <string>
 #include <vector>
 
 namespace heddle::passes {
 
-inline constexpr llvm::StringLiteral copy_name = "heddle.copy"; // update: "none", "now", "end"
+inline constexpr llvm::StringLiteral copy_name = "heddle.copy"; // update: #heddle.copy
 
 struct StateUpdate {
   ir::UpdateOp op;
-  std::string place;     // where the value could be made so that nothing is copied: "next 1"; empty: nowhere
-  std::string otherwise; // when it is copied else: "now", "end"
+  ir::PlaceAttr place;    // where the value could be made so that nothing is copied; null: nowhere
+  ir::CopyTime otherwise; // when it is copied else
 };
 
 /// Decides for each state of an entry whether it is updated in place, writes the entry's `heddle.uses`, and says of

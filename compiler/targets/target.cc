@@ -1,63 +1,37 @@
-// The table of targets and the resolution of names. What the host can run comes from CPUID through the compiler's
-// own builtins and the operating system's word on register state, which those builtins include.
+// The table of targets and the resolution of names.
 #include "compiler/targets/target.h"
 
-#include "runtime/abi.h"
-
-#include <cpuid.h>
+#include "runtime/cpu_features.h"
 
 namespace heddle {
 
 static const Target table[] = {
-#define HEDDLE_TARGET(name, lanes, registers, l1, l2, halide, features)                                                \
-  {name, lanes, registers, l1, l2, halide, features},
+#define HEDDLE_TARGET(name, lanes, registers, l1, l2, base, further) {name, lanes, registers, l1, l2, base, further},
 #include "compiler/targets/targets.def"
 #undef HEDDLE_TARGET
 };
 
 std::span<const Target> targets() { return table; }
 
-/// Whether the processor has the AMX tiles and the operating system saves them.
-static bool host_has_amx() {
-  unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
-    return false;
-  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;
-  if ((d & (amx_bf16 | amx_tile | amx_int8)) != (amx_bf16 | amx_tile | amx_int8))
-    return false;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & (1u << 27))) // OSXSAVE
-    return false;
-  unsigned low, high;
-  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  constexpr unsigned tile_state = 3u << 17; // XTILECFG and XTILEDATA
-  return (low & tile_state) == tile_state;
-}
-
-uint32_t host_cpu_features() {
-  __builtin_cpu_init();
-  uint32_t features = 0;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
-    features |= HEDDLE_CPU_AVX2;
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    features |= HEDDLE_CPU_AVX512;
-  if (__builtin_cpu_supports("avx512vnni"))
-    features |= HEDDLE_CPU_AVX512_VNNI;
-  // Halide's code for BF16 uses VBMI2 and BITALG too, which Cooper Lake lacks: such a machine counts as one without.
-  if (__builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi2") &&
-      __builtin_cpu_supports("avx512bitalg"))
-    features |= HEDDLE_CPU_AVX512_BF16;
-  if (host_has_amx())
-    features |= HEDDLE_CPU_AMX;
-  return features;
+std::string halide_name(uint32_t cpu_features) {
+  static constexpr const char *names[] = {
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide) halide,
+#include "runtime/cpu_features.def"
+#undef HEDDLE_CPU_FEATURE
+  };
+  std::string out = "x86-64-linux";
+  for (size_t i = 0; i < std::size(names); ++i)
+    if ((cpu_features & 1u << i) && *names[i])
+      out += std::string("-") + names[i];
+  return out;
 }
 
 Result<Target> find_target(std::string_view name) {
   if (name == "native") {
-    uint32_t host = host_cpu_features();
+    uint32_t host = heddle_host_cpu_features();
     const Target *best = nullptr;
     for (const Target &target : table)
-      if ((target.cpu_features & ~host) == 0)
+      if ((target.cpu_features() & ~host) == 0)
         best = &target;
     if (!best)
       return Error{"this machine has no AVX2 with FMA and F16C, which the least demanding target (" + table[0].name +

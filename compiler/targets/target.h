@@ -13,12 +13,14 @@ namespace heddle {
 
 struct Target {
   std::string name;
-  int lanes;             // f32 values in a vector register
-  int registers;         // vector registers
-  int64_t l1;            // bytes of the first data cache of a core
-  int64_t l2;            // bytes of the second
-  std::string halide;    // as Halide spells it, without what emit/halide adds
-  uint32_t cpu_features; // HEDDLE_CPU_* of runtime/abi.h
+  int lanes;        // f32 values in a vector register
+  int registers;    // vector registers
+  int64_t l1;       // bytes of the first data cache of a core
+  int64_t l2;       // bytes of the second
+  uint32_t base;    // of every kernel: HEDDLE_CPU_* of runtime/cpu_features.h
+  uint32_t further; // what variants may need beyond that
+
+  uint32_t cpu_features() const { return base | further; }
 };
 
 /// All targets, from the least demanding on.
@@ -28,7 +30,7 @@ std::span<const Target> targets();
 /// unknown name lists the known ones.
 Result<Target> find_target(std::string_view name);
 
-/// The HEDDLE_CPU_* bits of this machine.
-uint32_t host_cpu_features();
+/// These features in Halide's words: "x86-64-linux-sse41-…".
+std::string halide_name(uint32_t cpu_features);
 
 } // namespace heddle

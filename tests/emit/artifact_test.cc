@@ -8,6 +8,7 @@
 #include "runtime/heddle.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cmath>
@@ -187,6 +188,41 @@ TEST_F(Artifact, panels_are_zero_filled_past_the_last_row) {
   EXPECT_EQ(packed[48 + 3], 3.f);
 }
 
+TEST_F(Artifact, library_manifest_and_weights_have_the_number_of_their_compilation) {
+  auto build = [&](const std::string &text) {
+    compile(text);
+    heddle_model *model = nullptr;
+    EXPECT_EQ(heddle_open((folder + "/out").c_str(), nullptr, &model), HEDDLE_OK) << heddle_last_error();
+    heddle_model_info info = HEDDLE_INIT(heddle_model_info);
+    EXPECT_EQ(heddle_model_describe(model, &info), HEDDLE_OK);
+    std::ifstream file(folder + "/out/tiny.json");
+    char number[32];
+    std::snprintf(number, sizeof number, "%016llx", (unsigned long long)info.build);
+    EXPECT_EQ(nlohmann::json::parse(file)["build"], number);
+    heddle_close(model);
+    return info.build;
+  };
+  std::string other = tiny_module, sum = "%sum = arith.addf %u, %v : f32\n      %relu";
+  ASSERT_NE(other.find(sum), std::string::npos);
+  other.replace(other.find(sum), sum.size(), "%sum = arith.subf %u, %v : f32\n      %relu");
+  uint64_t first = build(tiny_module);
+  fs::copy_file(folder + "/out/tiny.weights", folder + "/first.weights");
+  EXPECT_NE(first, 0u);
+  weights.b[3] = 17; // values are no code
+  EXPECT_EQ(build(tiny_module), first);
+  EXPECT_NE(build(other), first);
+
+  heddle_model_options options = HEDDLE_INIT(heddle_model_options);
+  std::string stale = folder + "/first.weights";
+  options.weights = stale.c_str();
+  heddle_model *model = nullptr;
+  EXPECT_EQ(heddle_open((folder + "/out").c_str(), &options, &model), HEDDLE_BAD_WEIGHTS);
+  EXPECT_TRUE(std::string(heddle_last_error())
+                  .starts_with(stale + " comes from another compilation of 'tiny' than the "
+                                       "library (build "))
+      << heddle_last_error();
+}
+
 TEST_F(Artifact, half_precision_weights_become_f32) {
   std::vector<uint16_t> w(36), b(6);
   for (int i = 0; i < 36; ++i) {
@@ -205,9 +241,8 @@ TEST_F(Artifact, half_precision_weights_become_f32) {
   ASSERT_TRUE(tiny.parse(tiny_module));
   WeightsLayout layout = lay_out_weights(*tiny.module, "tiny");
   Progress progress(Progress::Show::nothing);
-  ASSERT_TRUE(bool(pack_weights(*tiny.module, layout, &*files, folder + "/p.weights", progress)));
-  std::ifstream file(folder + "/p.weights", std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  std::vector<std::byte> bytes(packed_bytes(layout));
+  pack_weights(*tiny.module, layout, &*files, bytes, progress);
   const float *packed = reinterpret_cast<const float *>(bytes.data() + 4096);
   EXPECT_EQ(packed[0 * 4 + 1], weights.w[1 * 6 + 0]);
   EXPECT_EQ(packed[5 * 4 + 3], weights.w[3 * 6 + 5]);

@@ -57,6 +57,20 @@ TEST_F(CheckWeights, either_name_is_found_in_any_floating_type) {
   EXPECT_EQ(message("fc.weight", DType::bf16, {6}), "");
 }
 
+TEST_F(CheckWeights, tensors_that_nothing_reads_are_listed) {
+  std::vector<float> values(6);
+  TensorView view{DType::f32, {6}, std::as_bytes(std::span(values))};
+  auto unread = [&](std::map<std::string, TensorView> tensors) {
+    EXPECT_TRUE(bool(write_safetensors(path, tensors)));
+    return unread_tensors(program, *WeightFiles::open(path));
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(unread({{"fc.weight", view}}), Names{});
+  EXPECT_EQ(unread({{"fc.weight", view}, {"fc.bias", view}, {"a", view}}), (Names{"a", "fc.bias"}));
+  // The first of its names is taken; what has the other is read by nobody.
+  EXPECT_EQ(unread({{"fc.weight", view}, {"net.fc.weight", view}}), Names{"fc.weight"});
+}
+
 TEST_F(CheckWeights, a_missing_tensor_is_named_with_the_nearest_one) {
   EXPECT_EQ(message("net.fc.weights", DType::f32, {6}),
             path +

@@ -15,7 +15,7 @@ namespace heddle {
 
 inline const char *tiny_module = R"mlir(
 module @tiny attributes {heddle.dims = [{name = "B", most = 64 : i64}]} {
-  heddle.weight @w : tensor<6x6xf32> names ["fc.weight"] stored [6, 6] layout <axis = 0, width = 4>
+  heddle.weight @w : tensor<6x6xf32> names ["fc.weight"] stored [6, 6] layout <(n, k) -> (n floordiv 4, k, n mod 4)>
   heddle.weight @b : tensor<6xf32> names ["fc.bias"] stored [6]
 
   func.func @apply(%x: tensor<?x6xf32> {heddle.name = "x", heddle.extents = affine_map<(B) -> (B, 6)>})
@@ -30,7 +30,7 @@ module @tiny attributes {heddle.dims = [{name = "B", most = 64 : i64}]} {
   }
 
   func.func private @k0(%d0: index, %x: tensor<?x6xf32> {heddle.extents = affine_map<(d0) -> (d0, 6)>},
-                        %w: tensor<6x6xf32> {heddle.layout = #heddle.panels<axis = 0, width = 4>}, %b: tensor<6xf32>)
+                        %w: tensor<6x6xf32> {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 4, k, n mod 4)>}, %b: tensor<6xf32>)
       -> (tensor<?x6xf32> {heddle.extents = affine_map<(d0) -> (d0, 6)>})
       attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]} {
     %zero = arith.constant 0.0 : f32

@@ -45,7 +45,9 @@ func.func private @k(%M: index, %x: tensor<?x{K}xf32> {heddle.extents = affine_m
 })";
 
 static std::string dense_text(int64_t columns, int64_t depth, int64_t width) {
-  std::string layout = width ? "heddle.layout = #heddle.panels<axis = 0, width = " + std::to_string(width) + ">" : "";
+  std::string w = std::to_string(width);
+  std::string layout =
+      width ? "heddle.layout = #heddle.layout<(n, k) -> (n floordiv " + w + ", k, n mod " + w + ")>" : "";
   return with(with(with(dense, "{N}", std::to_string(columns)), "{K}", std::to_string(depth)), "{layout}", layout);
 }
 
@@ -166,7 +168,7 @@ TEST(Contraction, TwoProductsMeetInOneEpilogue) {
 #y = affine_map<(m, o, i) -> (m, o)>
 #id = affine_map<(m, o) -> (m, o)>
 func.func private @k(%M: index, %x: tensor<?x17xf32> {heddle.extents = affine_map<(M) -> (M, 17)>},
-    %u: tensor<50x17xf32> {heddle.layout = #heddle.panels<axis = 0, width = 16>}, %v: tensor<50x17xf32>)
+    %u: tensor<50x17xf32> {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 16, k, n mod 16)>}, %v: tensor<50x17xf32>)
     -> (tensor<?x50xf32> {heddle.extents = affine_map<(M) -> (M, 50)>}) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%M) : tensor<?x50xf32>

@@ -83,8 +83,9 @@ std::string convolution(const Shape &shape) {
   text = replace_all(text, "$IMAGE", shape.image);
   text = replace_all(text, "$EXTENTS", shape.extents);
   text = replace_all(text, "$READ", shape.read);
-  text = replace_all(text, "$LAYOUT",
-                     shape.layout.empty() ? "" : ", heddle.layout = #heddle.panels<" + shape.layout + ">");
+  text =
+      replace_all(text, "$LAYOUT",
+                  shape.layout.empty() ? "" : ", heddle.layout = #heddle.layout<(o, c, u, v) -> " + shape.layout + ">");
   text = replace_all(text, "$S", std::to_string(shape.stride));
   text = replace_all(text, "$T", std::to_string(shape.dilation));
   text = replace_all(text, "$P", std::to_string(shape.dilation * (shape.window / 2)));
@@ -122,26 +123,26 @@ TEST(ConvolutionKernels, slide_windows_over_padded_pictures_with_every_tile) {
 }
 
 TEST(ConvolutionKernels, read_weights_in_panels) {
-  check_row(convolution({.layout = "axis = 0, width = 32, last = 1"}), 12, 32, pictures);
-  check_row(convolution({.layout = "axis = 0, width = 16"}), 6, 16, pictures);
-  check_row(convolution({.layout = "axis = 0, width = 16, last = 2"}), 6, 32, pictures); // another kernel's
+  check_row(convolution({.layout = "(o floordiv 32, u, v, c, o mod 32)"}), 12, 32, pictures);
+  check_row(convolution({.layout = "(o floordiv 16, c, u, v, o mod 16)"}), 6, 16, pictures);
+  check_row(convolution({.layout = "(o floordiv 16, c, v, u, o mod 16)"}), 6, 32, pictures); // another kernel's
 }
 
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }
 
 TEST(ConvolutionKernels, cut_large_pictures_into_blocks_of_rows) {
-  check_row(convolution({.channels = 2, .outputs = 16, .layout = "axis = 0, width = 16"}), 6, 16,
+  check_row(convolution({.channels = 2, .outputs = 16, .layout = "(o floordiv 16, c, u, v, o mod 16)"}), 6, 16,
             {{1, 70, 9}, {1, 3, 530}});
 }
 
 TEST(ConvolutionKernels, slide_in_strides_and_with_gaps) {
-  check_row(convolution({.stride = 2, .layout = "axis = 0, width = 64, last = 1"}), 6, 64, pictures);
+  check_row(convolution({.stride = 2, .layout = "(o floordiv 64, u, v, c, o mod 64)"}), 6, 64, pictures);
   check_row(convolution({.dilation = 2, .channels = 17, .outputs = 33, .layout = ""}), 12, 32, pictures);
   check_row(convolution({.stride = 2, .dilation = 3, .window = 5, .channels = 3, .layout = ""}), 6, 16, {{1, 11, 13}});
 }
 
 TEST(ConvolutionKernels, add_up_sums_chunk_by_chunk) {
-  std::string panels = convolution({.channels = 7, .layout = "axis = 0, width = 32, last = 1"});
+  std::string panels = convolution({.channels = 7, .layout = "(o floordiv 32, u, v, c, o mod 32)"});
   for (int64_t depth : {1, 21}) // a pixel, even where it is more than asked for, and a row of pixels
     check_row(panels, 12, 32, pictures, depth);
   check_row(convolution({.stride = 2, .channels = 7, .outputs = 33, .layout = ""}), 6, 16, pictures, 9);
@@ -151,7 +152,7 @@ TEST(ConvolutionKernels, read_pictures_with_channels_outside) {
   check_row(convolution({.stride = 2,
                          .window = 7,
                          .channels = 3,
-                         .layout = "axis = 0, width = 16",
+                         .layout = "(o floordiv 16, c, u, v, o mod 16)",
                          .read = "%c, %py, %px",
                          .image = "?x$Cx?x?",
                          .extents = "b, $C, y, x"}),

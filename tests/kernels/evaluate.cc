@@ -188,8 +188,15 @@ private:
     return false;
   }
 
-  static bool compare(arith::CmpIPredicate predicate, double a, double b) {
+  /// The whole number of the same bits without a sign.
+  static double without_sign(double value, unsigned width) { return value < 0 ? value + std::ldexp(1, width) : value; }
+
+  static bool compare(arith::CmpIPredicate predicate, unsigned width, double a, double b) {
     using P = arith::CmpIPredicate;
+    if (predicate >= P::ult) {
+      a = without_sign(a, width);
+      b = without_sign(b, width);
+    }
     switch (predicate) {
     case P::eq:
       return a == b;
@@ -285,8 +292,11 @@ private:
         .Case<arith::SelectOp>([&](auto) -> Step {
           return [=, c = from[0], a = from[1], b = from[2]](Slots &s) { s[to] = s[c] != 0 ? s[a] : s[b]; };
         })
-        .Case<arith::CmpIOp>(
-            [&](auto c) { return two([p = c.getPredicate()](double a, double b) { return compare(p, a, b); }); })
+        .Case<arith::CmpIOp>([&](auto c) {
+          mlir::Type type = c.getLhs().getType();
+          unsigned width = type.isIndex() ? 32 : type.getIntOrFloatBitWidth(); // in kernels places are 32 bits
+          return two([p = c.getPredicate(), width](double a, double b) { return compare(p, width, a, b); });
+        })
         .Case<arith::CmpFOp>(
             [&](auto c) { return two([p = c.getPredicate()](double a, double b) { return compare(p, a, b); }); })
         .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp, arith::ExtSIOp,

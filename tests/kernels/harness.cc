@@ -2,7 +2,10 @@
 // run last to first, so that a kernel that relies on their order fails.
 #include "harness.h"
 
+#include "compiler/emit/halide/scratch.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
+#include "runtime/abi.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -20,7 +23,18 @@
 
 // --- what generated code calls; the program exports these to the libraries it loads
 
-static int allocations = 0;
+static int allocations = 0; // live
+static int asked = 0, failing = -1;
+
+// What the runtime's slab would hold (runtime/scratch.c): blocks give their lines back in stack order.
+namespace {
+struct Block {
+  void *pointer;
+  int64_t lines;
+};
+std::vector<Block> slab;
+int64_t lines_used = 0, most_lines = 0;
+} // namespace
 
 extern "C" {
 __attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
@@ -31,14 +45,26 @@ __attribute__((visibility("default"))) int halide_do_par_for(void *context, hali
   return 0;
 }
 __attribute__((visibility("default"))) void *halide_malloc(void *, size_t bytes) {
+  if (bytes > 0 && asked++ == failing) // an allocation under a condition that doesn't hold asks for nothing
+    return nullptr;
   ++allocations;
-  return aligned_alloc(64, (bytes + 127) & ~size_t(63));
+  void *pointer = aligned_alloc(64, (bytes + 127) & ~size_t(63));
+  slab.push_back({pointer, int64_t(bytes + HEDDLE_SCRATCH_LINE - 1 + HEDDLE_SCRATCH_HEADER) / HEDDLE_SCRATCH_LINE});
+  lines_used += slab.back().lines;
+  most_lines = std::max(most_lines, lines_used);
+  return pointer;
 }
 __attribute__((visibility("default"))) void halide_free(void *, void *pointer) {
   if (pointer)
     --allocations;
+  for (Block &block : slab)
+    if (block.pointer == pointer)
+      block.pointer = nullptr;
+  for (; !slab.empty() && !slab.back().pointer; slab.pop_back())
+    lines_used -= slab.back().lines;
   free(pointer);
 }
+__attribute__((visibility("default"))) int halide_error_out_of_memory(void *) { return -11; }
 __attribute__((visibility("default"))) void halide_error(void *, const char *message) {
   std::fprintf(stderr, "%s\n", message);
 }
@@ -125,25 +151,13 @@ double fetch(mlir::Type element, const uint8_t *at) {
   }
 }
 
-/// The bytes of a tensor in panels: see docs/ir.md.
-Values in_panels(const Values &plain, ir::PanelsAttr layout) {
-  Values packed{plain.element, {}, {}};
-  int64_t rank = int64_t(plain.shape.size()), width = layout.getWidth(), axis = layout.getAxis();
-  packed.shape.push_back((plain.shape[axis] + width - 1) / width);
-  for (int64_t other : layout.other_axes(rank))
-    packed.shape.push_back(plain.shape[other]);
-  packed.shape.push_back(width);
-  packed.data.assign(size_t(packed.count()), 0.0);
-  std::vector<int64_t> at(rank);
-  for (int64_t i = 0; i < plain.count(); ++i) {
-    int64_t rest = i;
-    for (int64_t a = rank; a-- > 0; rest /= plain.shape[a])
-      at[a] = rest % plain.shape[a];
-    int64_t place = at[axis] / width;
-    for (int64_t other : layout.other_axes(rank))
-      place = place * plain.shape[other] + at[other];
-    packed.data[size_t(place * width + at[axis] % width)] = plain.data[i];
-  }
+/// A tensor in another layout, as its bytes lie.
+Values laid_out(const Values &plain, mlir::AffineMap map) {
+  layout::Addresses addresses(map, plain.shape);
+  llvm::SmallVector<int64_t> shape = layout::memory_shape(map, plain.shape);
+  Values packed{plain.element, {shape.begin(), shape.end()}, std::vector<double>(size_t(addresses.elements()))};
+  for (auto [value, address] : llvm::zip_equal(plain.data, addresses.along(0, unsigned(plain.shape.size()))))
+    packed.data[size_t(address)] = value;
   return packed;
 }
 
@@ -277,6 +291,16 @@ CompiledKernel::~CompiledKernel() {
     dlclose(library_);
 }
 
+int64_t CompiledKernel::scratch_lines(const std::vector<int32_t> &sizes) const {
+  void *found = dlsym(library_, scratch_symbol(object_.symbol).c_str());
+  EXPECT_TRUE(found && sizes.size() <= 8) << object_.symbol;
+  std::vector<int32_t> s(sizes);
+  s.resize(8);
+  // The callee takes as many of them as it has.
+  return reinterpret_cast<int (*)(int, int, int, int, int, int, int, int)>(found)(s[0], s[1], s[2], s[3], s[4], s[5],
+                                                                                  s[6], s[7]);
+}
+
 std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const std::vector<Values> &inputs) const {
   std::vector<Values> results;
   if (!function_)
@@ -291,9 +315,9 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
   for (mlir::BlockArgument argument : kernel_.getArguments()) {
     if (!llvm::isa<mlir::RankedTensorType>(argument.getType()))
       continue;
-    auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
+    auto layout = kernel_.getArgAttrOfType<ir::LayoutAttr>(argument.getArgNumber(), ir::names::layout);
     const Values &plain = inputs[next++];
-    buffers.push_back(std::make_unique<Buffer>(panels ? in_panels(plain, panels) : plain));
+    buffers.push_back(std::make_unique<Buffer>(layout ? laid_out(plain, layout.getMap()) : plain));
     arguments.push_back(&buffers.back()->raw);
   }
   for (unsigned i = 0; i < kernel_.getNumResults(); ++i) {
@@ -302,8 +326,19 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
     buffers.push_back(std::make_unique<Buffer>(results.back()));
     arguments.push_back(&buffers.back()->raw);
   }
+  asked = 0, most_lines = 0, failing = -1;
   EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
   EXPECT_EQ(live_allocations(), 0) << object_.symbol;
+  EXPECT_LE(most_lines, scratch_lines(narrow_sizes)) << object_.symbol << " needs more than it says";
+  if (int all = asked) {
+    for (int number : {0, all - 1}) {
+      asked = 0, failing = number;
+      EXPECT_EQ(function_(arguments.data()), -11) << object_.symbol << ", allocation " << number << " of " << all;
+      EXPECT_EQ(live_allocations(), 0) << object_.symbol;
+    }
+    failing = -1;
+    EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
+  }
   for (const auto &buffer : buffers)
     EXPECT_TRUE(buffer->memory.intact()) << object_.symbol << " wrote before the start of a buffer";
   for (size_t i = 0; i < results.size(); ++i) {

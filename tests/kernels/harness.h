@@ -63,7 +63,8 @@ public:
   CompiledKernel(CompiledKernel &&other) noexcept;
   CompiledKernel(const CompiledKernel &) = delete;
 
-  /// Runs it; checks that nothing outside of the results was written and that the status is 0.
+  /// Runs it; checks that nothing outside of the results was written, that the status is 0, that it needs no more
+  /// scratch than it says, and that it fails where one of its allocations does.
   std::vector<Values> run(const std::vector<int64_t> &sizes, const std::vector<Values> &inputs) const;
 
   /// The function itself: (user_context, sizes…, halide_buffer_t *inputs…, *results…), through an array of pointers to
@@ -73,6 +74,8 @@ public:
   const KernelObject &object() const { return object_; }
 
 private:
+  int64_t scratch_lines(const std::vector<int32_t> &sizes) const;
+
   mutable mlir::func::FuncOp kernel_; // its accessors are not const
   KernelObject object_;
   void *library_ = nullptr;

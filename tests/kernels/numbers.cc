@@ -178,4 +178,45 @@ TEST(Numbers, a_row_of_minus_infinity_has_minus_infinity_as_its_maximum) {
   EXPECT_TRUE(std::isfinite(y[2]));
 }
 
+TEST(Numbers, comparisons_without_sign_take_a_negative_number_for_a_large_one) {
+  check_all_rows(R"(
+    func.func private @k(%m: index, %x: tensor<?xi32> {heddle.extents = affine_map<(m) -> (m)>})
+        -> (tensor<?xf32> {heddle.extents = affine_map<(m) -> (m)>}) {
+      %e = tensor.empty(%m) : tensor<?xf32>
+      %y = linalg.generic {indexing_maps = [affine_map<(m) -> (m)>, affine_map<(m) -> (m)>], iterator_types = ["parallel"]}
+           ins(%x : tensor<?xi32>) outs(%e : tensor<?xf32>) {
+      ^bb0(%n: i32, %o: f32):
+        %two = arith.constant 2 : i32
+        %one = arith.constant 1 : i32
+        %d = arith.subi %n, %two : i32
+        %lt = arith.cmpi ult, %d, %one : i32
+        %le = arith.cmpi ule, %d, %one : i32
+        %gt = arith.cmpi ugt, %d, %one : i32
+        %ge = arith.cmpi uge, %d, %one : i32
+        %i = linalg.index 0 : index
+        %c3 = arith.constant 3 : index
+        %j = arith.subi %i, %c3 : index
+        %far = arith.cmpi ugt, %j, %c3 : index
+        %r0 = arith.constant 0.0 : f32
+        %r1 = arith.constant 1.0 : f32
+        %r2 = arith.constant 2.0 : f32
+        %r4 = arith.constant 4.0 : f32
+        %r8 = arith.constant 8.0 : f32
+        %r16 = arith.constant 16.0 : f32
+        %a = arith.select %lt, %r1, %r0 : f32
+        %b = arith.select %le, %r2, %r0 : f32
+        %c = arith.select %gt, %r4, %r0 : f32
+        %f = arith.select %ge, %r8, %r0 : f32
+        %g = arith.select %far, %r16, %r0 : f32
+        %ab = arith.addf %a, %b : f32
+        %cf = arith.addf %c, %f : f32
+        %abcf = arith.addf %ab, %cf : f32
+        %v = arith.addf %abcf, %g : f32
+        linalg.yield %v : f32
+      } -> tensor<?xf32>
+      return %y : tensor<?xf32>
+    })",
+                 "pointwise", {{1}, {37}});
+}
+
 } // namespace

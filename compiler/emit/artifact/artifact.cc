@@ -6,11 +6,12 @@
 #include "compiler/emit/artifact/link.h"
 #include "compiler/emit/artifact/pack_weights.h"
 #include "compiler/emit/artifact/parallel.h"
-#include "compiler/emit/artifact/temporary_folder.h"
 #include "compiler/emit/halide/emit.h"
 #include "compiler/emit/host/host.h"
 #include "compiler/io/output.h"
+#include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/version.h"
 #include "embedded/runtime_archive.h"
 #include "embedded/runtime_header.h"
 
@@ -18,9 +19,12 @@
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 
@@ -66,10 +70,13 @@ static std::vector<KernelJob> kernel_jobs(ModuleOp module) {
 
 /// A file of the scratch folder: unlike what the user keeps, it needs no sync and no rename.
 static Status write_scratch(const std::string &path, std::string_view bytes) {
+  errno = 0;
   std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), bytes.size());
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   out.close();
-  return out ? Status(Done{}) : Status(Error{path + ": cannot be written"});
+  if (out)
+    return Done{};
+  return Error{path + ": cannot write: " + std::strerror(errno) + " (temporary files go to $TMPDIR)"};
 }
 
 /// Objects of all rows of all kernels, as files in `scratch`.
@@ -101,7 +108,7 @@ static Result<std::vector<std::string>> compile_kernels(const ArtifactJob &job, 
 }
 
 static Result<std::string> compile_host_object(const ArtifactJob &job, const WeightsLayout &layout) {
-  HostProgram program{job.module, job.name, job.target.name, job.target.cpu_features, &layout};
+  HostProgram program{job.module, job.name, job.target.name, cpu_features(job.module, job.target), &layout};
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)
     return Error{"the host program could not be built; this is a bug of Heddle"};
@@ -112,11 +119,19 @@ static Result<std::string> compile_host_object(const ArtifactJob &job, const Wei
   return compile_host(**module);
 }
 
+/// Of a compilation: a hash of what decides the library's code. Objects would not do: Halide numbers what it names by
+/// the order in which a process compiles.
+static uint64_t build_number(const ArtifactJob &job) {
+  std::string text = job.name + " " + job.target.name + " " + version + "\n";
+  llvm::raw_string_ostream out(text);
+  ModuleOp(job.module).print(out);
+  return llvm::xxh3_64bits(text);
+}
+
 Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress) {
   auto folder = OutputFolder::create(job.output);
   if (!folder)
     return folder.error();
-  RemoveAtExit unfinished(std::filesystem::path(folder->file("x")).parent_path());
   auto scratch = temporary_folder();
   if (!scratch)
     return scratch.error();
@@ -130,39 +145,45 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
   auto host = compile_host_object(job, layout);
   if (!host)
     return host.error();
-  std::string host_path = scratch->path() + "/host.o", runtime_path = scratch->path() + "/runtime.a";
-  for (const auto &[path, bytes] :
-       {std::pair(host_path, std::string_view(*host)), std::pair(runtime_path, embedded::runtime_archive()[0].bytes)})
-    if (Status written = write_scratch(path, bytes); !written)
-      return written.error();
-
-  progress.stage("linking");
   ModelInterface model = model_interface(job.module, job.name);
   LinkJob link;
+  link.soname = "lib" + job.name + ".so";
+  link.build = layout.build = build_number(job);
+  link.version_script = scratch->path() + "/exports";
+  std::string host_path = scratch->path() + "/host.o", runtime_path = scratch->path() + "/runtime.a";
+  std::string exports = "{ global: heddle_api_1;";
+  for (const std::string &symbol : exported_symbols(model))
+    exports += " " + symbol + ";";
+  exports += " local: *; };\n";
+  for (const auto &[path, bytes] : {std::pair(host_path, std::string_view(*host)),
+                                    std::pair(runtime_path, std::string_view(embedded::runtime_archive()[0].bytes)),
+                                    std::pair(link.version_script, std::string_view(exports))})
+    if (Status written = write_scratch(path, bytes); !written)
+      return written.error();
   link.objects = {host_path};
   link.objects.insert(link.objects.end(), objects->begin(), objects->end());
   link.objects.push_back(runtime_path);
-  link.exports = exported_symbols(model);
-  link.exports.push_back("heddle_api_1");
-  link.soname = "lib" + job.name + ".so";
-  link.output = folder->file(link.soname);
-  link.scratch = scratch->path();
-  if (Status linked = link_library(link); !linked)
-    return linked.error();
 
-  if (Status packed = pack_weights(job.module, layout, job.weights, folder->file(job.name + ".weights"), progress);
-      !packed)
-    return packed.error();
+  progress.stage("linking");
+  auto library = link_library(link);
+  if (!library)
+    return library.error();
+
+  {
+    auto weights = folder->map(job.name + ".weights", packed_bytes(layout));
+    if (!weights)
+      return weights.error();
+    pack_weights(job.module, layout, job.weights, weights->bytes(), progress);
+  }
 
   progress.stage("writing");
-  for (const auto &[name, text] :
-       {std::pair(job.name + ".h", c_header(model)),
-        std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
-        std::pair(job.name + ".json", manifest(model, job.target, job.module, layout.payload_bytes))})
-    if (Status written = write_file(folder->file(name), text); !written)
+  for (const auto &[name, text] : {std::pair(link.soname, *library), std::pair(job.name + ".h", c_header(model)),
+                                   std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
+                                   std::pair(job.name + ".json", manifest(model, job, layout))})
+    if (Status written = folder->write(name, text); !written)
       return written.error();
   ArtifactReport report;
-  report.library_bytes = std::filesystem::file_size(link.output);
+  report.library_bytes = int64_t(library->size());
   report.weights_bytes = layout.payload_bytes;
   for (auto function : ModuleOp(job.module).getOps<func::FuncOp>())
     if (auto rows = function->getAttrOfType<ArrayAttr>(ir::names::schedule))

@@ -11,12 +11,18 @@
 
 namespace heddle {
 
+/// What the manifest says of a setting.
+struct ManifestSetting {
+  std::string name, value, from; // value: as `--set` takes it; from: the name of a file, "--set" or "default"
+};
+
 struct ArtifactJob {
   mlir::ModuleOp module; // after plan_memory
   std::string name;      // of the library; a C identifier
   Target target;
   const WeightFiles *weights; // null: the model reads none
   std::string output;         // folder
+  std::vector<ManifestSetting> settings = {};
 };
 
 struct ArtifactReport {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace heddle {
 
@@ -87,6 +88,18 @@ Status check_weights(const Program &program, const WeightFiles &files) {
     if (Status status = check_weight(weight, files); !status)
       return status;
   return Done{};
+}
+
+std::vector<std::string> unread_tensors(const Program &program, const WeightFiles &files) {
+  std::set<std::string> read;
+  for (const Weight &weight : program.weights)
+    if (std::string name; find(weight, files, name))
+      read.insert(name);
+  std::vector<std::string> out;
+  for (const auto &[name, tensor] : files.tensors())
+    if (!read.contains(name))
+      out.push_back(name);
+  return out;
 }
 
 std::string weight_conversions(const Program &program, const WeightFiles &files) {

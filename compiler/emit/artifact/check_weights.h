@@ -14,4 +14,7 @@ Status check_weights(const Program &program, const WeightFiles &files);
 /// What packing does to floats whose type in the files is not the model's: "199 rounded from F32 to bf16", or nothing.
 std::string weight_conversions(const Program &program, const WeightFiles &files);
 
+/// Names of the files' tensors that the program does not read, in alphabetical order.
+std::vector<std::string> unread_tensors(const Program &program, const WeightFiles &files);
+
 } // namespace heddle

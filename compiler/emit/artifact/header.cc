@@ -34,18 +34,20 @@ static std::string describe(const InterfaceValue &value, bool input) {
   return out;
 }
 
-/// A parameter name that is not a word of C; model names may be any identifier.
-static std::string parameter(const std::string &name) {
-  static const char *const words[] = {
-      "auto",  "break",  "case",   "char",   "const",    "continue", "default", "do",       "double",   "else",
-      "enum",  "extern", "float",  "for",    "goto",     "if",       "inline",  "int",      "long",     "return",
-      "short", "signed", "sizeof", "static", "struct",   "switch",   "typedef", "union",    "unsigned", "void",
-      "while", "class",  "new",    "delete", "template", "this",     "session", "register", "volatile", "bool"};
-  for (const char *word : words)
-    if (name == word)
-      return name + "_";
-  return name;
+/// What stands in a comment to the end of its line, whatever the model's author wrote: quoted, so that no backslash
+/// ends the line.
+static std::string quoted(const std::string &text) {
+  std::string out = "\"";
+  for (char c : text)
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  return out + "\"";
 }
+
+// Parameters are named by their kind and the model's name, so that no name of the model can be a word of C, a macro or
+// a name that the function's body uses.
+static std::string parameter(const std::string &dim) { return "dim_" + dim; }
+static std::string input_parameter(const InterfaceValue &value) { return "in_" + value.name; }
+static std::string result_parameter(const InterfaceValue &value) { return "out_" + value.name; }
 
 static void write_entry(std::ostream &out, const ModelInterface &model, const InterfaceEntry &entry, int number) {
   out << "// Entry `" << entry.name << "`. Tensors are dense and row-major.\n";
@@ -71,22 +73,22 @@ static void write_entry(std::ostream &out, const ModelInterface &model, const In
                          : "read and updated")
         << (use.in_place ? " in place" : "") << "\n";
   for (const std::string &message : entry.requirements)
-    out << "// requires: " << message << "\n";
-  out << "static inline heddle_status " << model.name << "_" << entry.name << "(heddle_session *session";
+    out << "// requires: " << quoted(message) << "\n";
+  out << "static inline heddle_status " << entry.symbol << "(heddle_session *session";
   for (int dim : entry.dims)
     out << ", int64_t " << parameter(model.dims[dim]);
   for (const InterfaceValue &value : entry.inputs)
-    out << ",\n    const " << c_type_name(value.abi_type) << " *" << parameter(value.name);
+    out << ",\n    const " << c_type_name(value.abi_type) << " *" << input_parameter(value);
   for (const InterfaceValue &value : entry.results)
-    out << ",\n    " << c_type_name(value.abi_type) << " *" << parameter(value.name);
+    out << ",\n    " << c_type_name(value.abi_type) << " *" << result_parameter(value);
   out << ") {\n";
   std::vector<std::string> dims(model.dims.size(), "0"), inputs, results;
   for (int dim : entry.dims)
     dims[dim] = parameter(model.dims[dim]);
   for (const InterfaceValue &value : entry.inputs)
-    inputs.push_back(parameter(value.name));
+    inputs.push_back(input_parameter(value));
   for (const InterfaceValue &value : entry.results)
-    results.push_back(parameter(value.name));
+    results.push_back(result_parameter(value));
   if (dims.empty())
     dims.push_back("0");
   if (inputs.empty())
@@ -111,17 +113,13 @@ static void write_states(std::ostream &out, const ModelInterface &model) {
     out << "\n";
   }
   out << "enum {";
-  for (size_t i = 0; i < model.states.size(); ++i) {
-    std::string name = model.states[i].name;
-    for (char &c : name)
-      c = std::isalnum((unsigned char)c) ? c : '_';
-    out << (i ? ", " : " ") << model.name << "_state_" << name << " = " << i;
-  }
+  for (size_t i = 0; i < model.states.size(); ++i)
+    out << (i ? ", " : " ") << model.states[i].symbol << " = " << i;
   out << " };\n\n";
 }
 
 std::string c_header(const ModelInterface &model) {
-  std::string guard = model.name + "_H";
+  std::string guard = "HEDDLE_MODEL_" + model.name + "_H";
   for (char &c : guard)
     c = std::toupper(c);
   std::ostringstream out;
@@ -132,7 +130,7 @@ std::string c_header(const ModelInterface &model) {
       << "//     heddle_open(\"path/of/this/folder\", NULL, &model);      // or, linked with -l" << model.name << ":\n"
       << "//     " << model.name << "_load(\"" << model.name << ".weights\", &model);\n"
       << "//     heddle_session_create(model, NULL, &session);\n"
-      << "//     if (" << model.name << "_" << (model.entries.empty() ? "entry" : model.entries[0].name)
+      << "//     if (" << (model.entries.empty() ? model.name + "_entry" : model.entries[0].symbol)
       << "(session, …)) puts(heddle_last_error());\n"
       << "//\n"
       << "// heddle.h says what holds for every function. The library exports functions of the same names and "

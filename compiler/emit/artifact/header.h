@@ -1,10 +1,9 @@
 // The texts that go beside a library: its C header and its manifest.
 #pragma once
 
+#include "compiler/emit/artifact/artifact.h"
+#include "compiler/emit/artifact/weights_layout.h"
 #include "compiler/emit/host/model_interface.h"
-#include "compiler/targets/target.h"
-
-#include "mlir/IR/BuiltinOps.h"
 
 namespace heddle {
 
@@ -12,6 +11,6 @@ namespace heddle {
 std::string c_header(const ModelInterface &model);
 
 /// <name>.json: entries, shapes, types, target, versions, kernels with their schedules, sizes.
-std::string manifest(const ModelInterface &model, const Target &target, mlir::ModuleOp module, int64_t weights_bytes);
+std::string manifest(const ModelInterface &model, const ArtifactJob &job, const WeightsLayout &weights);
 
 } // namespace heddle

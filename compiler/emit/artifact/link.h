@@ -3,6 +3,7 @@
 
 #include "dsl/errors/result.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,13 @@ namespace heddle {
 
 struct LinkJob {
   std::vector<std::string> objects; // paths of objects and archives, in order
-  std::vector<std::string> exports; // the only symbols that the library shows
+  std::string version_script;       // path; says which symbols the library shows
   std::string soname;
-  std::string output;  // path
-  std::string scratch; // a folder for the version script
+  uint64_t build = 0; // the library's build id
 };
 
-/// Links with lld. The C library and the maths library that this program itself runs with are what the
-/// result needs; a symbol that neither they nor the objects define is an error.
-Status link_library(const LinkJob &job);
+/// Links with lld; the library's bytes. The C library and the maths library that this program itself runs with are
+/// what the result needs; a symbol that neither they nor the objects define is an error.
+Result<std::string> link_library(const LinkJob &job);
 
 } // namespace heddle

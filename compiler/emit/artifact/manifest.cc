@@ -6,6 +6,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/version.h"
+#include "runtime/cpu_features.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -72,10 +73,24 @@ static Json work_json(func::FuncOp entry) {
   return out;
 }
 
-std::string manifest(const ModelInterface &model, const Target &target, ModuleOp module, int64_t weights_bytes) {
+/// As runtime/cpu_features.def names them.
+static std::vector<std::string> names_of(uint32_t cpu_features) {
+  std::vector<std::string> out;
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide)                                     \
+  if (cpu_features & HEDDLE_CPU_##name)                                                                                \
+    out.push_back(#name);
+#include "runtime/cpu_features.def"
+#undef HEDDLE_CPU_FEATURE
+  return out;
+}
+
+std::string manifest(const ModelInterface &model, const ArtifactJob &job, const WeightsLayout &weights) {
+  ModuleOp module = job.module;
   Json out = {{"name", model.name},
               {"compiler", std::string("heddle ") + version},
-              {"target", target.name},
+              {"build", llvm::utohexstr(weights.build, /*LowerCase=*/true, /*Width=*/16)},
+              {"target", job.target.name},
+              {"cpu_features", names_of(cpu_features(module, job.target))},
               {"precision", "f32"}};
   out["dims"] = Json::array();
   for (size_t i = 0; i < model.dims.size(); ++i) {
@@ -109,13 +124,18 @@ std::string manifest(const ModelInterface &model, const Target &target, ModuleOp
     out["tokens"] = Json::object();
   for (const auto &[token, id] : model.tokens)
     out["tokens"][token].push_back(id);
+  for (const ManifestSetting &setting : job.settings) {
+    Json plain = Json::parse(setting.value, nullptr, /*allow_exceptions=*/false); // not where it is infinite
+    out["settings"][setting.name] = {{"value", plain.is_discarded() ? Json(setting.value) : plain},
+                                     {"from", setting.from}};
+  }
   std::map<std::string, int64_t> calls;
   module.walk([&](func::CallOp call) { ++calls[call.getCallee().str()]; });
   out["kernels"] = Json::array();
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(ir::names::kernel))
       out["kernels"].push_back(kernel_json(function, calls[function.getName().str()]));
-  out["weights_bytes"] = weights_bytes;
+  out["weights_bytes"] = weights.payload_bytes;
   return out.dump(2) + "\n";
 }
 

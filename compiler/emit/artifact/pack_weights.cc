@@ -1,10 +1,11 @@
-// Each weight is cut into pieces of a few megabytes; threads take pieces and write them straight into the mapped
-// file. A panel is a transposition: `width` rows along the axis become the innermost elements, which is done in
-// blocks that stay in the first cache.
+// Each weight is cut into pieces of a few megabytes; threads take pieces and write them straight to their place in the
+// file, which is all zeros before: that is the padding. A layout is a transposition, done in blocks that stay in the
+// first cache.
 #include "compiler/emit/artifact/pack_weights.h"
 
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 #include "runtime/abi.h"
 
@@ -12,9 +13,7 @@
 #include "llvm/Support/xxhash.h"
 
 #include <cstring>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <memory>
 
 namespace heddle {
 
@@ -32,13 +31,24 @@ static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &fil
 
 namespace {
 
-/// A weight seen as [outer, extent, inner], where `extent` is the axis that is cut
-/// into panels. Of the other axes, one of `last` elements that lie `step` apart comes innermost.
-struct Panelled {
-  int64_t outer = 1, extent = 1, inner = 1, width = 1, last = 1, step = 1;
+/// A weight with a layout, seen as [outer, lanes, inner]: `lanes` is the axis of which most elements lie close to each
+/// other. Where an element lies is the sum of three addresses.
+struct LaidOut {
+  LaidOut(RankedTensorType type, AffineMap layout) {
+    layout::Addresses addresses(layout, type.getShape());
+    unsigned axis = 0;
+    for (AffineExpr result : layout.getResults())
+      if (layout::Digit digit = *layout::digit_of(result); digit.radix == 0 && digit.divisor > group) {
+        axis = digit.axis;
+        group = digit.divisor;
+      }
+    outer = addresses.along(0, axis);
+    lanes = addresses.along(axis).vec();
+    inner = addresses.along(axis + 1, unsigned(type.getRank()));
+  }
 
-  /// Where an element of [outer, inner] is among those of the panel.
-  int64_t place(int64_t at) const { return (at / (last * step) * step + at % step) * last + at / step % last; }
+  std::vector<int64_t> outer, lanes, inner; // addresses
+  int64_t group = 1;                        // indices of the axis `lanes` that no other ones lie between
 };
 
 /// The elements of a weight, in the order in which it has them, from the tensor of which it may be a part.
@@ -92,53 +102,48 @@ private:
   int64_t run_ = 1;                   // elements that lie in one piece
 };
 
-/// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or panels.
+/// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or groups of lanes.
 struct Piece {
   Source source;
   std::byte *to; // of the whole weight
   int64_t begin, end;
   int64_t each; // bytes of an element
-  bool panels;
-  Panelled shape;
+  std::shared_ptr<const LaidOut> layout;
 };
 
 } // namespace
 
-/// Panels `begin` .. `end` of a weight: out[panel][outer][inner][width], or with the last axis right before the width.
-/// Element: any type of as many bytes as the weight's.
-template <class Element> static void write_panels(const Piece &piece) {
-  const Panelled &s = piece.shape;
-  std::vector<Element> rows(s.width * s.inner);
-  for (int64_t panel = piece.begin; panel < piece.end; ++panel) {
-    Element *out = reinterpret_cast<Element *>(piece.to) + panel * s.outer * s.inner * s.width;
-    for (int64_t o = 0; o < s.outer; ++o) {
-      int64_t first = panel * s.width, count = std::min(s.width, s.extent - first);
-      piece.source.read((o * s.extent + first) * s.inner,
-                        std::as_writable_bytes(std::span(rows.data(), count * s.inner)));
-      std::fill(rows.begin() + count * s.inner, rows.end(), Element());
+/// Groups `begin` .. `end` of a weight. Element: any type of as many bytes as the weight's.
+template <class Element> static void write_groups(const Piece &piece) {
+  const LaidOut &at = *piece.layout;
+  int64_t extent = at.lanes.size(), inner = at.inner.size();
+  std::vector<Element> rows(at.group * inner);
+  Element *out = reinterpret_cast<Element *>(piece.to);
+  for (int64_t first = piece.begin * at.group; first < std::min(piece.end * at.group, extent); first += at.group) {
+    int64_t count = std::min(at.group, extent - first);
+    for (size_t o = 0; o < at.outer.size(); ++o) {
+      piece.source.read((o * extent + first) * inner, std::as_writable_bytes(std::span(rows.data(), count * inner)));
       constexpr int64_t block = 16; // columns: one cache line of each row
-      for (int64_t i = 0; i < s.inner; i += block) {
-        int64_t end = std::min(i + block, s.inner), places[block];
-        for (int64_t k = i; k < end; ++k)
-          places[k - i] = s.place(o * s.inner + k) * s.width;
-        for (int64_t j = 0; j < s.width; ++j)
-          for (int64_t k = i; k < end; ++k)
-            out[places[k - i] + j] = rows[j * s.inner + k];
-      }
+      for (int64_t i = 0; i < inner; i += block)
+        for (int64_t j = 0; j < count; ++j) {
+          Element *row = out + at.outer[o] + at.lanes[first + j];
+          for (int64_t k = i; k < std::min(i + block, inner); ++k)
+            row[at.inner[k]] = rows[j * inner + k];
+        }
     }
   }
 }
 
 static void write(const Piece &piece) {
-  if (!piece.panels)
+  if (!piece.layout)
     piece.source.read(piece.begin,
                       {piece.to + piece.begin * piece.each, size_t((piece.end - piece.begin) * piece.each)});
   else if (piece.each == 4)
-    write_panels<uint32_t>(piece);
+    write_groups<uint32_t>(piece);
   else if (piece.each == 2)
-    write_panels<uint16_t>(piece);
+    write_groups<uint16_t>(piece);
   else
-    write_panels<uint8_t>(piece);
+    write_groups<uint8_t>(piece);
 }
 
 static DType dtype_of_element(mlir::Type element) {
@@ -161,24 +166,13 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
                 .begin = 0,
                 .end = type.getNumElements(),
                 .each = passes::element_bytes(type.getElementType()),
-                .panels = false,
-                .shape = {}};
+                .layout = {}};
     int64_t step = piece_elements;
-    if (auto panels = weight.getLayout()) {
-      Panelled &s = piece.shape;
-      s.width = panels->getWidth();
-      for (auto [axis, extent] : llvm::enumerate(type.getShape()))
-        (int64_t(axis) < panels->getAxis()    ? s.outer
-         : int64_t(axis) == panels->getAxis() ? s.extent
-                                              : s.inner) *= extent;
-      if (panels->getLast() >= 0) {
-        s.last = type.getDimSize(panels->getLast());
-        for (int64_t axis = panels->getLast() + 1; axis < type.getRank(); ++axis)
-          s.step *= axis == panels->getAxis() ? 1 : type.getDimSize(axis);
-      }
-      piece.panels = true;
-      piece.end = llvm::divideCeil(s.extent, s.width);
-      step = std::max<int64_t>(1, piece_elements / (s.outer * s.inner * s.width));
+    if (auto layout = weight.getLayout()) {
+      piece.layout = std::make_shared<LaidOut>(type, layout->getMap());
+      int64_t extent = piece.layout->lanes.size(), group = piece.layout->group;
+      piece.end = llvm::divideCeil(extent, group);
+      step = std::max<int64_t>(1, piece_elements / std::max<int64_t>(type.getNumElements() / extent * group, 1));
     }
     for (int64_t begin = 0, end = piece.end; begin < end; begin += step) {
       piece.begin = begin;
@@ -189,45 +183,11 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
   return out;
 }
 
-namespace {
+size_t packed_bytes(const WeightsLayout &layout) { return payload_offset + layout.payload_bytes; }
 
-/// A file of known size, mapped for writing.
-class MappedOutput {
-public:
-  MappedOutput(const std::string &path, size_t bytes) : size_(bytes) {
-    descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (descriptor_ < 0)
-      error_ = errno;
-    else if ((error_ = posix_fallocate(descriptor_, 0, bytes)) == 0) { // a full disk shows here, not as SIGBUS
-      void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-      at == MAP_FAILED ? void(error_ = errno) : void(data_ = static_cast<std::byte *>(at));
-    }
-  }
-  MappedOutput(const MappedOutput &) = delete;
-  ~MappedOutput() {
-    if (data_)
-      munmap(data_, size_);
-    if (descriptor_ >= 0)
-      ::close(descriptor_);
-  }
-  std::byte *data() const { return data_; }
-  int error() const { return error_; }
-
-private:
-  size_t size_;
-  int descriptor_ = -1, error_ = 0;
-  std::byte *data_ = nullptr;
-};
-
-} // namespace
-
-Status pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, const std::string &path,
-                    Progress &progress) {
-  MappedOutput out(path, payload_offset + layout.payload_bytes);
-  if (!out.data())
-    return Error{path + ": cannot be written: " + std::strerror(out.error())};
+void pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, std::span<std::byte> out,
+                  Progress &progress) {
   std::byte *payload = out.data() + payload_offset;
-
   std::vector<Piece> pieces = cut(module, layout, files, payload);
   progress.stage("packing weights", pieces.size());
   for_each_parallel(pieces.size(), [&](int64_t i) {
@@ -243,9 +203,9 @@ Status pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFi
   header.payload_offset = payload_offset;
   header.payload_bytes = layout.payload_bytes;
   std::memcpy(header.id, layout.id.data(), sizeof header.id);
+  header.build = layout.build;
   header.checksum = llvm::xxHash64(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(payload), layout.payload_bytes));
   std::memcpy(out.data(), &header, sizeof header);
-  return Done{};
 }
 
 } // namespace heddle

@@ -5,11 +5,16 @@
 #include "compiler/emit/artifact/weights_layout.h"
 #include "compiler/io/model_folder.h"
 
+#include <span>
+
 namespace heddle {
 
-/// Writes the file of runtime/abi.h to `path`, on all threads. Reads and writes are mapped, so memory stays flat.
-/// `files` have passed check_weights; null where the module has no weights.
-Status pack_weights(mlir::ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
-                    const std::string &path, Progress &progress);
+/// Size of the packed file.
+size_t packed_bytes(const WeightsLayout &layout);
+
+/// Writes the file of runtime/abi.h to `out`, packed_bytes() zeros, on all threads. Both sides may be mapped files:
+/// memory stays flat. `files` have passed check_weights; null where the module has no weights.
+void pack_weights(mlir::ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
+                  std::span<std::byte> out, Progress &progress);
 
 } // namespace heddle

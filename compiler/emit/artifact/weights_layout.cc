@@ -4,8 +4,10 @@
 #include "compiler/emit/artifact/weights_layout.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
@@ -26,10 +28,8 @@ WeightsLayout lay_out_weights(ModuleOp module, StringRef name) {
   for (auto weight : module.getOps<ir::WeightOp>()) {
     auto type = cast<RankedTensorType>(weight.getType());
     int64_t elements = type.getNumElements();
-    if (auto layout = weight.getLayout()) {
-      int64_t extent = type.getDimSize(layout->getAxis());
-      elements = elements / std::max<int64_t>(extent, 1) * llvm::alignTo(extent, layout->getWidth());
-    }
+    if (auto layout = weight.getLayout())
+      elements = llvm::product_of(layout::memory_shape(layout->getMap(), type.getShape()));
     int64_t bytes = elements * passes::element_bytes(type.getElementType());
     out.numbers[weight.getSymName().str()] = out.items.size();
     out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});

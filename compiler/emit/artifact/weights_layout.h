@@ -22,6 +22,7 @@ struct WeightsLayout {
   std::map<std::string, int> numbers; // of the items by symbol
   int64_t payload_bytes = 0;
   std::array<uint8_t, 16> id{};
+  uint64_t build = 0; // of the library, once it is linked
 
   const Item &operator[](llvm::StringRef symbol) const { return items[numbers.at(symbol.str())]; }
 };

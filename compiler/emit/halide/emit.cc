@@ -8,13 +8,13 @@
 #include "compiler/emit/halide/extremes.h"
 #include "compiler/emit/halide/lower.h"
 #include "compiler/emit/halide/reversed.h"
+#include "compiler/emit/halide/scratch.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
 #include <chrono>
 #include <cstring>
 #include <mutex>
-#include <optional>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -68,7 +68,7 @@ private:
 Halide::OutputFileType file_type(KernelForm form) {
   switch (form) {
   case KernelForm::object:
-    return Halide::OutputFileType::object;
+    break;
   case KernelForm::statement:
     return Halide::OutputFileType::stmt;
   case KernelForm::llvm:
@@ -79,8 +79,8 @@ Halide::OutputFileType file_type(KernelForm form) {
   return Halide::OutputFileType::object;
 }
 
-Halide::Target halide_target(const Target &target, const EmitOptions &options) {
-  Halide::Target halide(target.halide);
+Halide::Target halide_target(uint32_t cpu_features, const EmitOptions &options) {
+  Halide::Target halide(halide_name(cpu_features));
   halide.set_feature(Halide::Target::NoRuntime);
   halide.set_feature(Halide::Target::UserContext);
   if (!options.with_asserts) {
@@ -148,7 +148,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   Halide::LinkageType linkage =
       options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
   return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),
-                                               halide_target(target, options), linkage),
+                                               halide_target(cpu_features(*kind, row, target), options), linkage),
                     lower_seconds};
 }
 
@@ -163,31 +163,50 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   }
 }
 
+/// Of all rows of a kernel.
+uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
+  auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
+  const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
+  uint32_t features = target.base;
+  if (Result<std::vector<ScheduleRow>> rows = kind ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
+    for (const ScheduleRow &row : *rows)
+      features |= cpu_features(*kind, row, target);
+  return features;
+}
+
 Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options,
                           KernelRow &current) {
   auto start = std::chrono::steady_clock::now();
   KernelObject object;
   object.symbol = kernel_symbol(rows.front().kernel, rows.front().row);
-  std::optional<Halide::Module> module;
+  // Lowering drops what Halide asserts of buffers and sizes, which the runtime and the host program see to; of the code
+  // it is asked that every allocation be checked, and what parallel tasks return.
+  uint32_t features = target.base;
+  for (const KernelRow &row : rows)
+    features |= cpu_features(row.kernel, target);
+  Halide::Module module(object.symbol, halide_target(features, options).without_feature(Halide::Target::NoAsserts));
   for (const KernelRow &row : rows) {
     current = row;
     Result<LoweredRow> lowered = lower_row(row, target, options);
     if (!lowered)
       return lowered.error();
     object.lower_seconds += lowered->lower_seconds;
-    if (!module) {
-      module = lowered->module;
-      continue;
-    }
     for (const Halide::Internal::LoweredFunc &function : lowered->module.functions())
-      module->append(function);
+      module.append(function);
+    module.append(
+        scratch_function(row.kernel, kernel_symbol(row.kernel, row.row), lowered->module.get_conceptual_stmt()));
   }
-  MemoryFile file;
-  if (!file.valid())
-    return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its object file"};
-  module->set_any_strict_float(true); // else what is said of no single operation may be rearranged
-  module->compile({{file_type(options.form), file.path()}});
-  object.bytes = file.contents();
+  module.set_any_strict_float(true); // else what is said of no single operation may be rearranged
+  if (options.form == KernelForm::object) {
+    Halide::Buffer<uint8_t> bytes = module.compile_to_buffer();
+    object.bytes.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size_in_bytes());
+  } else { // Halide writes texts to files only
+    MemoryFile file;
+    if (!file.valid())
+      return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its text"};
+    module.compile({{file_type(options.form), file.path()}});
+    object.bytes = file.contents();
+  }
   object.compile_seconds = seconds_since(start) - object.lower_seconds;
   if (object.bytes.empty())
     return Error{"kernel @" + current.kernel.getName().str() + ": Halide wrote no code"};
@@ -196,6 +215,13 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
 
 } // namespace
 
+uint32_t cpu_features(mlir::ModuleOp module, const Target &target) {
+  uint32_t features = target.base;
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    features |= cpu_features(function, target);
+  return features;
+}
+
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
   return kernel.getName().str() + "_" + std::to_string(schedule_row);
 }
@@ -203,6 +229,22 @@ std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
 Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
                                  const EmitOptions &options) {
   return emit_kernels({KernelRow{kernel, schedule_row}}, target, options);
+}
+
+Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, KernelForm form) {
+  std::string out;
+  for (auto kernel : module.getOps<mlir::func::FuncOp>()) {
+    if (!kernel->hasAttr(ir::names::kernel))
+      continue;
+    int rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule).size();
+    for (int row = 0; row < rows; ++row) {
+      Result<KernelObject> text = emit_kernel(kernel, row, target, {form, false});
+      if (!text)
+        return text.error();
+      out += "// " + text->symbol + "\n" + text->bytes + "\n";
+    }
+  }
+  return out;
 }
 
 Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options) {

@@ -7,6 +7,7 @@
 #include "dsl/errors/result.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 
@@ -41,6 +42,12 @@ Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &
 /// Row `schedule_row` of the kernel's schedule as an object file that defines kernel_symbol(kernel, schedule_row).
 Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
                                  const EmitOptions &options = {});
+
+/// Every row of every kernel of the module in a textual form, each under a line `// SYMBOL`.
+Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, KernelForm form);
+
+/// The CPU features that the code of any kernel of the module is compiled with.
+uint32_t cpu_features(mlir::ModuleOp module, const Target &target);
 
 /// `<kernel>_<row>`.
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row);

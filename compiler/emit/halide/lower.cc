@@ -1,6 +1,6 @@
 // From the linalg ops of a kernel to Funcs. Parallel loops become Vars, reduction loops the RVars of one RDom, indexing
 // maps and extract indices become index expressions, run-time sizes int32 parameters. Relies on the form of docs/ir.md
-// section 2: dense row-major tensors or panels, extents that follow from arguments and tensor.empty.
+// section 2: dense tensors in row-major or other layouts, extents that follow from arguments and tensor.empty.
 #include "compiler/emit/halide/lower.h"
 
 #include "compiler/emit/halide/float_ramps.h"
@@ -9,6 +9,7 @@
 #include "compiler/emit/halide/ranges.h"
 #include "compiler/emit/halide/scalars.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -33,6 +34,11 @@ Input *LoweredKernel::input_of(mlir::Value value) {
     if (input.value == value)
       return &input;
   return nullptr;
+}
+
+int64_t Input::lanes() const {
+  std::optional<layout::Digit> part = layout::innermost_part(layout);
+  return part ? part->radix : 0;
 }
 
 namespace {
@@ -107,19 +113,13 @@ private:
       return;
     }
     arguments_.push_back(Expr());
-    Input input{argument, {}, -1, 0, {}};
+    Input input{argument, {}, {}};
     std::vector<Expr> shape = extents(argument);
-    auto panels = kernel_.getArgAttrOfType<ir::PanelsAttr>(argument.getArgNumber(), ir::names::layout);
-    if (panels) {
-      input.panel_axis = int(panels.getAxis());
-      input.panel_width = int(panels.getWidth());
-      std::vector<Expr> logical = shape;
-      shape = {(logical[input.panel_axis] + input.panel_width - 1) / input.panel_width};
-      for (int64_t axis : panels.other_axes(int64_t(logical.size()))) {
-        input.other_axes.push_back(int(axis));
-        shape.push_back(logical[axis]);
-      }
-      shape.push_back(input.panel_width);
+    if (auto attr = kernel_.getArgAttrOfType<ir::LayoutAttr>(argument.getArgNumber(), ir::names::layout)) {
+      input.layout = attr.getMap();
+      shape.clear();
+      for (int64_t extent : layout::memory_shape(input.layout, tensor.getShape()))
+        shape.push_back(int(extent));
     }
     input.param = Halide::ImageParam(*type, int(shape.size()), name);
     Expr stride = 1;
@@ -176,14 +176,8 @@ private:
       return found->second.element < 0 ? Expr(element) : Expr(element[found->second.element]);
     }
     if (Input *input = out_.input_of(tensor)) {
-      if (input->panel_axis >= 0) {
-        Expr along = indices[input->panel_axis];
-        std::vector<Expr> in_memory = {along / input->panel_width};
-        for (int axis : input->other_axes)
-          in_memory.push_back(indices[axis]);
-        in_memory.push_back(along % input->panel_width);
-        indices = std::move(in_memory);
-      }
+      if (input->layout)
+        indices = this->indices(input->layout, indices);
       std::reverse(indices.begin(), indices.end());
       return input->param(indices);
     }

@@ -58,14 +58,15 @@ struct Output {
   mlir::Value source;     // the value returned
 };
 
-/// An argument that is a tensor. Stages read it through the logical indices; with panels its own dims are
-/// (element of the panel, other axes innermost first, panel).
+/// An argument that is a tensor. Stages read it through the logical indices; its own dims are those of its layout in
+/// memory, innermost first.
 struct Input {
   mlir::Value value;
   Halide::ImageParam param;
-  int panel_axis = -1; // of the logical tensor; -1: row-major
-  int panel_width = 0;
-  std::vector<int> other_axes; // with panels: the axes but panel_axis as they lie in memory, outermost first
+  mlir::AffineMap layout; // null: row-major
+
+  /// Elements of an axis that lie side by side, where the innermost part of the layout has some of it; 0: it has not.
+  int64_t lanes() const;
 };
 
 } // namespace lowered

@@ -61,7 +61,7 @@ private:
     SmallVector<Type> types{pointer};
     types.append(entry.dims.size(), i64);
     types.append(entry.inputs.size() + entry.results.size(), pointer);
-    auto function = begin(model.name + "_" + entry.name, i32, types);
+    auto function = begin(entry.symbol, i32, types);
     auto argument = function.getArguments().begin();
     Value session = *argument++;
     SmallVector<Value> dims(model.dims.size()), inputs, results;

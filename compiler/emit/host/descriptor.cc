@@ -1,6 +1,7 @@
 // The structs of runtime/abi.h are built as LLVM constants, one function per struct, its fields in their order;
 // the static_asserts catch a field added there and forgotten here.
 #include "compiler/emit/host/descriptor.h"
+#include "compiler/emit/host/entry_functions.h"
 
 #include "compiler/emit/host/model_interface.h"
 #include "compiler/ir/dialect.h"
@@ -19,7 +20,7 @@ namespace heddle {
 using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
-                  sizeof(heddle_entry_desc) == 88 && sizeof(heddle_state_use_desc) == 16 &&
+                  sizeof(heddle_entry_desc) == 96 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
                   sizeof(heddle_model_desc) == 112,
               "runtime/abi.h has changed: change the builders below");
@@ -69,7 +70,7 @@ public:
         {i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target), text(version),
          i64(program.weights->payload_bytes), id_array, i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
          array(entry_structs), i32(state_structs.size()), i32(token_structs.size()), array(state_structs),
-         state_structs.empty() ? null() : module.getFunction("state_extents"), array(token_structs)});
+         state_structs.empty() ? null() : module.getFunction("states.extents"), array(token_structs)});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             "heddle_model_descriptor");
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -145,11 +146,12 @@ private:
     std::vector<llvm::Constant *> uses, messages;
     for (const passes::StateUse &use : passes::state_uses(entry))
       uses.push_back(record({i32(use.state), i32(use.reads), i32(use.updates), i32(use.in_place)}));
-    entry.walk([&](ir::RequireOp require) { messages.push_back(text(require.getMessage())); });
+    for (const std::string &message : Refusals(entry).messages)
+      messages.push_back(text(message));
     auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
     return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
                    array(results), function("extents"), function("arena_bytes"), function("run"), i32(uses.size()),
-                   i32(messages.size()), array(uses), array(messages)});
+                   i32(messages.size()), array(uses), array(messages), function("scratch_bytes")});
   }
 
   llvm::Constant *state_desc(ir::StateOp state) {
@@ -169,7 +171,7 @@ private:
     return record({text(state.getLabel()), i32(abi_type(type.getElementType())), i32(type.getRank()), array(extents),
                    i32(bool(initial)), i32(depends.size()), array(depends),
                    f64(initial ? initial.getValueAsDouble() : 0), i32(state.getSlides() ? *state.getSlides() + 1 : 0),
-                   i32(0)});
+                   i32(state.getBelow().value_or(0))});
   }
 
   const HostProgram &program;

@@ -1,20 +1,37 @@
 // `layout` computes where each slot of the arena begins for the dims of a call and checks every tensor's size;
-// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets. All of it is arithmetic on a
-// handful of integers, nothing against the first kernel.
+// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets. scratch_bytes asks the kernels
+// what they need. All of it is arithmetic on a handful of integers, nothing against the first kernel.
 #include "compiler/emit/host/entry_functions.h"
 
 #include "compiler/emit/host/host_code.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/plan_memory.h"
+#include "runtime/abi.h"
 
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <set>
 
 namespace heddle {
 
 using namespace mlir;
 
 std::string entry_symbol(int entry, const char *what) { return "entry" + std::to_string(entry) + "." + what; }
+
+Refusals::Refusals(func::FuncOp entry) {
+  auto add = [&](Operation *op, const std::string &message) {
+    numbers[op] = messages.size();
+    messages.push_back(message);
+  };
+  entry.walk([&](ir::RequireOp require) { add(require, require.getMessage().str()); });
+  entry.walk([&](ir::UpdateOp update) {
+    if (update.getOffsets().empty() && !update.getSliding())
+      return;
+    auto state = SymbolTable::lookupNearestSymbolFrom<ir::StateOp>(update, update.getStateAttr());
+    add(update, "state '" + state.getLabel().str() + "' would be updated outside of its shape");
+  });
+}
 
 namespace {
 
@@ -27,7 +44,8 @@ public:
         returned(cast<func::ReturnOp>(entry.front().getTerminator()).getOperands()) {}
 
   LogicalResult build() {
-    return success(succeeded(build_extents()) && succeeded(build_layout()) && succeeded(build_arena_bytes()));
+    return success(succeeded(build_extents()) && succeeded(build_layout()) && succeeded(build_arena_bytes()) &&
+                   succeeded(build_scratch_bytes()));
   }
 
 private:
@@ -125,6 +143,33 @@ private:
     return success();
   }
 
+  /// i64 scratch_bytes(dims): of the kernel that needs most.
+  LogicalResult build_scratch_bytes() {
+    OpBuilder::InsertionGuard guard(b);
+    auto out = function("scratch_bytes", i64(), {pointer});
+    SizeBuilder sizes(b, program.module, out.getArgument(0));
+    Value most = number32(0);
+    std::set<std::vector<const void *>> seen; // kernels with their sizes
+    entry.walk([&](func::CallOp call) {
+      std::vector<const void *> key{call.getCalleeAttr().getAttr().getAsOpaquePointer()};
+      SmallVector<Value> operands;
+      for (Value operand : call.getOperands())
+        if (isa<IndexType>(operand.getType())) {
+          key.push_back(operand.getAsOpaquePointer());
+          operands.push_back(sizes.as_i64(sizes.index(operand)));
+        }
+      if (!seen.insert(key).second)
+        return;
+      auto type = LLVM::LLVMFunctionType::get(i32(), SmallVector<Type>(operands.size(), i64()));
+      Value lines = LLVM::CallOp::create(b, loc, type, "scratch." + call.getCallee().str(), operands).getResult();
+      most = arith::MaxSIOp::create(b, loc, most, lines);
+    });
+    Value bytes =
+        arith::MulIOp::create(b, loc, arith::ExtSIOp::create(b, loc, i64(), most), number64(HEDDLE_SCRATCH_LINE));
+    LLVM::ReturnOp::create(b, loc, bytes);
+    return success();
+  }
+
   const HostProgram &program;
   func::FuncOp entry;
   int number;
@@ -144,7 +189,7 @@ LogicalResult build_state_extents(OpBuilder &builder, const HostProgram &program
   ModuleOp module = program.module;
   HostCode code(builder, module.getLoc());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {code.pointer, code.pointer});
-  auto out = LLVM::LLVMFuncOp::create(builder, code.loc, "state_extents", type, LLVM::Linkage::Internal);
+  auto out = LLVM::LLVMFuncOp::create(builder, code.loc, "states.extents", type, LLVM::Linkage::Internal);
   builder.setInsertionPointToStart(out.addEntryBlock(builder));
   SizeBuilder sizes(builder, module, out.getArgument(0));
   int64_t at = 0;

@@ -40,18 +40,17 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(host->getBody());
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(ir::names::kernel) && !build_kernel_call(builder, function))
+    if (function->hasAttr(ir::names::kernel) && failed(build_kernel_call(builder, function)))
       return {};
   auto pointer = LLVM::LLVMPointerType::get(context);
   auto event = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, builder.getI32Type()});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), kernel_event_symbol, event)
       .setVisibility_(LLVM::Visibility::Hidden);
-  auto copy = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+  auto copy = LLVM::LLVMFunctionType::get(builder.getI32Type(),
                                           {pointer, pointer, builder.getI64Type(), builder.getI32Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), copy_slice_symbol, copy).setVisibility_(LLVM::Visibility::Hidden);
-  auto slide = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(context),
-      {pointer, builder.getI32Type(), builder.getI64Type(), builder.getI64Type(), builder.getI64Type(), pointer});
+  auto slide = LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer, builder.getI32Type(), builder.getI64Type(),
+                                                                  builder.getI64Type(), builder.getI64Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), slide_symbol, slide).setVisibility_(LLVM::Visibility::Hidden);
   if (failed(build_state_extents(builder, program)))
     return {};

@@ -3,7 +3,9 @@
 #include "compiler/emit/host/kernel_calls.h"
 
 #include "compiler/emit/halide/emit.h"
+#include "compiler/emit/halide/scratch.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -74,6 +76,33 @@ public:
     return function;
   }
 
+  /// The lines of scratch that the row for these sizes needs.
+  LLVM::LLVMFuncOp build_scratch() {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Type> types, row_types;
+    for (Type type : kernel.getArgumentTypes())
+      if (isa<IndexType>(type))
+        types.push_back(b.getI64Type()), row_types.push_back(i32());
+    sizes_count = types.size();
+    auto function = LLVM::LLVMFuncOp::create(b, loc, "scratch." + kernel.getName().str(),
+                                             LLVM::LLVMFunctionType::get(i32(), types), LLVM::Linkage::Internal);
+    auto row_function = LLVM::LLVMFunctionType::get(i32(), row_types);
+    auto rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule);
+    for (size_t row = 0; row < rows.size(); ++row)
+      LLVM::LLVMFuncOp::create(b, loc, scratch_symbol(kernel_symbol(kernel, row)), row_function);
+    Block *block = function.addEntryBlock(b);
+    b.setInsertionPointToStart(block);
+    SmallVector<Value> operands;
+    for (Value size : block->getArguments()) {
+      sizes.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), size));
+      operands.push_back(arith::TruncIOp::create(b, loc, i32(), size));
+    }
+    for (auto [row, item] : llvm::enumerate(rows.getAsRange<DictionaryAttr>()))
+      call_row(function, scratch_symbol(kernel_symbol(kernel, row)), row_function, item.getAs<IntegerSetAttr>("when"),
+               operands);
+    return function;
+  }
+
 private:
   IntegerType i32() { return b.getI32Type(); }
   Value number(int32_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
@@ -100,8 +129,9 @@ private:
     auto word = type_word(kernel, tensor.getElementType());
     if (failed(extents) || failed(word))
       return failure();
-    if (auto layout = dyn_cast_or_null<ir::PanelsAttr>(attribute(ir::names::layout)))
-      cut_into_panels(*extents, layout);
+    if (auto layout = dyn_cast_or_null<ir::LayoutAttr>(attribute(ir::names::layout)))
+      extents = llvm::map_to_vector(layout::memory_shape(layout.getMap(), tensor.getShape()),
+                                    [&](int64_t extent) { return number(int32_t(extent)); });
     operands.push_back(describe(value, *extents, *word));
     return success();
   }
@@ -123,16 +153,6 @@ private:
       out.push_back(arith::TruncIOp::create(b, loc, i32(), wide));
     }
     return out;
-  }
-
-  /// Extents in memory of a packed weight: panels, the other axes, elements of a panel.
-  void cut_into_panels(SmallVector<Value> &extents, ir::PanelsAttr layout) {
-    Value extent = extents[layout.getAxis()];
-    SmallVector<Value> packed = {arith::CeilDivUIOp::create(b, loc, extent, number(layout.getWidth()))};
-    for (int64_t axis : layout.other_axes(extents.size()))
-      packed.push_back(extents[axis]);
-    packed.push_back(number(layout.getWidth()));
-    extents = packed;
   }
 
   void set(Value base, Type type, ArrayRef<LLVM::GEPArg> at, Value value) {
@@ -202,8 +222,8 @@ private:
 
 } // namespace
 
-LLVM::LLVMFuncOp build_kernel_call(OpBuilder &builder, func::FuncOp kernel) {
-  return KernelCall(builder, kernel).build();
+LogicalResult build_kernel_call(OpBuilder &builder, func::FuncOp kernel) {
+  return success(KernelCall(builder, kernel).build() && KernelCall(builder, kernel).build_scratch());
 }
 
 } // namespace heddle

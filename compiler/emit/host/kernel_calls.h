@@ -10,8 +10,9 @@
 namespace heddle {
 
 /// Adds to the host module that `builder` stands in:
-///   llvm.func internal @call.k3(session, sizes i64 …, scalars …, tensors ptr …, results ptr …) -> i32
-/// and the declarations of the kernel's rows. Null after an error was reported.
-mlir::LLVM::LLVMFuncOp build_kernel_call(mlir::OpBuilder &builder, mlir::func::FuncOp kernel);
+///   llvm.func internal @call.k3(context, sizes i64 …, scalars …, tensors ptr …, results ptr …) -> i32
+///   llvm.func internal @scratch.k3(sizes i64 …) -> i32, lines of scratch
+/// and the declarations of what the kernel's rows were compiled to. Failure was reported.
+mlir::LogicalResult build_kernel_call(mlir::OpBuilder &builder, mlir::func::FuncOp kernel);
 
 } // namespace heddle

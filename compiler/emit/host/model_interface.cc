@@ -1,6 +1,7 @@
 // Extents become text in the names of the model's dims.
 #include "compiler/emit/host/model_interface.h"
 
+#include "compiler/emit/host/c_names.h"
 #include "compiler/emit/host/descriptor.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
@@ -8,6 +9,9 @@
 #include "runtime/abi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <cctype>
 
 namespace heddle {
 
@@ -117,6 +121,18 @@ std::vector<std::pair<std::string, int64_t>> module_tokens(ModuleOp module) {
   return out;
 }
 
+/// The names that the header declares beside <model>_load and <model>_heddle_api.
+static void name_symbols(ModelInterface &model) {
+  std::set<std::string> taken = {model.name + "_load", model.name + "_heddle_api"};
+  for (InterfaceEntry &entry : model.entries)
+    entry.symbol = free_c_name(model.name + "_" + entry.name, taken);
+  for (InterfaceState &state : model.states) {
+    std::string name = model.name + "_state_" + state.name;
+    std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+    state.symbol = free_c_name(name, taken);
+  }
+}
+
 ModelInterface model_interface(ModuleOp module, const std::string &name) {
   ModelInterface out{.name = name, .tokens = module_tokens(module)};
   std::vector<std::string> dims; // those that are products, too: they stand in extents
@@ -140,13 +156,14 @@ ModelInterface model_interface(ModuleOp module, const std::string &name) {
     entry.walk([&](ir::RequireOp require) { item.requirements.push_back(require.getMessage().str()); });
     out.entries.push_back(std::move(item));
   }
+  name_symbols(out);
   return out;
 }
 
 std::vector<std::string> exported_symbols(const ModelInterface &model) {
   std::vector<std::string> out = {model.name + "_heddle_api"};
   for (const InterfaceEntry &entry : model.entries)
-    out.push_back(model.name + "_" + entry.name);
+    out.push_back(entry.symbol);
   return out;
 }
 

@@ -26,6 +26,7 @@ struct InterfaceUse {
 
 struct InterfaceEntry {
   std::string name;
+  std::string symbol = {};    // its C function: <model>_<entry>, or what is free
   std::vector<int> dims = {}; // of its inputs, by number: the size parameters of its C function
   std::vector<InterfaceValue> inputs = {}, results = {};
   std::vector<InterfaceUse> uses = {};
@@ -34,6 +35,7 @@ struct InterfaceEntry {
 
 struct InterfaceState {
   std::string name = {};
+  std::string symbol = {}; // its number in the header: <model>_state_<name>, or what is free
   int abi_type = 0;
   std::vector<std::string> extents = {};
   std::optional<double> initial = {};
@@ -57,7 +59,7 @@ std::vector<std::pair<std::string, int64_t>> module_tokens(mlir::ModuleOp module
 const char *abi_type_name(int abi_type);
 const char *c_type_name(int abi_type);
 
-/// The exported symbols: <name>_<entry> for each entry, <name>_heddle_api.
+/// The exported symbols: the functions of the entries and <name>_heddle_api.
 std::vector<std::string> exported_symbols(const ModelInterface &model);
 
 } // namespace heddle

@@ -1,5 +1,5 @@
 // `run`: the ops of an entry one after the other, kernels as calls, loops as blocks, scalars as they stand. What a loop
-// carries in two places is a pair of pointers that the turns exchange. States change last: first what goes to next
+// carries in two places is a pair of pointers that iterations exchange. States change last: first what goes to next
 // buffers is completed, then places are overwritten that nobody reads any more.
 #include "compiler/emit/host/entry_functions.h"
 
@@ -21,13 +21,13 @@ using namespace mlir;
 namespace {
 
 /// The order of heddle_call's fields; every one is a pointer.
-enum class CallField { dims, inputs, results, states, next_states, weights, arena, session, count };
+enum class CallField { dims, inputs, results, states, next_states, weights, arena, context, count };
 
 class RunFunction : HostCode {
 public:
   RunFunction(OpBuilder &builder, const HostProgram &program, func::FuncOp entry, int number)
       : HostCode(builder, entry.getLoc()), program(program), entry(entry), number(number),
-        host(builder.getInsertionBlock()) {}
+        host(builder.getInsertionBlock()), refusals(entry) {}
 
   /// i32 run(call): 0; or the code of the kernel that failed; or 1 + the number of the requirement that doesn't hold.
   LogicalResult build() {
@@ -38,7 +38,7 @@ public:
     auto field = [&](CallField which) { return load_pointer(out.getArgument(0), int64_t(which)); };
     Value dims = field(CallField::dims);
     inputs = field(CallField::inputs), results = field(CallField::results);
-    weights = field(CallField::weights), arena = field(CallField::arena), session = field(CallField::session);
+    weights = field(CallField::weights), arena = field(CallField::arena), session = field(CallField::context);
     uses = passes::state_uses(entry);
     if (!uses.empty())
       states = field(CallField::states), next_states = field(CallField::next_states);
@@ -80,8 +80,7 @@ private:
     if (auto update = dyn_cast<ir::UpdateOp>(op))
       return run_update(update);
     if (auto require = dyn_cast<ir::RequireOp>(op)) {
-      Value wrong = number32(1 + requirements++);
-      go_on_if(sizes->scalar(require.getCondition()), wrong);
+      go_on_if(sizes->scalar(require.getCondition()), refusal(require));
       return success();
     }
     if (auto extract = dyn_cast<tensor::ExtractOp>(op))
@@ -98,6 +97,8 @@ private:
       sizes->copy(&op);
     return success(); // views, weights and states are addresses
   }
+
+  Value refusal(Operation *op) { return number32(1 + refusals.numbers.at(op)); }
 
   /// Leaves the function with `code` unless the condition holds.
   void go_on_if(Value condition, Value code) {
@@ -187,7 +188,7 @@ private:
     Value root = passes::bytes_of(value);
     passes::Place place = passes::place_of(value);
     bool there =
-        place.kind == passes::Place::turn && root.getParentBlock() == loop.getBody() && place.number == int64_t(i);
+        place.kind == passes::Place::iteration && root.getParentBlock() == loop.getBody() && place.number == int64_t(i);
     return there ? success() : copy_bytes(value, to);
   }
 
@@ -216,14 +217,23 @@ private:
     auto extents = sizes->extents(extract.getTensor());
     if (failed(extents))
       return failure();
-    Value at = sizes->constant(0);
+    Value at = sizes->constant(0), zero = sizes->constant(0);
+    Value inside = arith::ConstantIntOp::create(b, loc, 1, 1), empty = arith::ConstantIntOp::create(b, loc, 0, 1);
     for (auto [index, extent] : llvm::zip_equal(extract.getIndices(), *extents)) {
+      Value own = sizes->index(index);
       at = arith::MulIOp::create(b, loc, at, extent);
-      at = arith::AddIOp::create(b, loc, at, sizes->index(index));
+      at = arith::AddIOp::create(b, loc, at, own);
+      Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, own, extent);
+      Value none = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, extent, zero);
+      inside = arith::AndIOp::create(b, loc, inside, below);
+      empty = arith::OrIOp::create(b, loc, empty, none);
     }
+    // A read that is not taken is made all the same; of a tensor without elements it has nothing to read.
+    go_on_if(arith::OrIOp::create(b, loc, inside, empty), number32(HEDDLE_OUTSIDE));
     Type type = extract.getType(), stored = type.isInteger(1) ? Type(b.getI8Type()) : type;
     Value place = LLVM::GEPOp::create(b, loc, pointer, stored, address(extract.getTensor()),
                                       ArrayRef<LLVM::GEPArg>{sizes->as_i64(at)});
+    place = LLVM::SelectOp::create(b, loc, inside, place, slice);
     Value value = LLVM::LoadOp::create(b, loc, stored, place);
     if (type.isInteger(1)) {
       Value zero = arith::ConstantIntOp::create(b, loc, 0, 8);
@@ -233,18 +243,19 @@ private:
     return success();
   }
 
-  /// heddle_copy_slice to `to`, a tensor of these extents.
-  void copy_slice(Value to, ArrayRef<Value> extents, ArrayRef<Value> offsets, ArrayRef<Value> counts, Value from) {
+  /// heddle_copy_slice to `to`, a tensor of these extents; the run ends with `wrong` where that would not lie inside.
+  void copy_slice(Value to, ArrayRef<Value> extents, ArrayRef<Value> offsets, ArrayRef<Value> counts, Value from,
+                  Value wrong) {
     SmallVector<Value> all(extents);
     llvm::append_range(all, offsets);
     llvm::append_range(all, counts);
     for (auto [i, value] : llvm::enumerate(all))
       LLVM::StoreOp::create(b, loc, sizes->as_i64(value), element(slice, i64(), i));
     int64_t each = passes::element_bytes(cast<RankedTensorType>(from.getType()).getElementType());
-    auto type =
-        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer, pointer, i64(), i32(), pointer});
-    LLVM::CallOp::create(b, loc, type, copy_slice_symbol,
-                         ValueRange{to, address(from), number64(each), number32(extents.size()), slice});
+    auto type = LLVM::LLVMFunctionType::get(i32(), {pointer, pointer, i64(), i32(), pointer});
+    auto call = LLVM::CallOp::create(b, loc, type, copy_slice_symbol,
+                                     ValueRange{to, address(from), number64(each), number32(extents.size()), slice});
+    go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, call.getResult(), number32(0)), wrong);
   }
 
   LogicalResult run_insert(tensor::InsertSliceOp insert) {
@@ -257,7 +268,7 @@ private:
     };
     SmallVector<Value> offsets = llvm::map_to_vector(insert.getMixedOffsets(), value);
     SmallVector<Value> counts = llvm::map_to_vector(insert.getMixedSizes(), value);
-    copy_slice(address(insert.getDest()), *extents, offsets, counts, insert.getSource());
+    copy_slice(address(insert.getDest()), *extents, offsets, counts, insert.getSource(), number32(HEDDLE_OUTSIDE));
     return success();
   }
 
@@ -296,10 +307,10 @@ private:
   }
 
   LogicalResult run_update(ir::UpdateOp update) {
-    passes::CopyTime time = passes::copy_time(update);
-    if (time == passes::CopyTime::at_end)
+    ir::CopyTime time = passes::copy_time(update);
+    if (time == ir::CopyTime::at_end)
       waiting.push_back(update);
-    return time == passes::CopyTime::at_once ? copy_update(update) : success();
+    return time == ir::CopyTime::at_once ? copy_update(update) : success();
   }
 
   LogicalResult copy_update(ir::UpdateOp update) {
@@ -320,7 +331,7 @@ private:
       offsets.push_back(sizes->index(offset));
     for (auto [axis, extent] : llvm::zip_equal(*update.getAxes(), *own))
       counts[axis] = extent;
-    copy_slice(to, *extents, offsets, counts, update.getValue());
+    copy_slice(to, *extents, offsets, counts, update.getValue(), refusal(update));
     return success();
   }
 
@@ -335,11 +346,11 @@ private:
       else
         parts = arith::MulIOp::create(b, loc, parts, extents[i]);
     }
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                            {pointer, i32(), i64(), i64(), i64(), pointer});
-    LLVM::CallOp::create(b, loc, type, slide_symbol,
-                         ValueRange{session, number32(state), sizes->as_i64(part), sizes->as_i64(parts),
-                                    sizes->as_i64(own[axis - placed]), address(update.getValue())});
+    auto type = LLVM::LLVMFunctionType::get(i32(), {pointer, i32(), i64(), i64(), i64(), pointer});
+    auto call = LLVM::CallOp::create(b, loc, type, slide_symbol,
+                                     ValueRange{session, number32(state), sizes->as_i64(part), sizes->as_i64(parts),
+                                                sizes->as_i64(own[axis - placed]), address(update.getValue())});
+    go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, call.getResult(), number32(0)), refusal(update));
   }
 
   LogicalResult end() {
@@ -397,7 +408,7 @@ private:
       return load_pointer(states, place.number);
     case passes::Place::next_state:
       return next_address(place, tensor);
-    case passes::Place::turn: {
+    case passes::Place::iteration: {
       auto loop = cast<scf::ForOp>(passes::bytes_of(tensor).getParentBlock()->getParentOp());
       return carried.at(loop.getRegionIterArgs()[place.number]).second;
     }
@@ -468,8 +479,9 @@ private:
   const HostProgram &program;
   func::FuncOp entry;
   int number;
-  Block *host;                       // of the host module
-  int kernels = 0, requirements = 0; // so far
+  Block *host; // of the host module
+  Refusals refusals;
+  int kernels = 0; // so far
   SizeBuilder *sizes = nullptr;
   std::vector<passes::StateUse> uses;
   SmallVector<ir::UpdateOp> waiting;                           // for the end

@@ -22,7 +22,7 @@ SizeBuilder::SizeBuilder(OpBuilder &builder, ModuleOp module, Value dims)
       known.resize(names_.size(), dims_.front()); // those behind it, which it does not mention
       auto factors = affine::expandAffineMap(builder, loc, names_[i].product, known);
       for (Value factor : *factors)
-        all = all ? Value(arith::MulIOp::create(builder, loc, limited(all), factor)) : factor;
+        all = all ? limited(arith::MulIOp::create(builder, loc, all, limited(factor))) : limited(factor);
       dims_.push_back(all);
       continue;
     }
@@ -32,9 +32,9 @@ SizeBuilder::SizeBuilder(OpBuilder &builder, ModuleOp module, Value dims)
   }
 }
 
-/// Within 2^32, so that no product of two sizes leaves 64 bits; a tensor of such a size is refused either way.
+/// Within 2^31, so that no product of two sizes leaves 64 bits; a tensor of such a size is refused either way.
 Value SizeBuilder::limited(Value size) {
-  constexpr int64_t most = int64_t(1) << 32;
+  constexpr int64_t most = int64_t(1) << 31;
   Value below = arith::MinSIOp::create(builder_, size.getLoc(), size, constant(most));
   return arith::MaxSIOp::create(builder_, size.getLoc(), below, constant(-most));
 }
@@ -79,7 +79,7 @@ FailureOr<SmallVector<Value>> SizeBuilder::extents(Value tensor) {
   for (const passes::Extent &formula : *formulas) {
     Value product;
     auto multiply = [&](Value by) {
-      product = product ? Value(arith::MulIOp::create(builder_, by.getLoc(), product, by)) : by;
+      product = product ? Value(arith::MulIOp::create(builder_, by.getLoc(), limited(product), limited(by))) : by;
     };
     for (const passes::Extent::Factor &factor : formula.factors) {
       SmallVector<Value> operands = factor.of_dims ? dims_ : SmallVector<Value>();

@@ -33,8 +33,6 @@ static bool reads_narrow(mlir::func::FuncOp kernel) {
   });
 }
 
-static std::optional<Panels> panels(mlir::func::FuncOp, unsigned, const Target &) { return std::nullopt; }
-
 /// Row blocks of a task whose keys slide: neighbouring tasks copy the keys of a window twice, so a task has the rows of
 /// two windows or more.
 static int64_t blocks_that_slide(const Match &match, int64_t rows) {
@@ -215,8 +213,7 @@ static const Variant variants[] = {
 
 extern const KernelKind attention_kind;
 const KernelKind attention_kind = {
-    "attention", attention::variants, attention::matches, attention::panels, attention::choose,
-    nullptr,     attention::schedule,
+    "attention", attention::variants, attention::matches, nullptr, attention::choose, nullptr, attention::schedule,
 };
 
 } // namespace heddle

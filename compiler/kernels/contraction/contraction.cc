@@ -6,6 +6,7 @@
 #include "compiler/kernels/kinds.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 
 #include <algorithm>
 
@@ -59,10 +60,19 @@ static int64_t panel_width(int64_t columns, const Target &target) {
   return best;
 }
 
-static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
+/// Axis `axis` in panels, the others in their order.
+static mlir::AffineMap row_panels(mlir::RankedTensorType type, unsigned axis, int64_t width) {
+  llvm::SmallVector<unsigned> others;
+  for (unsigned other = 0; other < type.getRank(); ++other)
+    if (other != axis)
+      others.push_back(other);
+  return layout::panels(type.getContext(), axis, width, others);
+}
+
+static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
   if (!results)
-    return std::nullopt;
+    return {};
   for (const std::vector<Reached> &products : *results)
     for (const Reached &reached : products) {
       mlir::linalg::LinalgOp op = reached.product.op;
@@ -83,18 +93,21 @@ static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument
       auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
       for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
         if (expr == mlir::getAffineDimExpr(lanes, kernel.getContext()) && !type.isDynamicDim(unsigned(axis)))
-          return Panels{int(axis), int(panel_width(type.getDimSize(unsigned(axis)), target))};
+          return row_panels(type, unsigned(axis), panel_width(type.getDimSize(unsigned(axis)), target));
     }
-  return std::nullopt;
+  return {};
 }
 
 /// The width of the panels that a kernel's weights already have, or 0. Of weights that are the rows of a product, too,
 /// those along its lanes.
 static int64_t given_width(mlir::func::FuncOp kernel, const Target &target) {
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
-    if (auto layout = kernel.getArgAttrOfType<ir::PanelsAttr>(argument, ir::names::layout))
-      if (auto wanted = panels(kernel, argument, target); wanted && wanted->axis == layout.getAxis())
-        return int64_t(layout.getWidth());
+    if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout)) {
+      std::optional<layout::Digit> lanes = layout::innermost_part(given.getMap()),
+                                   wanted = layout::innermost_part(wanted_layout(kernel, argument, target));
+      if (lanes && wanted && lanes->axis == wanted->axis)
+        return lanes->radix;
+    }
   return 0;
 }
 
@@ -184,7 +197,7 @@ static const Variant variants[] = {
 
 extern const KernelKind contraction_kind;
 const KernelKind contraction_kind = {
-    "contraction", contraction::variants, contraction::matches, contraction::panels, contraction::choose,
+    "contraction", contraction::variants, contraction::matches, contraction::wanted_layout, contraction::choose,
     nullptr,       contraction::schedule,
 };
 

@@ -89,6 +89,8 @@ public:
     Expr value = inline_all(output_.func.value());
     if (error_)
       return *error_;
+    if (sums_.empty())
+      return Error{"a product is computed that nothing reads"};
     Func result = redefine(output_, value);
     schedule(result);
     return Done();
@@ -239,7 +241,7 @@ private:
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
     narrow = stage_narrow(piece, narrow, args, k);
-    if (Input *input = input_read_by(read_of(wide)); input && input->panel_width == width_)
+    if (Input *input = input_read_by(read_of(wide)); input && input->lanes() == width_)
       piece.panels = input->param.name();
     wide = stage_wide(piece, wide, args, k);
     piece.func(own) = initial;
@@ -309,10 +311,10 @@ private:
   bool in_panels(const Expr &factor, const Var &lane) {
     const hi::Call *call = read_of(factor);
     Input *input = input_read_by(call);
-    if (!input || input->panel_axis < 0 || !hi::expr_uses_var(call->args.front(), lane.name()))
+    if (!input || input->lanes() == 0 || !hi::expr_uses_var(call->args.front(), lane.name()))
       return false;
-    if (input->panel_width != width_)
-      fail("the weights have panels of " + std::to_string(input->panel_width) + ", and the schedule of " +
+    if (input->lanes() != width_)
+      fail("the weights have panels of " + std::to_string(input->lanes()) + ", and the schedule of " +
            std::to_string(width_));
     return true;
   }

@@ -7,6 +7,7 @@
 #include "compiler/kernels/kinds.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -100,30 +101,29 @@ static int64_t panel_width(int64_t columns, int64_t depth, const Target &target)
   return best;
 }
 
-static std::optional<Panels> panels(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
+static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
   std::optional<Reached> reached = match(kernel);
   if (!reached)
-    return std::nullopt;
+    return {};
   auto [weight, axis] = weight_of(*reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
   auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
   if (tensor.getArgNumber() != argument || axis < 0 || !type.hasStaticShape())
-    return std::nullopt;
-  Panels panels{axis, int(panel_width(type.getDimSize(unsigned(axis)), depth_of(*reached), target)), -1};
+    return {};
   // The axis along which the picture is contiguous comes last, so that both are read along it.
   const Factor *wide = contraction::wide_factor(*reached);
   const Factor *narrow = wide == &reached->product.left ? &reached->product.right : &reached->product.left;
   LinalgOp op = reached->product.op;
   auto along = read_behind(op, narrow->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
-  if (along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction)
-    for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
-      if (expr == mlir::getAffineDimExpr(unsigned(along.getDim()), op.getContext()))
-        panels.last = int(other);
-  if (panels.last >= 0 && mlir::cast<ir::PanelsAttr>(ir::PanelsAttr::get(kernel.getContext(), axis, panels.width, -1))
-                                  .other_axes(type.getRank())
-                                  .back() == panels.last)
-    panels.last = -1; // it is there already
-  return panels;
+  bool summed = along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction;
+  llvm::SmallVector<unsigned> others, last;
+  for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
+    if (int(other) != axis)
+      (summed && expr == mlir::getAffineDimExpr(unsigned(along.getDim()), op.getContext()) ? last : others)
+          .push_back(unsigned(other));
+  llvm::append_range(others, last);
+  int64_t width = panel_width(type.getDimSize(unsigned(axis)), depth_of(*reached), target);
+  return layout::panels(kernel.getContext(), unsigned(axis), width, others);
 }
 
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
@@ -131,8 +131,9 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   int64_t width = 0;
   auto [weight, axis] = weight_of(reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
-  if (auto layout = kernel.getArgAttrOfType<ir::PanelsAttr>(tensor.getArgNumber(), ir::names::layout))
-    width = layout.getAxis() == axis ? layout.getWidth() : 0;
+  if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
+    if (std::optional<layout::Digit> lanes = layout::innermost_part(given.getMap()))
+      width = int(lanes->axis) == axis ? lanes->radix : 0;
   int64_t columns = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]).getShape().back();
   if (width == 0 || width % target.lanes != 0)
     width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes : panel_width(columns, depth_of(reached), target);
@@ -165,7 +166,7 @@ namespace heddle {
 
 extern const KernelKind convolution_kind;
 const KernelKind convolution_kind = {
-    "convolution", convolution::variants, convolution::matches, convolution::panels, convolution::choose,
+    "convolution", convolution::variants, convolution::matches, convolution::wanted_layout, convolution::choose,
     nullptr,       convolution::schedule,
 };
 

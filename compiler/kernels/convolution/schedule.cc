@@ -212,7 +212,7 @@ private:
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
   Expr panel(const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &sums) {
     Input *input = input_read_by(factor);
-    bool packed = input && input->panel_width == width_ && is_along_panel(factor, args[0]);
+    bool packed = input && input->lanes() == width_ && is_along_panel(factor, args[0]);
     if (packed && !is_narrow(*input))
       return factor;
     std::vector<Var> own = sums;
@@ -330,7 +330,7 @@ private:
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
   int weight_position(const Expr &factor, const Var &loop) {
     Input *input = input_read_by(factor);
-    if (input && input->panel_width > 0) {
+    if (input && input->lanes() > 0) {
       const std::vector<Expr> &args = read_of(factor)->args;
       for (size_t i = 0; i < args.size(); ++i)
         if (hi::expr_uses_var(args[i], loop.name()))

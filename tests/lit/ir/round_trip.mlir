@@ -5,8 +5,8 @@
 module @m attributes {heddle.dims = [{name = "B", most = 64 : i64}, {name = "S"}]} {
   // CHECK: heddle.weight @w0 : tensor<4x3xf32> names ["bert.w", "w"] stored [12]
   heddle.weight @w0 : tensor<4x3xf32> names ["bert.w", "w"] stored [12]
-  // CHECK: heddle.weight @w1 : tensor<4x3xf32> names ["w1"] stored [4, 3] layout <axis = 0, width = 48>
-  heddle.weight @w1 : tensor<4x3xf32> names ["w1"] stored [4, 3] layout <axis = 0, width = 48>
+  // CHECK: heddle.weight @w1 : tensor<4x3xf32> names ["w1"] stored [4, 3] layout <(d0, d1) -> (d0 floordiv 48, d1, d0 mod 48)>
+  heddle.weight @w1 : tensor<4x3xf32> names ["w1"] stored [4, 3] layout <(n, k) -> (n floordiv 48, k, n mod 48)>
 
   // CHECK: func.func @encode(%{{.*}}: tensor<?x?xi32> {heddle.extents = affine_map<(d0, d1) -> (d0, d1)>, heddle.name = "ids"})
   func.func @encode(%ids: tensor<?x?xi32> {heddle.extents = affine_map<(B, S) -> (B, S)>, heddle.name = "ids"})
@@ -28,8 +28,8 @@ module @m attributes {heddle.dims = [{name = "B", most = 64 : i64}, {name = "S"}
     return %y : tensor<?x4xf32>
   }
 
-  // CHECK: func.func private @k0(%{{.*}}: tensor<4x3xf32> {heddle.layout = #heddle.panels<axis = 0, width = 48>})
-  func.func private @k0(%w: tensor<4x3xf32> {heddle.layout = #heddle.panels<axis = 0, width = 48>}) -> tensor<4x3xf32>
+  // CHECK: func.func private @k0(%{{.*}}: tensor<4x3xf32> {heddle.layout = #heddle.layout<(d0, d1) -> (d0 floordiv 32, d1 floordiv 2, d0 mod 32, d1 mod 2)>})
+  func.func private @k0(%w: tensor<4x3xf32> {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 32, k floordiv 2, n mod 32, k mod 2)>}) -> tensor<4x3xf32>
       attributes {heddle.kernel = "contraction", heddle.schedule = [{variant = "rows", params = {rows = 8 : i64}}]} {
     return %w : tensor<4x3xf32>
   }

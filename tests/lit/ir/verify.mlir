@@ -33,16 +33,16 @@ heddle.weight @w : tensor<4xf32> names ["w"] stored [12] part [3, 4] at [1]
 heddle.weight @w : tensor<12xf32> names ["w"] stored [12] part [3, 4] at [1, -1]
 
 // -----
-// expected-error @+1 {{the layout's axis 2 is not one of 'tensor<4x3xf32>'}}
-heddle.weight @w : tensor<4x3xf32> names ["w"] stored [12] layout <axis = 2, width = 48>
+// expected-error @+1 {{layout (d0) -> (d0) is not over the 2 axes of the tensor}}
+heddle.weight @w : tensor<4x3xf32> names ["w"] stored [12] layout <(n) -> (n)>
 
 // -----
-// expected-error @+1 {{panels: width 0 is not positive}}
-heddle.weight @w : tensor<4xf32> names ["w"] stored [4] layout <axis = 0, width = 0>
+// expected-error @+1 {{layout (d0, d1) -> (d0 + d1): d0 + d1 is not a digit of one axis}}
+heddle.weight @w : tensor<2x2xf32> names ["w"] stored [4] layout <(n, k) -> (n + k)>
 
 // -----
-// expected-error @+1 {{panels: axis -1 is negative}}
-heddle.weight @w : tensor<4xf32> names ["w"] stored [4] layout <axis = -1, width = 8>
+// expected-error @+1 {{layout (d0) -> (d0 floordiv 8, d0 mod 4): the digits of axis 0 do not make up its index}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [4] layout <(n) -> (n floordiv 8, n mod 4)>
 
 // -----
 func.func @f() -> tensor<4xf32> {
@@ -60,7 +60,7 @@ func.func @f() -> tensor<5xf32> {
 }
 
 // -----
-heddle.weight @w : tensor<2x2xf32> names ["w"] stored [4] layout <axis = 0, width = 8>
+heddle.weight @w : tensor<2x2xf32> names ["w"] stored [4] layout <(n, k) -> (n floordiv 8, k, n mod 8)>
 func.func @f() -> tensor<4xf32> {
   // expected-error @+1 {{sees @w as 'tensor<4xf32>', but its layout is that of 'tensor<2x2xf32>'}}
   %0 = heddle.get @w : tensor<4xf32>
@@ -124,7 +124,7 @@ func.func private @k(%n: index) -> (tensor<?x4xf32> {heddle.extents = affine_map
 
 // -----
 // expected-error @+1 {{argument 0: a layout needs a tensor of constant shape, not 'tensor<?xf32>'}}
-func.func private @k(%x: tensor<?xf32> {heddle.layout = #heddle.panels<axis = 0, width = 8>})
+func.func private @k(%x: tensor<?xf32> {heddle.layout = #heddle.layout<(n) -> (n floordiv 8, n mod 8)>})
 
 // -----
 // expected-error @+1 {{heddle.schedule: row 0 has no variant}}

@@ -1,10 +1,35 @@
 // y[m, d] = sum[k](a[m, k] * w[d, k]) + b[d] + x[m, d]: the output projection of attention, bias and residual.
-// RUN: heddle-opt %s | FileCheck %s
-// CHECK: @k_contraction
+// RUN: heddle-opt --heddle-target=x86-64-v4 --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
+// RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
+// RUN: heddle-opt --heddle-target=x86-64-v3 --halide %s | FileCheck %s --check-prefix=NARROW
+// A tile's sums are registers: of 8 rows three vectors each, one turn of the sum's loop takes a column of the panel. The epilogue is in
+// the same tile. Kernels for fewer rows follow.
+// SCHEDULE: heddle.kernel = "contraction", heddle.schedule = [
+// SCHEDULE-SAME: {params = {rows = 8 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {params = {rows = 4 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {params = {rows = 1 : i64, width = 48 : i64}, variant = "tiles"}]
+// CHECK: // k_contraction_0
+// CHECK: for (result0_tiled.s0.a0.tiles.tile, 0,
+// CHECK: allocate sum[float32 * 48 * 8]
+// CHECK: produce sum {
+// CHECK-COUNT-24: sum[ramp({{[0-9]+}}, 1, 16)] = x16(0.000000f)
+// CHECK: for (sum.s1.{{[a-z0-9$]+}}, 0, 768) {
+// CHECK-COUNT-24: {{^ *}}sum[ramp([[AT:[0-9]+]], 1, 16)] = sum[ramp([[AT]], 1, 16)] + (arg2[ramp({{.*}}, 1, 16) aligned(48, {{0|16|32}})]*x16(arg1[
+// CHECK-NEXT: {{^ *}}}
+// CHECK: consume sum {
+// CHECK: for (result0_tiled.s0.a0.row, 0, 8) {
+// CHECK: strict_add(sum[ramp(result0_tiled.s0.a0.row*48, 1, 16) aligned(48, 0)], arg3[
+// CHECK-SAME: arg4[ramp(
+// CHECK: halide_do_par_for((halide_task_t)::k_contraction_0_par_for_result0_tiled
+// CHECK: // k_contraction_1
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 4]
+// CHECK: // k_contraction_2
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 1]
+// NARROW: // k_contraction_0
+// NARROW: sum[ramp(0, 1, 8)] = sum[ramp(0, 1, 8)] + (arg2[ramp(
+// NARROW-NOT: 1, 16)
 
 func.func private @k_contraction(
     %M: index, %a: tensor<?x768xf32> {heddle.extents = affine_map<(M) -> (M, 768)>},
-    %w: tensor<768x768xf32> {heddle.extents = affine_map<(M) -> (768, 768)>, heddle.layout = #heddle.panels<axis = 0, width = 48>},
+    %w: tensor<768x768xf32> {heddle.extents = affine_map<(M) -> (768, 768)>, heddle.layout = #heddle.layout<(n, k) -> (n floordiv 48, k, n mod 48)>},
     %b: tensor<768xf32> {heddle.extents = affine_map<(M) -> (768)>},
     %x: tensor<?x768xf32> {heddle.extents = affine_map<(M) -> (M, 768)>})
     -> (tensor<?x768xf32> {heddle.extents = affine_map<(M) -> (M, 768)>}) attributes {heddle.kernel = "contraction"} {

@@ -1,7 +1,31 @@
 // mean[m] = sum[d](x[m, d]) / 768;  var[m] = sum[d]((x[m, d] - mean[m]) ** 2) / 768
 // y[m, d] = (x[m, d] - mean[m]) / sqrt(var[m] + 1e-12) * g[d] + b[d]
-// RUN: heddle-opt %s | FileCheck %s
-// CHECK: @k_row_reduction
+// RUN: heddle-opt --heddle-target=x86-64-v4 --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
+// RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
+// RUN: heddle-opt --heddle-target=x86-64-v3 --halide %s | FileCheck %s --check-prefix=NARROW
+// Three stages over a row while it is in the cache: mean and variance in four vectors of sums each, then the result in blocks.
+// SCHEDULE: heddle.kernel = "row_reduction", heddle.schedule = [{params = {grain = {{[0-9]+}} : i64}, variant = "rows"}]
+// CHECK: // k_row_reduction_0
+// CHECK: for (result0.s0.a0.row, 0,
+// CHECK: allocate [[MEAN:[a-z0-9$]+]]_intm[float32 * 1 * 64]
+// CHECK: for ([[MEAN]]_intm.s1.outer, 0, 12) {
+// CHECK-COUNT-4: [[MEAN]]_intm[ramp({{[0-9]+}}, 1, 16)] = [[MEAN]]_intm[ramp({{[0-9]+}}, 1, 16)] + arg1[ramp(
+// CHECK-NEXT: }
+// CHECK: vector_reduce_add([[MEAN]]_intm[ramp(0, 1, 64)])
+// CHECK: strict_mul([[MEAN]][0], 0.001302f)
+// CHECK: allocate [[VAR:[a-z0-9$]+]]_intm[float32 * 1 * 64]
+// CHECK: for ([[VAR]]_intm.s1.outer, 0, 12) {
+// CHECK: [[OFF:t[0-9]+]] = (float32x16)strict_sub(arg1[
+// CHECK: + ([[OFF]]*[[OFF]])
+// CHECK: vector_reduce_add([[VAR]]_intm[ramp(0, 1, 64)])
+// CHECK: for (result0.s0.a1.block.block, 0, 12) {
+// CHECK-COUNT-4: result0[ramp({{.*}}, 1, 16) aligned(64, {{[0-9]+}})] = (float32x16)strict_add(
+// CHECK-NOT: result0[
+// CHECK: } else {
+// CHECK: halide_do_par_for((halide_task_t)::k_row_reduction_0_par_for_result0_s0_a0_task
+// NARROW: for ({{.*}}_intm.s1.outer, 0, 24) {
+// NARROW-COUNT-4: ramp({{[0-9]+}}, 1, 8)] + arg1[ramp(
+// NARROW-NOT: 1, 16)
 
 #md = affine_map<(m, d) -> (m, d)>
 #m = affine_map<(m, d) -> (m)>

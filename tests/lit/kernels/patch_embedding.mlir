@@ -1,11 +1,25 @@
 // e[b, n, d] = sum[c, i, j](img[b, c, n // 14 * 16 + i, n % 14 * 16 + j] * w[d, c, i, j]) + bias[d]
 // The image is read in the body at affine places that are proven inside; c, i, j are carried by the weight.
-// RUN: heddle-opt %s | FileCheck %s
-// CHECK: @k_contraction
+// RUN: heddle-opt --heddle-target=x86-64-v4 --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
+// RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
+// Its kind is that of convolutions. A block holds the sums of a plane's places, 9 of them at a time, with 27 vectors in registers, over
+// channels, lines and columns of a patch; then the block goes to the result, with the bias.
+// SCHEDULE: heddle.kernel = "convolution", heddle.schedule = [{params = {rows = 9 : i64, width = 48 : i64}, variant = "tiles"}]
+// CHECK: // k_contraction_0
+// CHECK: allocate block[float32 * 48 * 198]
+// CHECK: for (block.s0.p.tile, 0, 22) {
+// CHECK: allocate sum[float32 * 48 * 9]
+// CHECK: for (sum.s1.{{[a-z0-9]+}}$z, 0, 3) {
+// CHECK: for (sum.s1.{{[a-z0-9]+}}$y, 0, 16) {
+// CHECK: for (sum.s1.{{[a-z0-9]+}}$x, 0, 16) {
+// CHECK-COUNT-27: sum[ramp({{[0-9]+}}, 1, 16)] = sum[ramp({{[0-9]+}}, 1, 16)] +
+// CHECK: for (result0_tiled.s0.a1, 0, 196) {
+// CHECK: result0_tiled[ramp({{.*}}, 1, 16){{.*}}block[ramp(
+// CHECK: halide_do_par_for((halide_task_t)::k_contraction_0_par_for_result0_tiled
 
 func.func private @k_contraction(
     %B: index, %img: tensor<?x3x224x224xf32> {heddle.extents = affine_map<(B) -> (B, 3, 224, 224)>},
-    %w: tensor<768x3x16x16xf32> {heddle.extents = affine_map<(B) -> (768, 3, 16, 16)>, heddle.layout = #heddle.panels<axis = 0, width = 48>},
+    %w: tensor<768x3x16x16xf32> {heddle.extents = affine_map<(B) -> (768, 3, 16, 16)>, heddle.layout = #heddle.layout<(n, k, u, v) -> (n floordiv 48, k, u, v, n mod 48)>},
     %bias: tensor<768xf32> {heddle.extents = affine_map<(B) -> (768)>})
     -> (tensor<?x196x768xf32> {heddle.extents = affine_map<(B) -> (B, 196, 768)>}) attributes {heddle.kernel = "contraction"} {
   %zero = arith.constant 0.0 : f32

@@ -3,11 +3,11 @@
 
 // CHECK-LABEL: func.func @chain
 // CHECK-SAME: heddle.slots = 2 : i64
-// CHECK: call @k(%{{.*}}, %arg0) {heddle.places = ["slot [[A:[01]]]"]}
-// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = ["slot [[B:[01]]]"]}
-// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = ["slot [[A]]"]}
+// CHECK: call @k(%{{.*}}, %arg0) {heddle.places = [#heddle.place<slot [[A:[01]]]>]}
+// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<slot [[B:[01]]]>]}
+// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<slot [[A]]>]}
 // A view is the same bytes: the kernel behind it writes the result.
-// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = ["result 0"]}
+// CHECK: call @k(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<result 0>]}
 module attributes {heddle.dims = [{name = "S"}]} {
   func.func @chain(%x: tensor<?x4xf32> {heddle.extents = affine_map<(S) -> (S, 4)>})
       -> (tensor<?x2x2xf32> {heddle.extents = affine_map<(S) -> (S, 2, 2)>}) attributes {heddle.entry} {
@@ -29,10 +29,10 @@ module attributes {heddle.dims = [{name = "S"}]} {
 // The large value opens the first slot; a residual that lives across both keeps a slot of its own.
 // CHECK-LABEL: func.func @residual
 // CHECK-SAME: heddle.slots = 3 : i64
-// CHECK: call @narrow(%{{.*}}, %arg0) {heddle.places = ["slot [[KEPT:[12]]]"]}
-// CHECK: call @wide(%{{.*}}, %{{.*}}) {heddle.places = ["slot 0"]}
-// CHECK: call @back(%{{.*}}, %{{.*}}) {heddle.places = ["slot {{[12]}}"]}
-// CHECK: call @add(%{{.*}}) {heddle.places = ["result 0"]}
+// CHECK: call @narrow(%{{.*}}, %arg0) {heddle.places = [#heddle.place<slot [[KEPT:[12]]]>]}
+// CHECK: call @wide(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<slot 0>]}
+// CHECK: call @back(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<slot {{[12]}}>]}
+// CHECK: call @add(%{{.*}}) {heddle.places = [#heddle.place<result 0>]}
 module attributes {heddle.dims = [{name = "S"}]} {
   func.func @residual(%x: tensor<?x4xf32> {heddle.extents = affine_map<(S) -> (S, 4)>})
       -> (tensor<?x4xf32> {heddle.extents = affine_map<(S) -> (S, 4)>}) attributes {heddle.entry} {

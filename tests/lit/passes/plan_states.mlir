@@ -5,11 +5,11 @@
 // CHECK-LABEL: func.func @whole_and_place
 // CHECK-SAME: heddle.uses = [{in_place = false, reads = false, starts_as_old = false, state = 0 : i64, updates = true},
 // CHECK-SAME: {in_place = true, reads = true, starts_as_old = false, state = 1 : i64, updates = true}]
-// CHECK: %[[NEW:.*]] = call @k(%{{.*}}, %arg0) {heddle.places = ["next 0"]}
-// CHECK: heddle.update @s0, %[[NEW]] {{.*}}{heddle.copy = "none"}
-// CHECK: %[[ROWS:.*]] = call @k(%{{.*}}, %[[NEW]]) {heddle.places = ["slot 0"]}
-// CHECK: heddle.update @s1, %[[ROWS]] at{{.*}} {heddle.copy = "end"}
-// CHECK: call @read(%{{.*}}) {heddle.places = ["result 0"]}
+// CHECK: %[[NEW:.*]] = call @k(%{{.*}}, %arg0) {heddle.places = [#heddle.place<next 0>]}
+// CHECK: heddle.update @s0, %[[NEW]] {{.*}}{heddle.copy = #heddle.copy<never>}
+// CHECK: %[[ROWS:.*]] = call @k(%{{.*}}, %[[NEW]]) {heddle.places = [#heddle.place<slot 0>]}
+// CHECK: heddle.update @s1, %[[ROWS]] at{{.*}} {heddle.copy = #heddle.copy<at_end>}
+// CHECK: call @read(%{{.*}}) {heddle.places = [#heddle.place<result 0>]}
 module attributes {heddle.dims = [{name = "T"}, {name = "P"}]} {
   heddle.state @s0 : tensor<?x4xf32> named "last" extents affine_map<(T, P) -> (T, 4)> initial 0.0
   heddle.state @s1 : tensor<?x4xf32> named "rows" extents affine_map<(T, P) -> (P, 4)> initial 0.0
@@ -37,8 +37,8 @@ module attributes {heddle.dims = [{name = "T"}, {name = "P"}]} {
 // Slices that make up all of a state are written by their kernels, each to its place.
 // CHECK-LABEL: func.func @layers
 // CHECK-SAME: {in_place = false, reads = true, starts_as_old = false, state = 0 : i64, updates = true}
-// CHECK: call @k(%{{.*}}) {heddle.places = ["next 0 at 0 0 0"]}
-// CHECK: call @k(%{{.*}}) {heddle.places = ["next 0 at 1 0 0"]}
+// CHECK: call @k(%{{.*}}) {heddle.places = [#heddle.place<next 0 at 0, 0, 0>]}
+// CHECK: call @k(%{{.*}}) {heddle.places = [#heddle.place<next 0 at 1, 0, 0>]}
 module attributes {heddle.dims = [{name = "T"}]} {
   heddle.state @s0 : tensor<2x?x4xf32> named "mem" extents affine_map<(T) -> (2, T, 4)> initial 0.0
   func.func @layers() attributes {heddle.entry} {
@@ -62,8 +62,8 @@ module attributes {heddle.dims = [{name = "T"}]} {
 // CHECK-LABEL: func.func @turns
 // CHECK-SAME: {in_place = false, reads = true, starts_as_old = true, state = 0 : i64, updates = true}
 // CHECK-SAME: {in_place = true, reads = true, starts_as_old = false, state = 1 : i64, updates = true}
-// CHECK: heddle.update @s0, {{.*}} {heddle.copy = "now"}
-// CHECK: heddle.update @s1, {{.*}} {heddle.copy = "now"}
+// CHECK: heddle.update @s0, {{.*}} {heddle.copy = #heddle.copy<at_once>}
+// CHECK: heddle.update @s1, {{.*}} {heddle.copy = #heddle.copy<at_once>}
 module attributes {heddle.dims = [{name = "T"}]} {
   heddle.state @s0 : tensor<?x4xf32> named "read" extents affine_map<(T) -> (T, 4)> initial 0.0
   heddle.state @s1 : tensor<?x4xf32> named "log" extents affine_map<(T) -> (T, 4)> initial 0.0

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""A library demands of a CPU what its code uses, and its code uses no more than that: what the manifest lists is what the
+disassembly can be assembled again with, under exactly these features."""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
+from heddle_command import must, save, tensors  # noqa: E402
+
+# Every kind of kernel, in both types of reals that have instructions of their own.
+MODEL = """
+dim B <= 64, S <= 64
+model M {
+  param table: real[50, 32]
+  param w: real[48, 32]
+  param filter: real[16, 3, 3, 8]
+  entry run(ids: index(50)[B, S], image: real[B, S, S, 8])
+      -> y: real[B, S, 48], z: real[B, S, 4, 8], p: real[B, S, S, 16], best: i32[B] {
+    x[b, i, d] = table[ids[b, i], d]
+    y[b, i, o] = gelu(sum[d](x[b, i, d] * w[o, d]))
+    h[b, i, n in 4, e in 8] = x[b, i, n * 8 + e]
+    s[b, n, i, j] = sum[e](h[b, i, n, e] * h[b, j, n, e]) / sqrt(8)
+    z = attend(s, h)
+    p[b, i in S, j in S, o] = sum[u, v, c](image[b, i + u - 1, j + v - 1, c | 0] * filter[o, u, v, c])
+    best[b] = argmax[i](max[d](x[b, i, d]))
+    return y, z, p, best
+  }
+}
+"""
+
+# What the GNU assembler calls the rows of runtime/cpu_features.def. SSE and SSE2 are part of x86-64.
+BASE = "generic64+cmov+fxsr+mmx+sse2+syscall"
+WORDS = {
+    "AVX2": "sse3+ssse3+sse4.1+sse4.2+popcnt+cx16+avx2+fma+f16c+bmi+bmi2+lzcnt+movbe",
+    "AVX512": "avx512f+avx512cd+avx512bw+avx512dq+avx512vl",
+    "AVX512_VNNI": "avx512_vnni",
+    "AVX512_BITS": "avx512ifma+avx512vbmi+avx512_vbmi2+avx512_bitalg+avx512_vpopcntdq",
+    "AVX512_BF16": "avx512_bf16",
+    "AMX": "amx_tile+amx_bf16+amx_int8",
+}
+
+
+def instructions(library):
+    """Each instruction once, as text that an assembler takes."""
+    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--no-addresses", library], capture_output=True,
+                             text=True, check=True).stdout
+    lines = (re.sub(r"<[^>]*>", ".", line.split("#")[0]).strip() for line in listing.splitlines() if line.startswith("\t"))
+    return sorted({line for line in lines if line and not re.match(".*nop|data16", line)})  # padding: no assembler takes it
+
+
+def refused(lines, features):
+    """What the assembler says of instructions that need more than these features."""
+    march = "+".join([BASE, *(WORDS[name] for name in features)])
+    done = subprocess.run(["as", "--64", f"-march={march}", "-o", "/dev/null", "-"], input="\n".join(lines) + "\n",
+                          capture_output=True, text=True)
+    return [line for line in done.stderr.splitlines() if "Error" in line]
+
+
+class Features(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.folder = Path(cls.scratch.name)
+        (cls.folder / "model.heddle").write_text(MODEL)
+        random = np.random.default_rng(1)
+        shapes = {"table": (50, 32), "w": (48, 32), "filter": (16, 3, 3, 8)}
+        save(cls.folder / "weights.safetensors",
+             {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()})
+
+    def compile(self, target, *options):
+        out = self.folder / "-".join([target, *options]).replace("=", "_")
+        must("compile", self.folder / "model.heddle", "--weights", self.folder / "weights.safetensors", "--target", target, *options,
+             "-o", out)
+        return out, json.loads((out / "model.json").read_text())["cpu_features"]
+
+    def test_each_target_needs_what_its_code_uses(self):
+        for target in ("x86-64-v3", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"):
+            for options in ((), ("--set", "real=bf16")):
+                with self.subTest(target=target, options=options):
+                    out, features = self.compile(target, *options)
+                    code = instructions(out / "libmodel.so")
+                    self.assertGreater(len(code), 1000)
+                    self.assertEqual(refused(code, features), [])
+                    self.assertNotEqual(refused(code, features[:-1]), [], "one feature less would do")
+
+    def test_a_target_with_instructions_that_no_kernel_uses_asks_for_none_of_them(self):
+        self.assertEqual(self.compile("x86-64-v4+amx")[1], ["AVX2", "AVX512"])
+
+    def test_and_so_runs_where_they_are_missing(self):
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M).group(1).split()
+        if "avx512vl" not in flags:
+            self.skipTest("this CPU has no AVX-512")
+        random = np.random.default_rng(2)
+        save(self.folder / "in.safetensors", {"ids": random.integers(0, 50, (2, 5)).astype(np.int32),
+                                              "image": random.standard_normal((2, 5, 5, 8)).astype(np.float32)})
+        results = []
+        for target in ("x86-64-v3", "x86-64-v4+amx"):
+            must("run", self.compile(target)[0], "--in", self.folder / "in.safetensors", "--out", self.folder / "out.safetensors")
+            results.append(tensors(self.folder / "out.safetensors"))
+        for name, want in results[0].items():
+            np.testing.assert_allclose(results[1][name], want, rtol=1e-4, atol=1e-4)
+
+
+if __name__ == "__main__":
+    unittest.main()
