@@ -3,18 +3,18 @@
 // (compiler/emit/artifact/work.h).
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
-#include "compiler/driver/manifest_formula.h"
 #include "compiler/driver/roof.h"
+#include "compiler/io/manifest_formula.h"
 #include "compiler/io/output.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <random>
 
 namespace heddle {
@@ -31,16 +31,20 @@ static Result<std::vector<int64_t>> read_dims(const Library &library, const std:
   std::vector<int64_t> out(library.dims().size(), default_dim);
   for (const std::string &word : words) {
     size_t equals = word.find('=');
-    std::string name = word.substr(0, equals), names;
-    char *end = nullptr;
-    int64_t value = equals == std::string::npos ? -1 : std::strtoll(word.c_str() + equals + 1, &end, 10);
-    if (value < 0 || !end || *end)
-      return Error{std::string(usage_mark) + "--dim wants NAME=N, not `" + word + "`"};
+    std::string name = word.substr(0, equals), names,
+                digits = equals == std::string::npos ? "" : word.substr(equals + 1);
+    int64_t value = 0;
+    auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (failed != std::errc() || end != digits.data() + digits.size() || value < 0 || value > INT32_MAX)
+      return Error{std::string(usage_mark) + "--dim wants NAME=N, N at most 2147483647, not `" + word + "`"};
     bool found = false;
     for (size_t i = 0; i < out.size(); ++i) {
       names += (names.empty() ? "" : ", ") + library.dims()[i].name;
-      if (library.dims()[i].name == name)
-        out[i] = value, found = true;
+      if (library.dims()[i].name != name)
+        continue;
+      if (int64_t most = library.dims()[i].most; most >= 0 && value > most)
+        return Error{"--dim " + word + ": the library allows at most " + std::to_string(most)};
+      out[i] = value, found = true;
     }
     if (!found)
       return Error{"there is no dim `" + name + "`; there are: " + names};
@@ -80,6 +84,12 @@ static Result<TensorMap> made_up_inputs(const Library &library, int entry, const
         return Error{"input `" + input.name + "` has a computed extent; bench cannot make one up yet"};
       tensor.shape.push_back(input.dims[axis] < 0 ? input.fixed[axis] : dims[input.dims[axis]]);
     }
+    double count = 1; // the library counts elements in 31 bits
+    for (int64_t extent : tensor.shape)
+      count *= double(extent);
+    if (count > INT32_MAX)
+      return Error{"input `" + input.name + "` would be " + shape_text(tensor.shape) +
+                   "; a tensor has at most 2147483647 elements"};
     tensor.bytes.resize(tensor.view().count() * byte_width(tensor.dtype));
     fill(tensor, input.below, random);
     out.emplace(input.name, std::move(tensor));
@@ -154,25 +164,23 @@ static Result<std::vector<KernelTime>> time_kernels(Library &library, int entry,
 }
 
 /// Fills in what the manifest knows of the kernels.
-static void read_work(const nlohmann::json &manifest, const std::string &entry,
-                      const std::map<std::string, double> &dims, std::vector<KernelTime> &kernels) {
-  const auto none = nlohmann::json::array();
+static void read_work(const Manifest &manifest, const Manifest::Entry &entry, const std::map<std::string, double> &dims,
+                      std::vector<KernelTime> &kernels) {
+  auto value = [&](const std::optional<std::string> &formula) {
+    auto out = formula ? evaluate_formula(*formula, dims) : std::nullopt;
+    return out && *out >= 0 ? out : std::nullopt;
+  };
   for (KernelTime &kernel : kernels) {
-    for (const auto &described : manifest.value("kernels", none))
-      if (described.value("name", "") == kernel.name)
-        kernel.kind = described.value("kind", "");
-    for (const auto &described : manifest.value("entries", none))
-      if (described.value("name", "") == entry)
-        for (const auto &work : described.value("work", none)) {
-          if (work.value("kernel", "") != kernel.name || work.value("calls", 0) != kernel.calls)
-            continue; // a loop repeats calls
-          auto operations = evaluate_formula(work.value("operations", ""), dims);
-          auto weights = evaluate_formula(work.value("weights_bytes", ""), dims);
-          auto values = evaluate_formula(work.value("values_bytes", ""), dims);
-          kernel.known = operations && weights && values;
-          if (kernel.known)
-            kernel.operations = *operations, kernel.weights = *weights, kernel.values = *values;
-        }
+    if (auto kind = manifest.kernels.find(kernel.name); kind != manifest.kernels.end())
+      kernel.kind = kind->second;
+    for (const Manifest::Work &work : entry.work) {
+      if (work.kernel != kernel.name || work.calls != kernel.calls)
+        continue; // a loop repeats calls
+      auto operations = value(work.operations), weights = value(work.weights_bytes), values = value(work.values_bytes);
+      kernel.known = operations && weights && values;
+      if (kernel.known)
+        kernel.operations = *operations, kernel.weights = *weights, kernel.values = *values;
+    }
   }
 }
 
@@ -232,11 +240,6 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
   return out;
 }
 
-static nlohmann::json read_manifest(const std::string &folder, const std::string &name) {
-  std::ifstream file(folder + "/" + name + ".json");
-  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-}
-
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
     return Error{options.path + ": is no folder that `heddle compile` wrote; compile the model first"};
@@ -249,6 +252,9 @@ Status bench_command(const BenchCommand &options) {
   auto dims = read_dims(*library, options.dims);
   if (!dims)
     return dims.error();
+  auto manifest = library->manifest();
+  if (!manifest)
+    return manifest.error();
   auto inputs = made_up_inputs(*library, *entry, *dims);
   if (!inputs)
     return inputs.error();
@@ -285,11 +291,8 @@ Status bench_command(const BenchCommand &options) {
   for (size_t i = 0; i < dims->size(); ++i)
     sizes[library->dims()[i].name] = double((*dims)[i]);
   double operations = 0;
-  if (nlohmann::json manifest = read_manifest(options.path, library->name()); manifest.is_object()) {
-    std::string name = options.entry;
-    if (auto &entries = manifest["entries"]; name.empty() && *entry < int(entries.size()))
-      name = entries[*entry].value("name", "");
-    read_work(manifest, name, sizes, *kernels);
+  if (*manifest) {
+    read_work(**manifest, (*manifest)->entries[*entry], sizes, *kernels);
     set_bounds(*kernels, roof, library->threads());
   }
   for (const KernelTime &kernel : *kernels)

@@ -4,14 +4,15 @@
 #include "compiler/driver/library.h"
 #include "compiler/driver/watch.h"
 #include "compiler/emit/artifact/check_weights.h"
+#include "compiler/io/input.h"
 #include "compiler/io/output.h"
 #include "dsl/syntax/parser.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <numeric>
-#include <sstream>
 #include <unistd.h>
 
 namespace heddle {
@@ -25,6 +26,8 @@ static Status check_model(const ModelOptions &options) {
     auto library = Library::open(options.path, 1);
     if (!library)
       return library.error();
+    if (auto manifest = library->manifest(); !manifest)
+      return manifest.error();
     if (Status intact = library->verify(); !intact)
       return intact;
     std::printf("%s: the library loads and its weights are intact\n", options.path.c_str());
@@ -48,6 +51,10 @@ static Status check_model(const ModelOptions &options) {
               counted(int64_t(steps), "step", "steps").c_str(),
               counted(int64_t(program.weights.size()), "weight", "weights").c_str(),
               counted(numbers, "number", "numbers").c_str());
+  if (!model->weights)
+    return Done{};
+  for (const std::string &name : unread_tensors(program, *model->weights))
+    std::printf("tensor `%s` of the file is not read\n", name.c_str());
   return Done{};
 }
 
@@ -56,7 +63,7 @@ Status check_command(const ModelOptions &options, bool watch) {
     return check_model(options);
   if (is_artifact(options.path))
     return Error{std::string(usage_mark) + "--watch is for models, and " + options.path + " is a compiled library"};
-  return watch_folder(options.path, [&] {
+  return watch_folder(options.own.empty() ? options.path : options.own, [&] {
     if (isatty(STDOUT_FILENO))
       std::fputs("\033[H\033[2J", stdout); // what was said before is over
     if (Status checked = check_model(options); !checked)
@@ -66,18 +73,16 @@ Status check_command(const ModelOptions &options, bool watch) {
 }
 
 static Result<std::string> formatted(const std::string &path, std::string &text) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream read;
-  read << in.rdbuf();
-  if (!in)
-    return Error{path + ": cannot be read"};
-  text = read.str();
+  auto read = read_file(path);
+  if (!read)
+    return read.error();
+  text = *read;
   Sources sources;
   Diagnostics diagnostics(sources);
   int source = sources.add(path, text);
   syntax::File file = syntax::parse(sources, source, diagnostics);
   if (diagnostics.has_errors())
-    return Error{diagnostics.render()};
+    return Error{diagnostics.render(10, stderr_paint())};
   return syntax::print(sources, file);
 }
 
@@ -101,7 +106,9 @@ Status format_command(const FormatOptions &options) {
 }
 
 Status explain_command(const std::string &name) {
-  auto code = find_code(name);
+  std::string upper = name;
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  auto code = find_code(upper);
   if (!code)
     return Error{"there is no message with the code " + name + "; codes look like E021"};
   std::string_view text = explanation(*code);

@@ -67,8 +67,8 @@ struct CompareCommand {
   CompileOptions compile;
   std::vector<std::string> entries; // none: the only one; one; or one per call
   std::vector<std::string> in, against;
-  std::string library; // a compiled library's folder
-  double tolerance = 2e-4;
+  std::string library;             // a compiled library's folder
+  std::optional<double> tolerance; // as a share of the largest value; absent: what the model's types allow
   int threads = 0;
   bool all = false;
 };

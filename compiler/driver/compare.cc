@@ -1,6 +1,7 @@
 // Places carry the definitions' names through all passes, and a call's is the list of its kernel's members.
 #include "compiler/driver/compare.h"
 
+#include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
 
@@ -12,17 +13,6 @@ namespace heddle {
 
 using namespace mlir;
 
-static void add_names(Location loc, std::vector<std::string> &out) {
-  if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations())
-      add_names(part, out);
-  } else if (auto name = dyn_cast<NameLoc>(loc)) {
-    std::string text = name.getName().str();
-    if (std::find(out.begin(), out.end(), text) == out.end())
-      out.push_back(text);
-  }
-}
-
 Result<std::map<std::string, std::vector<EntryKernel>>> kernels_of_entries(Model &model, const Target &target) {
   Progress progress(Progress::Show::nothing);
   auto compiled = compile_module(model, target, passes::Stage::kernels, progress);
@@ -32,7 +22,10 @@ Result<std::map<std::string, std::vector<EntryKernel>>> kernels_of_entries(Model
   for (func::FuncOp entry : passes::entries(*compiled->module))
     entry.walk([&](func::CallOp call) {
       EntryKernel kernel;
-      add_names(call.getLoc(), kernel.definitions);
+      for (const ir::Definition &definition : ir::definitions_in(call.getLoc()))
+        if (std::find(kernel.definitions.begin(), kernel.definitions.end(), definition.name) ==
+            kernel.definitions.end())
+          kernel.definitions.push_back(definition.name);
       if (!kernel.definitions.empty())
         out[entry.getName().str()].push_back(std::move(kernel));
     });

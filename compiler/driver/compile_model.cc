@@ -2,6 +2,7 @@
 // the model file.
 #include "compiler/driver/compile_model.h"
 
+#include "compiler/driver/page_facts.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
 
@@ -35,7 +36,7 @@ static std::string render(const mlir::Diagnostic &diagnostic) {
     out << place.getFilename().getValue() << ":" << place.getLine() << ":" << place.getColumn() << ": ";
     return WalkResult::interrupt();
   });
-  out << "error: " << diagnostic << "\n";
+  out << error_word(stderr_paint()) << " " << diagnostic << "\n";
   return text;
 }
 
@@ -55,7 +56,7 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   progress.stage("import");
   out.module = ir::import_program(*model.program, *out.context, *model.diagnostics);
   if (!out.module)
-    return Error{model.diagnostics->has_errors() ? model.diagnostics->render() : first};
+    return Error{model.diagnostics->has_errors() ? model.diagnostics->render(10, stderr_paint()) : first};
 
   Builder builder(out.context.get());
   SmallVector<Attribute> tokens;
@@ -75,8 +76,7 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   return out;
 }
 
-Result<ArtifactReport> compile_model(Model &model, const Target &target, const std::string &output,
-                                     Progress &progress) {
+Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress) {
   auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
   if (!compiled)
     return compiled.error();
@@ -87,9 +87,18 @@ Result<ArtifactReport> compile_model(Model &model, const Target &target, const s
     return success();
   });
   ArtifactJob job{*compiled->module, model.library_name, target, model.weights ? &*model.weights : nullptr, output};
-  auto report = write_artifact(job, progress);
-  if (!report && !first.empty())
-    return Error{first};
+  for (const Program::Setting &setting : model.program->settings)
+    job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
+  CompileReport report;
+  PageFacts facts = page_facts(model, *compiled->module, target, {});
+  for (const GeneralWork &work : general_work(facts)) {
+    const PageSource &at = facts.kernels[work.kernel].reduced_at;
+    report.general.push_back(at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work));
+  }
+  auto written = write_artifact(job, progress);
+  if (!written)
+    return Error{first.empty() ? written.error().message : first};
+  report.artifact = *written;
   return report;
 }
 

@@ -28,7 +28,13 @@ struct CompiledModule {
 /// Import and passes, up to the stage. Errors of passes come back with their places.
 Result<CompiledModule> compile_module(Model &model, const Target &target, passes::Stage stage, Progress &progress);
 
+struct CompileReport {
+  ArtifactReport artifact;
+  /// A line for each kernel without a schedule of its own that has a good part of an entry's work.
+  std::vector<std::string> general;
+};
+
 /// All of it: MODEL to a folder.
-Result<ArtifactReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress);
+Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress);
 
 } // namespace heddle

@@ -3,24 +3,12 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
 #include "compiler/driver/tensors.h"
+#include "compiler/io/token_ids.h"
 
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
 namespace heddle {
-
-/// `--token NAME=ID`.
-static Result<std::pair<std::string, int64_t>> parse_token(const std::string &text) {
-  size_t equals = text.find('=');
-  int64_t id = 0;
-  if (equals != std::string::npos && equals > 0) {
-    auto [end, error] = std::from_chars(text.data() + equals + 1, text.data() + text.size(), id);
-    if (error == std::errc() && end == text.data() + text.size() && end != text.data() + equals + 1)
-      return std::pair(text.substr(0, equals), id);
-  }
-  return Error{std::string(usage_mark) + "--token " + text + ": write NAME=ID, such as eos_token_id=2"};
-}
 
 /// A line per text.
 static void print_texts(const TensorMap &results) {
@@ -41,10 +29,10 @@ Status generate_command(const GenerateCommand &options) {
     return Error{std::string(usage_mark) + "say with --steps how many tokens to generate at most"};
   Library::Generation how = options.how;
   for (const std::string &text : options.tokens) {
-    auto token = parse_token(text);
+    auto token = parse_token_id(text);
     if (!token)
-      return token.error();
-    how.tokens.push_back(*token);
+      return Error{usage_mark + token.error().message};
+    how.tokens.emplace_back(token->name, token->id);
   }
   auto calls = read_calls(options.in);
   if (!calls)

@@ -22,16 +22,25 @@ static int heddle_dtype_of(DType dtype) {
   return -1; // f64: no library takes it
 }
 
-bool is_artifact(const std::string &path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored))
-    return false;
-  for (const auto &file : fs::directory_iterator(path, ignored)) {
-    std::string name = file.path().filename();
-    if (name.starts_with("lib") && name.ends_with(".so"))
-      return true;
+/// The names of all lib<name>.so in the folder.
+static std::vector<std::string> library_names(const std::string &folder) {
+  std::vector<std::string> out;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    std::string name = at->path().filename().string();
+    if (name.size() > 6 && name.starts_with("lib") && name.ends_with(".so"))
+      out.push_back(name.substr(3, name.size() - 6));
   }
-  return false;
+  return out;
+}
+
+bool is_artifact(const std::string &path) { return !library_names(path).empty(); }
+
+Result<std::string> manifest_path(const std::string &folder) {
+  std::vector<std::string> names = library_names(folder);
+  if (names.size() != 1)
+    return Error{folder + (names.empty() ? ": holds no lib*.so" : ": holds several lib*.so; give a folder with one")};
+  return folder + "/" + names[0] + ".json";
 }
 
 Result<Library> Library::open(const std::string &path, int threads) {
@@ -39,6 +48,7 @@ Result<Library> Library::open(const std::string &path, int threads) {
   if (heddle_open(path.c_str(), nullptr, &model) != HEDDLE_OK)
     return last_error();
   Library out;
+  out.path_ = path;
   out.model_ = {model, [](heddle_model *m) { heddle_close(m); }};
   heddle_session_options options = HEDDLE_INIT(heddle_session_options);
   options.threads = threads;
@@ -74,6 +84,47 @@ int Library::threads() const {
 
 Status Library::verify() const {
   return heddle_model_verify(model_.get()) == HEDDLE_OK ? Status(Done{}) : Status(last_error());
+}
+
+bool Library::is_described_by(const Manifest &manifest) const {
+  auto same = [](const auto &names, int count, auto describe) { // count and names of what `describe` fills in
+    bool equal = int(names.size()) == count;
+    for (int i = 0; equal && i < count; ++i)
+      equal = names[i] == describe(i);
+    return equal;
+  };
+  heddle_model_info model = describe(model_.get());
+  bool equal = manifest.name == model.name && same(manifest.dims, model.n_dims, [&](int i) { return dims_[i].name; }) &&
+               int(manifest.entries.size()) == model.n_entries;
+  for (int number = 0; equal && number < model.n_entries; ++number) {
+    const Manifest::Entry &entry = manifest.entries[number];
+    heddle_entry_info info = HEDDLE_INIT(heddle_entry_info);
+    heddle_value_info value = HEDDLE_INIT(heddle_value_info);
+    equal = heddle_entry_describe(model_.get(), number, &info) == HEDDLE_OK && entry.name == info.name &&
+            same(entry.inputs, info.n_inputs,
+                 [&](int i) {
+                   heddle_input_describe(model_.get(), number, i, &value);
+                   return std::string_view(value.name);
+                 }) &&
+            same(entry.results, info.n_results, [&](int i) {
+              heddle_result_describe(model_.get(), number, i, &value);
+              return std::string_view(value.name);
+            });
+  }
+  return equal;
+}
+
+Result<std::optional<Manifest>> Library::manifest() const {
+  auto path = manifest_path(path_);
+  std::error_code ignored;
+  if (!path || !fs::exists(*path, ignored))
+    return std::optional<Manifest>();
+  auto out = read_manifest(*path);
+  if (!out)
+    return out.error();
+  if (!is_described_by(*out))
+    return Error{*path + ": describes another library than lib" + name() + ".so; compile the model again"};
+  return std::optional(std::move(*out));
 }
 
 Result<int> Library::entry(const std::string &name) const {

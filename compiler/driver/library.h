@@ -2,11 +2,13 @@
 #pragma once
 
 #include "compiler/io/host_tensor.h"
+#include "compiler/io/manifest.h"
 #include "dsl/errors/result.h"
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,8 @@ using TensorMap = std::map<std::string, HostTensor>;
 
 /// Whether `path` is a folder that `heddle compile` wrote.
 bool is_artifact(const std::string &path);
+/// Where such a folder has its manifest.
+Result<std::string> manifest_path(const std::string &folder);
 
 class Library {
 public:
@@ -43,6 +47,9 @@ public:
   int threads() const;
   /// Compares the weights with their checksum.
   Status verify() const;
+  /// The manifest beside the library, which must be this library's; nothing where there is none: a library runs
+  /// without it.
+  Result<std::optional<Manifest>> manifest() const;
   /// The entry's number; of an empty name: the only entry. The message lists those there are.
   Result<int> entry(const std::string &name) const;
   Result<std::vector<Value>> inputs(int entry) const;
@@ -72,6 +79,9 @@ public:
 
 private:
   Library() = default;
+  bool is_described_by(const Manifest &manifest) const;
+
+  std::string path_;
   std::shared_ptr<heddle_model> model_;
   std::shared_ptr<heddle_session> session_;
   std::vector<Dim> dims_;

@@ -2,40 +2,33 @@
 #include "compiler/driver/model.h"
 
 #include "compiler/emit/artifact/check_weights.h"
+#include "compiler/emit/host/c_names.h"
+#include "compiler/io/input.h"
 #include "dsl/syntax/parser.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <string_view>
+#include <unistd.h>
 
 namespace heddle {
 
 namespace fs = std::filesystem;
 
+Paint stderr_paint() {
+  auto set = [](const char *name) { return std::getenv(name) && *std::getenv(name); };
+  const char *terminal = std::getenv("TERM");
+  bool shows = terminal && *terminal && std::string_view(terminal) != "dumb";
+  return isatty(STDERR_FILENO) && shows && !set("NO_COLOR") ? Paint::terminal : Paint::none; // no-color.org
+}
+
 void print_error(const Error &error) {
   bool laid_out = !error.message.empty() && error.message.back() == '\n';
-  std::fprintf(stderr, laid_out ? "%s" : "error: %s\n", error.message.c_str());
-}
-
-static Result<std::string> read_text(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || fs::is_directory(path) || !(text << in.rdbuf()))
-    if (!in || fs::is_directory(path) || fs::file_size(path) != 0)
-      return Error{path + ": cannot be read"};
-  return text.str();
-}
-
-static std::string identifier(const std::string &name) {
-  std::string out;
-  for (unsigned char c : name)
-    out += std::isalnum(c) ? char(std::tolower(c)) : '_';
-  if (out.empty() || std::isdigit((unsigned char)out[0]))
-    out = "model_" + out;
-  return out;
+  if (!laid_out)
+    std::fprintf(stderr, "%s ", error_word(stderr_paint()).c_str());
+  std::fprintf(stderr, laid_out ? "%s" : "%s\n", error.message.c_str());
 }
 
 /// What MODEL names: its text, and settings and weights where it is a folder.
@@ -44,6 +37,7 @@ struct Named {
   std::string path, text;
   bool carried = false; // a file of ours, as all that it uses, whatever lies where the command runs
   std::map<std::string, Value> config;
+  std::string config_name; // of its file
   std::vector<TokenId> tokens;
   std::string weights;
 };
@@ -63,59 +57,98 @@ static std::string preset_names(const fs::path &folder) {
   return out;
 }
 
-static Result<std::map<std::string, Value>> find_config(const ModelOptions &options) {
+/// The path of the config.json that --config names: a file, one in a folder, or a preset beside the model file.
+static Result<std::string> find_config(const std::string &config, const std::string &model_path) {
   std::error_code ignored;
-  if (options.config.ends_with(".json"))
-    return read_settings(options.config);
-  fs::path presets = fs::path(options.path).parent_path() / "presets";
-  std::string preset = (presets / (options.config + ".json")).string();
+  if (config.ends_with(".json"))
+    return config;
+  fs::path presets = fs::path(model_path).parent_path() / "presets";
+  std::string preset = (presets / (config + ".json")).string();
   if (fs::exists(preset, ignored))
-    return read_settings(preset);
+    return preset;
+  if (is_model_folder(config))
+    return config + "/config.json";
+  if (fs::is_directory(config, ignored))
+    return Error{"--config " + config + ": the folder has no config.json"};
   std::string known = preset_names(presets);
-  return Error{"--config " + options.config + ": " + options.path + " has no preset of that name" +
+  return Error{"--config " + config + ": " + model_path + " has no preset of that name" +
                (known.empty() ? "" : "; there are: " + known) + " (a file's name ends in .json)"};
+}
+
+static Status read_model_file(const std::string &path, Named &out) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored))
+    return Error{path + ": there is no such file or folder"};
+  if (fs::path(path).extension() != ".heddle")
+    return Error{path + ": a model is a .heddle file or a Hugging Face folder"};
+  auto text = read_file(path);
+  if (!text)
+    return text.error();
+  out.path = path;
+  out.text = *text;
+  return Done{};
+}
+
+/// The model file that a folder's config.json names.
+static Status find_carried(const std::string &folder, Named &out) {
+  if (!is_model_folder(folder))
+    return Error{folder + ": is neither a Hugging Face folder (it has no config.json) nor a .heddle file"};
+  auto found = open_model_folder(folder);
+  if (!found)
+    return found.error();
+  out.path = found->model_path;
+  out.text = found->model_text;
+  out.carried = true;
+  return Done{};
 }
 
 static Result<Named> find_named(const ModelOptions &options) {
   Named out;
-  out.weights = options.weights;
   std::error_code ignored;
-  if (fs::is_directory(options.path, ignored)) {
-    if (!options.config.empty())
-      return Error{
-          "--config goes with a .heddle file; a folder has a config.json of its own (--set changes a setting)"};
-    if (!is_model_folder(options.path))
-      return Error{options.path + ": is neither a Hugging Face folder (it has no config.json) nor a .heddle file"};
-    auto folder = open_model_folder(options.path);
-    if (!folder)
-      return folder.error();
-    out.path = folder->model_path;
-    out.text = folder->model_text;
-    out.carried = true;
-    out.config = folder->config;
-    auto tokens = read_token_ids(options.path);
+  bool folder = fs::is_directory(options.path, ignored);
+  if (folder && options.own.empty() && !options.config.empty())
+    return Error{"--config goes with a .heddle file; a folder has a config.json of its own (--set changes a setting)"};
+  if (!folder && !options.own.empty() && fs::exists(options.path, ignored))
+    return Error{"--model goes with a Hugging Face folder, and " + options.path + " is none"};
+  Status read = !folder               ? read_model_file(options.path, out)
+                : options.own.empty() ? find_carried(options.path, out)
+                                      : read_model_file(options.own, out);
+  if (!read)
+    return read.error();
+
+  std::string config; // the file; tokens: where it stands
+  if (!options.config.empty()) {
+    auto found = find_config(options.config, out.path);
+    if (!found)
+      return found.error();
+    config = *found;
+  } else if (folder) {
+    config = options.path + "/config.json";
+    if (!fs::exists(config, ignored))
+      return Error{options.path + ": is no Hugging Face folder: it has no config.json"};
+  }
+  if (!config.empty()) {
+    bool of_folder = config == options.path + "/config.json" || config == options.config + "/config.json";
+    std::string beside = fs::path(config).parent_path().string();
+    auto settings = of_folder ? read_folder_settings(beside) : read_settings(config);
+    if (!settings)
+      return settings.error();
+    auto tokens = read_token_ids(of_folder ? beside : config);
     if (!tokens)
       return tokens.error();
+    out.config = std::move(*settings);
+    out.config_name = fs::path(config).filename().string();
     out.tokens = std::move(*tokens);
-    if (out.weights.empty())
-      out.weights = options.path;
-    return out;
   }
-  if (!fs::exists(options.path, ignored))
-    return Error{options.path + ": there is no such file or folder"};
-  if (fs::path(options.path).extension() != ".heddle")
-    return Error{options.path + ": a model is a .heddle file or a Hugging Face folder"};
-  out.path = options.path;
-  auto text = read_text(options.path);
-  if (!text)
-    return text.error();
-  out.text = *text;
-  if (!options.config.empty()) {
-    auto config = find_config(options);
-    if (!config)
-      return config.error();
-    out.config = std::move(*config);
+  std::vector<TokenId> asked;
+  for (const std::string &text : options.tokens) {
+    auto token = parse_token_id(text);
+    if (!token)
+      return token.error();
+    asked.push_back(*token);
   }
+  out.tokens = with_asked(std::move(out.tokens), asked);
+  out.weights = options.weights.empty() && folder ? options.path : options.weights;
   return out;
 }
 
@@ -133,6 +166,7 @@ Result<Model> load_model(const ModelOptions &options) {
   }
   Model out;
   out.tokens = named->tokens;
+  out.config_name = named->config_name;
   if (!named->weights.empty()) {
     auto files = WeightFiles::open(named->weights);
     if (!files)
@@ -147,7 +181,7 @@ Result<Model> load_model(const ModelOptions &options) {
   check_options.find_file = [&](const std::string &name) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
     if (!named->carried)
-      if (auto text = read_text(beside))
+      if (auto text = read_file(beside))
         return out.sources->add(beside, *text);
     if (auto text = carried_file(beside))
       return out.sources->add(beside, *text);
@@ -156,14 +190,19 @@ Result<Model> load_model(const ModelOptions &options) {
     return -1;
   };
   syntax::File file = syntax::parse(*out.sources, source, *out.diagnostics);
-  if (!out.diagnostics->has_errors())
-    out.program = check(*out.sources, file, check_options, *out.diagnostics);
+  out.program = check(*out.sources, file, check_options, *out.diagnostics); // also what a slip left to be checked
   if (out.diagnostics->has_errors() || !out.program)
-    return Error{out.diagnostics->render()};
-  if (std::string warnings = out.diagnostics->render(); !warnings.empty())
+    return Error{out.diagnostics->render(10, stderr_paint())};
+  if (std::string warnings = out.diagnostics->render(10, stderr_paint()); !warnings.empty())
     std::fputs(warnings.c_str(), stderr);
-  out.library_name = identifier(fs::path(named->path).stem().string());
+  out.library_name = library_name(fs::path(named->path).stem().string());
   return out;
+}
+
+std::string origin_of(const Program::Setting &setting, const std::string &config_name) {
+  return setting.from == Program::Setting::config  ? config_name
+         : setting.from == Program::Setting::asked ? "--set"
+                                                   : "default";
 }
 
 Status require_weights(const Model &model) {

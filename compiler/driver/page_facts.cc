@@ -4,8 +4,11 @@
 
 #include "compiler/driver/compile_model.h"
 #include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/general/general.h"
+#include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
 
@@ -14,6 +17,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 #include <algorithm>
@@ -54,37 +58,6 @@ std::string formula_text(AffineExpr expr, ArrayRef<std::string> operands, bool i
                                                                   : " ceildiv ";
   std::string out = left + word + formula_text(binary.getRHS(), operands, true);
   return inner ? "(" + out + ")" : out;
-}
-
-/// The definitions a location names, in order, and the places where they stand.
-void walk_names(Location loc, SmallVectorImpl<std::pair<std::string, FileLineColLoc>> &out) {
-  if (auto fused = dyn_cast<FusedLoc>(loc)) {
-    for (Location part : fused.getLocations())
-      walk_names(part, out);
-  } else if (auto name = dyn_cast<NameLoc>(loc)) {
-    if (auto place = dyn_cast<FileLineColLoc>(name.getChildLoc()))
-      out.emplace_back(name.getName().str(), place);
-    else
-      walk_names(name.getChildLoc(), out);
-  } else if (auto call = dyn_cast<CallSiteLoc>(loc)) {
-    walk_names(call.getCallee(), out);
-  }
-}
-
-/// The author's definitions: a reduction inside one is named after it.
-std::vector<std::string> definitions_of(Location loc) {
-  SmallVector<std::pair<std::string, FileLineColLoc>> named;
-  walk_names(loc, named);
-  std::vector<std::string> out;
-  for (auto &[name, place] : named)
-    if (std::find(out.begin(), out.end(), name) == out.end())
-      out.push_back(name);
-  std::vector<std::string> all = out;
-  std::erase_if(out, [&](const std::string &name) {
-    size_t dot = name.rfind('.');
-    return dot != std::string::npos && std::find(all.begin(), all.end(), name.substr(0, dot)) != all.end();
-  });
-  return out;
 }
 
 class Reader {
@@ -213,11 +186,22 @@ private:
     kernel.name = function.getName().str();
     kernel.kind = function->getAttrOfType<StringAttr>(ir::names::kernel).str();
     kernel.rows = page_rows(function);
+    if (kernel.kind == "general") {
+      kernel.why = why_general(function);
+      std::vector<ir::Definition> all;
+      function.walk([&](linalg::LinalgOp op) {
+        std::vector<ir::Definition> own = ir::definitions_in(op.getLoc());
+        all.insert(all.end(), own.begin(), own.end());
+        if (op.getNumReductionLoops() == 0 || own.empty())
+          return;
+        kernel.reduced = own.back().name;
+        kernel.reduced_at = {own.back().path, own.back().line};
+      });
+      kernel.reduced = ir::outer_name(kernel.reduced, all);
+    }
     function.walk([&](linalg::LinalgOp op) {
-      SmallVector<std::pair<std::string, FileLineColLoc>> named;
-      walk_names(op.getLoc(), named);
-      for (auto &[name, place] : named) {
-        PageSource source{place.getFilename().str(), int(place.getLine())};
+      for (const ir::Definition &definition : ir::definitions_in(op.getLoc())) {
+        PageSource source{definition.path, definition.line};
         if (std::find(kernel.sources.begin(), kernel.sources.end(), source) == kernel.sources.end())
           kernel.sources.push_back(source);
       }
@@ -233,19 +217,15 @@ private:
   void add_weight(ir::WeightOp weight) {
     PageWeight out;
     auto type = cast<RankedTensorType>(weight.getType());
-    SmallVector<std::pair<std::string, FileLineColLoc>> named;
-    walk_names(weight.getLoc(), named);
-    out.name = named.empty() ? weight.getSymName().str() : named[0].first;
+    std::vector<ir::Definition> named = ir::definitions_in(weight.getLoc());
+    out.name = named.empty() ? weight.getSymName().str() : named[0].name;
     for (Attribute name : weight.getNames())
       out.path += (out.path.empty() ? "" : " or ") + cast<StringAttr>(name).str();
     out.shape = type_text(type.getElementType()) + "[";
     for (auto [axis, extent] : llvm::enumerate(type.getShape()))
       out.shape += (axis ? ", " : "") + std::to_string(extent);
     out.shape += "]";
-    out.layout = "row-major";
-    if (auto panels = weight.getLayout())
-      out.layout =
-          "panels of " + std::to_string(panels->getWidth()) + " along axis " + std::to_string(panels->getAxis());
+    out.layout = layout::describe(weight.getLayout() ? weight.getLayout()->getMap() : AffineMap());
     out.bytes = layout_[weight.getSymName()].bytes;
     weight_numbers_[weight.getSymName().str()] = facts.weights.size();
     facts.weights.push_back(std::move(out));
@@ -298,7 +278,7 @@ private:
     passes::Place place = passes::place_of(root);
     if (place.kind == passes::Place::slot)
       return "slot " + std::to_string(place.number);
-    if (place.kind == passes::Place::turn)
+    if (place.kind == passes::Place::iteration)
       return "carried to the next turn";
     if (place.kind == passes::Place::next_state)
       return "next value of state " +
@@ -316,11 +296,10 @@ private:
     step.turns = turns;
     step.kernel = numbers_[function.getName().str()];
     ++facts.kernels[step.kernel].calls;
-    step.definitions = definitions_of(call.getLoc());
-    SmallVector<std::pair<std::string, FileLineColLoc>> named; // a function shared by several calls has the first's
-    walk_names(call.getLoc(), named);
+    std::vector<ir::Definition> named = ir::definitions_in(call.getLoc()); // a shared function has the first call's
+    step.definitions = ir::outer_names(named);
     if (!named.empty())
-      step.source = {named.back().second.getFilename().str(), int(named.back().second.getLine())};
+      step.source = {named.back().path, named.back().line};
     step.flops = flops(function, call);
     for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
       if (!isa<RankedTensorType>(operand.getType()))
@@ -333,6 +312,11 @@ private:
         if (std::find(users.begin(), users.end(), step.kernel) == users.end())
           users.push_back(step.kernel);
       }
+      bool looked_into =
+          llvm::all_of(function.getArgument(i).getUsers(), // a table of which it reads as much as it writes
+                       [](Operation *user) { return isa<tensor::ExtractOp>(user); });
+      if (!looked_into)
+        step.moved = step.moved < 0 || tensor.bytes < 0 ? -1 : step.moved + tensor.bytes;
       step.inputs.push_back(std::move(tensor));
     }
     int at = out.steps.size();
@@ -347,6 +331,7 @@ private:
                                step.definitions.empty() ? "" : step.definitions.back(),
                                facts.kernels[step.kernel].kind});
         }
+      step.moved = step.moved < 0 || tensor.bytes < 0 ? -1 : step.moved + tensor.bytes;
       step.results.push_back(std::move(tensor));
     }
     step.row = page_row_for(function, [&](unsigned i) { return number(call.getOperand(i)); });

@@ -40,6 +40,9 @@ struct PageKernel {
   };
   std::vector<Row> rows;
   std::vector<PageSource> sources; // in the order of the computation
+  std::string why;                 // it is of no other kind than `general`; else empty
+  std::string reduced;             // then: the last reduction in it, and where that stands
+  PageSource reduced_at;
   int calls = 0;
   std::string text; // its MLIR
 };
@@ -54,6 +57,7 @@ struct PageStep {
   std::vector<PageTensor> inputs, results;
   int row = -1;      // of the schedule, for these sizes; -1: not known before the call
   double flops = 0;  // of one call
+  double moved = 0;  // bytes that one call reads and writes; -1: not known before
   int64_t turns = 1; // how often it is called; -1: not known before
 };
 
@@ -96,6 +100,18 @@ PageFacts page_facts(const Model &model, mlir::ModuleOp module, const Target &ta
 std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel);
 /// The row that is called where size argument `i` has the value `size(i)`; -1 where that is not known.
 int page_row_for(mlir::func::FuncOp kernel, const std::function<std::optional<int64_t>(unsigned)> &size);
+
+/// A kernel of the kind `general` that has more than a hundredth of an entry's work.
+struct GeneralWork {
+  int entry, kernel; // numbers in the facts
+  double share;      // of the entry's work, over all its calls
+};
+
+/// All of them. The work of a call is what it takes at a machine's limits, where four operations take as long as moving
+/// a byte; calls whose work is only known during the run count for nothing.
+std::vector<GeneralWork> general_work(const PageFacts &facts);
+/// "`z` takes 98 % of the work of `forward` (N = 64) in a general kernel, the slowest kind: …".
+std::string general_text(const PageFacts &facts, const GeneralWork &work);
 
 /// The page: one file that needs nothing else.
 std::string page_html(const PageFacts &facts);

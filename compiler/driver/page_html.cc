@@ -200,6 +200,9 @@ private:
            << "</td><td class=\"n\">" << bytes_text(bytes) << "</td></tr>\n";
     }
     out_ << "</table></div>\n";
+    for (const GeneralWork &work : general_work(facts_))
+      if (work.entry == int(number))
+        out_ << "<p>" << chip(work.kernel) << " " << escaped(general_text(facts_, work)) << ".</p>\n";
     memory(entry);
   }
 

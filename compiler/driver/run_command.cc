@@ -2,8 +2,8 @@
 // results are written when the last call has succeeded.
 #include "compiler/driver/commands.h"
 #include "compiler/driver/reference.h"
-#include "compiler/emit/artifact/temporary_folder.h"
 #include "compiler/io/output.h"
+#include "compiler/io/unfinished.h"
 
 #include <nlohmann/json.hpp>
 
@@ -32,7 +32,8 @@ public:
       add(name, kernel_begin_);
   }
   std::string text() const {
-    return nlohmann::json{{"traceEvents", events_}, {"displayTimeUnit", "ms"}}.dump(1) + "\n";
+    nlohmann::json all = {{"traceEvents", events_}, {"displayTimeUnit", "ms"}};
+    return all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; // a path may be no UTF-8
   }
 
 private:
@@ -131,8 +132,8 @@ Status run_command(const RunCommand &options) {
   if (artifact && options.reference)
     return Error{std::string(usage_mark) + "--reference evaluates a model's source, and " + options.model.path +
                  " is a compiled library; give the .heddle file or the Hugging Face folder"};
-  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty()))
-    return Error{std::string(usage_mark) + "--set and --weights were decided when " + options.model.path +
+  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty() || !options.model.own.empty()))
+    return Error{std::string(usage_mark) + "--model, --set and --weights were decided when " + options.model.path +
                  " was compiled"};
   auto calls = read_calls(options.in);
   if (!calls)

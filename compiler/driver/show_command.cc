@@ -14,24 +14,20 @@
 #include "llvm/IR/Module.h"
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace heddle {
 
 using namespace mlir;
 
 static Status show_manifest(const std::string &folder) {
-  for (const auto &file : std::filesystem::directory_iterator(folder))
-    if (file.path().extension() == ".json") {
-      std::ifstream in(file.path());
-      std::ostringstream text;
-      text << in.rdbuf();
-      std::fputs(text.str().c_str(), stdout);
-      return Done{};
-    }
-  return Error{folder + ": has no manifest (<name>.json); compile the model again"};
+  auto path = manifest_path(folder);
+  if (!path)
+    return path.error();
+  auto manifest = read_manifest(*path);
+  if (!manifest)
+    return manifest.error();
+  std::fwrite(manifest->text.data(), 1, manifest->text.size(), stdout);
+  return Done{};
 }
 
 static void print_module(ModuleOp module) {
@@ -41,25 +37,17 @@ static void print_module(ModuleOp module) {
   std::printf("%s\n", text.c_str());
 }
 
-/// Every row of every kernel in a textual form.
 static Status show_kernels(ModuleOp module, const Target &target, KernelForm form) {
-  for (auto kernel : module.getOps<func::FuncOp>()) {
-    if (!kernel->hasAttr(ir::names::kernel))
-      continue;
-    int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
-    for (int row = 0; row < rows; ++row) {
-      auto text = emit_kernel(kernel, row, target, {form, false});
-      if (!text)
-        return text.error();
-      std::printf("// %s\n%s\n", text->symbol.c_str(), text->bytes.c_str());
-    }
-  }
+  auto text = kernel_texts(module, target, form);
+  if (!text)
+    return text.error();
+  std::fputs(text->c_str(), stdout);
   return Done{};
 }
 
 static Status show_host(const Model &model, ModuleOp module, const Target &target, const std::string &stage) {
   WeightsLayout layout = lay_out_weights(module, model.library_name);
-  HostProgram program{module, model.library_name, target.name, target.cpu_features, &layout};
+  HostProgram program{module, model.library_name, target.name, cpu_features(module, target), &layout};
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)
     return Error{"the host program could not be built; this is a bug of Heddle"};

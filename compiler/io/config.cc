@@ -1,7 +1,7 @@
 // JSON to configuration values. Nested objects become dotted keys, so that a config names one value by one string.
 #include "compiler/io/config.h"
 
-#include "compiler/io/safetensors.h"
+#include "compiler/io/input.h"
 
 #include <charconv>
 #include <cmath>
@@ -90,11 +90,10 @@ Result<std::map<std::string, Value>> parse_config(const std::string &path, const
 }
 
 Result<std::map<std::string, Value>> read_config(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.error();
-  std::span<const std::byte> bytes = file->bytes();
-  return parse_config(path, std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
+  Result<std::string> text = read_file(path);
+  if (!text)
+    return text.error();
+  return parse_config(path, *text);
 }
 
 Result<std::pair<std::string, Value>> parse_setting(const std::string &text) {

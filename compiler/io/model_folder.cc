@@ -44,13 +44,19 @@ std::string list_text(const std::vector<std::string> &words) {
   return out.empty() ? "none" : out;
 }
 
+/// The string that a config.json has under a key.
+std::optional<std::string> text_of(const std::map<std::string, Value> &config, const std::string &key) {
+  auto found = config.find(key);
+  const std::string *text = found == config.end() ? nullptr : std::get_if<std::string>(&found->second.what);
+  return text ? std::optional(*text) : std::nullopt;
+}
+
 /// The shards that an index names, each once.
 Result<std::vector<std::string>> shards(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.error();
-  std::string_view text(reinterpret_cast<const char *>(file->bytes().data()), file->bytes().size());
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Result<std::string> text = read_file(path);
+  if (!text)
+    return text.error();
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     return Error{path + ": is no index of safetensors files: it lacks `weight_map`"};
   std::vector<std::string> out;
@@ -163,14 +169,23 @@ Result<std::map<std::string, Value>> read_settings(const std::string &path) {
   return config;
 }
 
+Result<std::map<std::string, Value>> read_folder_settings(const std::string &folder) {
+  Result<std::map<std::string, Value>> config = read_settings(folder + "/config.json");
+  // The authors of Transformer-XL and transformers differ in what they compute, and tell it by the names of the
+  // weights.
+  if (config && text_of(*config, "model_type") == "transfo-xl" && !config->contains("saved_by"))
+    if (Result<WeightFiles> weights = WeightFiles::open(folder); weights && weights->has("transformer"))
+      config->emplace("saved_by", Value{std::string("transformers")});
+  return config;
+}
+
 Result<ModelFolder> open_model_folder(const std::string &path) {
   std::string file = path + "/config.json";
-  Result<std::map<std::string, Value>> config = read_settings(file);
+  Result<std::map<std::string, Value>> config = read_folder_settings(path);
   if (!config)
     return config.error();
-  auto type = config->find("model_type");
-  const std::string *name = type == config->end() ? nullptr : std::get_if<std::string>(&type->second.what);
-  std::string known = "known are " + list_text(model_types()) + "; or give a .heddle file with --weights";
+  std::optional<std::string> name = text_of(*config, "model_type");
+  std::string known = "known are " + list_text(model_types()) + "; or give a model file of your own with --model";
   if (!name)
     return Error{file + ": has no `model_type`, which says what model it is (" + known + ")"};
   std::optional<ModelFolder> out = find_model(*name);
@@ -178,13 +193,6 @@ Result<ModelFolder> open_model_folder(const std::string &path) {
     return Error{file + ": no model file for the model_type `" + *name + "` (" + known + ")"};
   out->path = path;
   out->config = std::move(*config);
-
-  // The authors of Transformer-XL and transformers differ in what they compute, and tell it by the names of the
-  // weights.
-  if (*name == "transfo-xl" && !out->config.contains("saved_by"))
-    if (Result<WeightFiles> weights = WeightFiles::open(path); weights && weights->has("transformer"))
-      out->config.emplace("saved_by", Value{std::string("transformers")});
-
   return std::move(*out);
 }
 

@@ -37,6 +37,8 @@ struct ModelFolder {
 
 /// The settings of a config.json; what it leaves to be computed from others (the number of labels) is put in.
 Result<std::map<std::string, Value>> read_settings(const std::string &path);
+/// Those of a folder's config.json, with what its weights tell: which program saved them.
+Result<std::map<std::string, Value>> read_folder_settings(const std::string &folder);
 /// Whether `path` is a folder with a config.json.
 bool is_model_folder(const std::string &path);
 Result<ModelFolder> open_model_folder(const std::string &path);

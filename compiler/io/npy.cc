@@ -2,8 +2,8 @@
 // descr, fortran_order and shape, then the elements.
 #include "compiler/io/npy.h"
 
+#include "compiler/io/input.h"
 #include "compiler/io/output.h"
-#include "compiler/io/safetensors.h"
 
 #include <cctype>
 #include <charconv>

@@ -1,13 +1,15 @@
 // Output that is whole or absent: it is written beside its place and renamed into it when it is complete.
-// What is not committed is removed.
+// What is not committed is removed. Places are regular files, new or old, or folders: a device or a FIFO is refused.
 #pragma once
 
+#include "compiler/io/unfinished.h"
 #include "dsl/errors/result.h"
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace heddle {
 
@@ -29,34 +31,51 @@ public:
 
 private:
   OutputFile() = default;
-  void discard();
+  void close();
 
-  std::string path_, temporary_;
+  std::string path_, place_; // as the user wrote it, and where symbolic links lead
+  Unfinished temporary_;
   int descriptor_ = -1;
   size_t size_ = 0;
 };
 
 Status write_file(const std::string &path, std::string_view text);
 
-/// A folder's several files, by whoever writes them (the linker, too). commit() makes the folder if it is not
-/// there, and moves all files into it; files of the same names are replaced, others stay.
+/// Bytes of a file of known size, mapped for writing.
+class MappedOutput {
+public:
+  explicit MappedOutput(std::span<std::byte> bytes) : bytes_(bytes) {}
+  MappedOutput(MappedOutput &&other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedOutput(const MappedOutput &) = delete;
+  ~MappedOutput();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+private:
+  std::span<std::byte> bytes_;
+};
+
+/// A folder's several files. commit() makes the folder if it is not there, and moves all files into it; files of the
+/// same names are replaced, others stay. Where that fails half-way the old ones come back. Two processes that commit
+/// to one folder do so one after the other.
 class OutputFolder {
 public:
   static Result<OutputFolder> create(const std::string &path);
-  OutputFolder(OutputFolder &&other) noexcept;
-  OutputFolder &operator=(OutputFolder &&other) noexcept;
-  ~OutputFolder();
 
-  /// Where to write the file `name` (no folders in it) until the commit.
-  std::string file(const std::string &name) const { return temporary_ + "/" + name; }
   const std::string &path() const { return path_; }
+  /// `name` has no folders in it.
+  Status write(const std::string &name, std::string_view bytes);
+  /// Its blocks are reserved: a full disk shows here, not when the bytes are written.
+  Result<MappedOutput> map(const std::string &name, size_t bytes);
   Status commit();
 
 private:
   OutputFolder() = default;
-  void discard();
+  Status replace_files();
+  Error cannot_write(const std::string &name, int error) const;
 
-  std::string path_, temporary_;
+  std::string path_;
+  Unfinished temporary_;
 };
 
 } // namespace heddle

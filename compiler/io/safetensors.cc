@@ -2,16 +2,13 @@
 // the mapping and its shape agrees with them. Checks follow the format's own rules (no gaps, no overlaps).
 #include "compiler/io/safetensors.h"
 
+#include "compiler/io/other_format.h"
 #include "compiler/io/output.h"
 
 #include <algorithm>
 #include <cstring>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace heddle {
 namespace {
@@ -87,33 +84,6 @@ Result<TensorView> read_entry(const std::string &where, const Json &entry, std::
 
 } // namespace
 
-Result<MappedFile> MappedFile::open(const std::string &path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0)
-    return Error{path + ": cannot read: " + std::strerror(errno)};
-  MappedFile out;
-  struct stat info{};
-  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(descriptor);
-    return Error{path + ": is not a file"};
-  }
-  size_t size = info.st_size;
-  if (size > 0) {
-    void *data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED) {
-      std::string why = std::strerror(errno);
-      close(descriptor);
-      return Error{path + ": cannot map: " + why};
-    }
-    out.data_ = std::shared_ptr<const std::byte>(static_cast<const std::byte *>(data), [size](const std::byte *at) {
-      munmap(const_cast<std::byte *>(at), size);
-    });
-    out.size_ = size;
-  }
-  close(descriptor);
-  return out;
-}
-
 Result<Safetensors> Safetensors::open(const std::string &path) {
   Result<MappedFile> file = MappedFile::open(path);
   if (!file)
@@ -123,15 +93,16 @@ Result<Safetensors> Safetensors::open(const std::string &path) {
   out.file_ = *file;
   std::span<const std::byte> bytes = out.file_.bytes();
 
+  auto refused = [&](const std::string &why) { return Error{path + ": " + other_format(path, bytes).value_or(why)}; };
   uint64_t length = 0;
   if (bytes.size() < sizeof length)
-    return Error{path + ": is no safetensors file: it has only " + std::to_string(bytes.size()) + " bytes"};
+    return refused("is no safetensors file: it has only " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > most_header)
-    return Error{path + ": is no safetensors file: its header would have " + std::to_string(length) + " bytes"};
+    return refused("is no safetensors file: its header would have " + std::to_string(length) + " bytes");
   if (length > bytes.size() - sizeof length)
-    return Error{path + ": is truncated: its header has " + std::to_string(length) + " bytes, the file only " +
-                 std::to_string(bytes.size())};
+    return refused("is truncated: its header has " + std::to_string(length) + " bytes, the file only " +
+                   std::to_string(bytes.size()));
   std::string_view text(reinterpret_cast<const char *>(bytes.data()) + sizeof length, length);
   std::span<const std::byte> data = bytes.subspan(sizeof length + length);
 
@@ -145,7 +116,7 @@ Result<Safetensors> Safetensors::open(const std::string &path) {
   };
   Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
   if (header.is_discarded() || !header.is_object())
-    return Error{path + ": is no safetensors file: its header is not the JSON object that the format asks for"};
+    return refused("is no safetensors file: its header is not the JSON object that the format asks for");
   if (!twice.empty())
     return Error{path + ": has two tensors named `" + twice + "`"};
 

@@ -3,22 +3,11 @@
 #pragma once
 
 #include "compiler/io/host_tensor.h"
+#include "compiler/io/input.h"
 
 #include <map>
-#include <memory>
 
 namespace heddle {
-
-/// A file's bytes, mapped read-only.
-class MappedFile {
-public:
-  static Result<MappedFile> open(const std::string &path);
-  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
-
-private:
-  std::shared_ptr<const std::byte> data_;
-  size_t size_ = 0;
-};
 
 class Safetensors {
 public:

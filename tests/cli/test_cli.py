@@ -4,6 +4,9 @@ message, exit statuses, and that nothing is left behind. The command is $HEDDLE 
 
 import json
 import os
+import pty
+import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -124,13 +127,107 @@ class Usage(unittest.TestCase):
         status, out, err = run("explain", "E021")
         self.assertEqual((status, err), (0, ""))
         self.assertGreater(len(out), 200)
+        self.assertEqual(run("explain", "e021"), (0, out, ""))
         self.assertEqual(run("explain", "E9"), (1, "", "error: there is no message with the code E9; codes look like E021\n"))
+
+
+class Colours(Scratch):
+    """On a terminal messages have colours; everywhere else, and where someone asks for none, the same words without."""
+
+    def on_a_terminal(self, *words, **environment):
+        """What a terminal gets to see on stderr."""
+        master, slave = pty.openpty()
+        variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+        done = subprocess.Popen([HEDDLE, *words], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=slave,
+                                env={**variables, "TERM": "xterm", **environment})
+        os.close(slave)
+        seen = b""
+        try:
+            while part := os.read(master, 4096):
+                seen += part
+        except OSError:  # the other side is closed
+            pass
+        os.close(master)
+        self.assertEqual(done.wait(), 1)
+        return seen.decode().replace("\r\n", "\n")
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "bad.heddle").write_text("config N = 2\nmodel M { param N: real[3] entry run(x: real[3]) -> y: real[3] { return z } }\n")
+        self.plain = self.heddle("check", "bad.heddle")[2]
+        self.assertNotIn("\033", self.plain)
+
+    def test_a_terminal_gets_colours_and_the_same_words(self):
+        seen = self.on_a_terminal("check", "bad.heddle")
+        self.assertIn("\033[1mbad.heddle:2:73:\033[0m \033[1;31merror[E020]:\033[0m \033[1m`z` is not known here\033[0m\n", seen)
+        self.assertIn("\033[36mhelp:\033[0m define it before this line", seen)
+        self.assertEqual(re.sub(r"\033\[[0-9;]*m", "", seen), self.plain)
+
+    def test_a_message_without_a_place_has_a_coloured_first_word(self):
+        self.assertEqual(self.on_a_terminal("check", "nothing.heddle"),
+                         "\033[1;31merror:\033[0m nothing.heddle: there is no such file or folder\n")
+
+    def test_no_color_and_dumb_terminals_get_none(self):
+        for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}):
+            self.assertEqual(self.on_a_terminal("check", "bad.heddle", **environment), self.plain, environment)
+        self.assertIn("\033", self.on_a_terminal("check", "bad.heddle", NO_COLOR=""))  # as no-color.org asks for
+
+
+class AbsurdOptions(Scratch):
+    def usage(self, message, *words):
+        before = sorted(self.folder.rglob("*"))
+        status, out, err = self.heddle(*words)
+        self.assertEqual((status, out), (2, ""), err)
+        self.assertTrue(err.startswith(f"error: {message}\n"), err)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_an_empty_value_is_none(self):
+        for option in ["--weights", "-o", "--config", "--target", "--set"]:
+            name = "--output" if option == "-o" else option
+            self.usage(f"{name} is empty: give it a value or leave it out", "compile", "net.heddle", option, "")
+        self.usage("MODEL is empty: give it a value or leave it out", "check", "")
+        self.usage("--html is empty: give it a value or leave it out", "show", "net.heddle", "--html", "")
+        self.usage("--in is empty: give it a value or leave it out", "run", "out", "--in", "")
+
+    def test_numbers_that_are_none(self):
+        for number in ["-1", "x", "nan", "inf", "1e400"]:
+            self.usage(f"--threads: wants a number from 0 on, not `{number}`", "run", "out", "--in", "x", "--threads", number)
+            self.usage(f"--tolerance: wants a number from 0 on, not `{number}`", "compare", "net.heddle", "--in", "x",
+                       "--tolerance", number)  # fmt: skip
+
+    def test_dims_of_a_benchmark(self):
+        self.compile()
+        for word in ["B", "B=", "B=-1", "B=2147483648", "B=99999999999999999999", "B=1x", "B=0x10"]:
+            self.usage(f"--dim wants NAME=N, N at most 2147483647, not `{word}`", "bench", "out", "--dim", word)
+        self.refused("error: --dim B=17: the library allows at most 16\n", "bench", "out", "--dim", "B=17")
+        self.refused("error: there is no dim `X`; there are: B, S\n", "bench", "out", "--dim", "X=1")
+        (self.folder / "free.heddle").write_text("dim A, B\nmodel M { entry f(x: real[A, B]) -> y: real[A] { y[a] = sum[b](x[a, b]) return y } }\n")
+        self.done("compile", "free.heddle", "-o", "free")
+        self.refused("error: input `x` would be [65536, 65536]; a tensor has at most 2147483647 elements\n",
+                     "bench", "free", "--dim", "A=65536", "--dim", "B=65536")  # fmt: skip
+
+    def test_names_that_are_no_utf8(self):
+        name = os.fsdecode(b"n\xff")
+        shutil.copy(self.folder / "net.heddle", self.folder / f"{name}.heddle")
+        words = [HEDDLE, "run", f"{name}.heddle", "--weights", "w.safetensors", "--in", "x.safetensors", "--profile", "p.json"]
+        self.assertEqual(subprocess.run(words, cwd=self.folder, capture_output=True).returncode, 0)
+        self.done("compile", f"{name}.heddle", "--weights", "w.safetensors", "-o", "out")
+        self.assertTrue((self.folder / "out" / "libn__.so").exists() or (self.folder / "out" / "libn_.so").exists())
+        (self.folder / "out").rename(self.folder / name)
+        self.done("run", name, "--in", "x.safetensors", "--out", "y.safetensors", "--profile", "q.json")
+        json.loads((self.folder / "q.json").read_text())
+
+    def test_a_megabyte_of_slips_takes_seconds(self):
+        (self.folder / "zeros.heddle").write_bytes(bytes(1 << 20))
+        status, out, err = self.heddle("check", "zeros.heddle")
+        self.assertEqual((status, out), (1, ""))
+        self.assertTrue(err.startswith("zeros.heddle:1:1: error[E001]: a control character has no meaning here\n"))
 
 
 class Road(Scratch):
     def test_a_model_compiles_and_runs_and_agrees_with_numpy(self):
         out = self.compile()
-        self.assertRegex(out, r"^out: libnet\.so \d+\.\d\d MB, weights 0\.00 MB, \d+ kernels, for x86-64-v\d\S*, \d+\.\d s\n$")
+        self.assertRegex(out, r"^out: libnet\.so \d+\.\d\d MB, weights 0\.00 MB, \d+ kernels, for x86-64-v\d\S*, \d+\.\d s\nsettings: 2 defaults \(I, O\)\n$")
         self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()),
                          ["heddle.h", "libnet.so", "net.h", "net.json", "net.weights"])
         self.done("run", "out", "--in", "x.safetensors", "--out", "y.safetensors")
@@ -278,6 +375,19 @@ class Refusals(Scratch):
         self.refused("error: bad.safetensors: tensor `fc.weight` has shape [5, 3], the model wants [3, 5]; "
                      "do the settings (config.json, --set) belong to these weights?\n",
                      "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
+
+    def test_weights_of_another_format_are_named(self):
+        np.savez(self.folder / "w.npz", **self.weights)
+        message = ("error: w.npz: is a NumPy archive, no safetensors file; convert it in Python: "
+                   "safetensors.numpy.save_file(dict(numpy.load(\"w.npz\")), \"w.safetensors\")\n")
+        self.refused(message, "compile", "net.heddle", "--weights", "w.npz", "-o", "out")
+        self.refused(message, "run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", "w.npz")
+
+    def test_a_slip_of_the_text_hides_no_other_mistake(self):
+        (self.folder / "net.heddle").write_text(MODEL.replace("table[kind[b, s], i]", "table[kind[b, s], i").replace("relu(fc(z))", "rellu(fc(x))"))
+        status, out, err = self.heddle("check", "net.heddle")
+        self.assertEqual((status, out), (1, ""))
+        self.assertEqual(re.findall(r"^net\.heddle:(\d+):\d+: error\[(E\d+)\]", err, re.M), [("9", "E005"), ("10", "E020")])
 
     def test_an_unknown_setting(self):
         status, out, err = self.heddle("compile", "net.heddle", "--set", "WIDTH=3", "--weights", "w.safetensors", "-o", "out")

@@ -99,6 +99,21 @@ class Compare(Scratch):
         lines = self.done(*self.words, "--all").splitlines()
         self.assertTrue(all(line.startswith("agrees  ") for line in lines[:-1]), lines)
 
+    def test_the_tolerance_follows_the_types_that_numbers_are_computed_in(self):
+        self.save("n.safetensors", {"w": np.array([1, 2, 3], np.float32)})
+        self.save("nx.safetensors", {"x": np.linspace(-2, 3, 6, dtype=np.float32).reshape(2, 3)})
+        words = ["compare", "narrow.heddle", "--weights", "n.safetensors", "--in", "nx.safetensors"]
+        for kind, formula, tolerance in [("bf16", "x[n, i] + f32(w[i])", "0.0002"),  # a narrow weight rounds nothing
+                                         ("f16", "exp(f16(x[n, i]) + w[i])", "0.01"),
+                                         ("bf16", "exp(bf16(x[n, i]) + w[i])", "0.04")]:
+            (self.folder / "narrow.heddle").write_text(
+                f"dim N <= 8\nmodel M {{\n  param w: {kind}[3]\n  entry run(x: f32[N, 3]) -> y: f32[N, 3] {{\n"
+                f"    a[n, i] = {formula}\n    y[n, i] = f32(a[n, i])\n    return y\n  }}\n}}\n")
+            out = self.done(*words)
+            self.assertTrue(out.endswith(f"(tolerance {tolerance})\n"), out)
+        out = self.done(*words, "--tolerance", "0.5")
+        self.assertTrue(out.endswith("(tolerance 0.5)\n"), out)
+
     def test_a_dump_that_differs_names_the_definition_and_by_how_much(self):
         z = self.x + self.weights["table"][2]
         y = self.expected(self.x)

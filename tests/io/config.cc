@@ -106,7 +106,7 @@ TEST_F(Folder, an_unknown_model_type_names_those_that_are_known) {
   std::string known = "known are";
   for (const std::string &type : model_types())
     known += (known.back() == 'e' ? " " : ", ") + type;
-  known += "; or give a .heddle file with --weights)";
+  known += "; or give a model file of your own with --model)";
   EXPECT_EQ(message(open_model_folder(path("m"))), "m/config.json: no model file for the model_type `gpt9` (" + known);
   write("m/config.json", "{}");
   EXPECT_EQ(message(open_model_folder(path("m"))),

@@ -36,7 +36,7 @@ protected:
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const auto &entry : std::filesystem::recursive_directory_iterator(folder_))
-      out.push_back(std::filesystem::relative(entry.path(), folder_).string());
+      out.push_back(entry.path().lexically_relative(folder_).string());
     std::sort(out.begin(), out.end());
     return out;
   }

@@ -52,6 +52,52 @@ TEST_F(SafetensorsFile, what_is_written_reads_back) {
   EXPECT_EQ(file->find("f"), nullptr);
 }
 
+TEST_F(SafetensorsFile, other_formats_are_named_with_their_remedy) {
+  auto zip = [](const std::string &member) {
+    std::string header = "PK\x03\x04" + std::string(26, '\0');
+    header[26] = static_cast<char>(member.size());
+    return header + member + std::string(100, '\0');
+  };
+  const std::string torch =
+      "convert it in Python: safetensors.torch.save_file(torch.load(\"{0}\", weights_only=True), \"{1}\")";
+  const struct {
+    std::string bytes, message;
+  } cases[] = {
+      {zip("fc.weight.npy"), "is a NumPy archive, no safetensors file; convert it in Python: "
+                             "safetensors.numpy.save_file(dict(numpy.load(\"{0}\")), \"{1}\")"},
+      {zip("pytorch_model/data.pkl"), "is a PyTorch file, no safetensors file; " + torch},
+      {zip("readme.txt"), "is a ZIP archive, no safetensors file; unpack it: unzip \"{0}\""},
+      {"PK\x03\x04", "is a ZIP archive, no safetensors file; unpack it: unzip \"{0}\""},
+      {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", "is a Python pickle, as of PyTorch, no safetensors "
+                                                                    "file; " +
+                                                                        torch},
+      {std::string("GGUF\3\0\0\0\0\0\0\0", 12), "is GGUF weights, as of llama.cpp, no safetensors file; take the "
+                                                "safetensors that they were made from"},
+      {"\x93NUMPY\1", "is a single NumPy array, which has no name, no safetensors file; convert it in Python: "
+                      "safetensors.numpy.save_file({\"NAME\": numpy.load(\"{0}\")}, \"{1}\")"},
+      {"\x89HDF\r\n\x1a\n", "is an HDF5 file, as of Keras, no safetensors file; load it in Keras, and save its weights "
+                            "by name with safetensors.numpy.save_file(…, \"{1}\")"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+       "is a pointer of Git LFS, which stands for the file, no safetensors file; `git lfs pull` in its folder "
+       "downloads "
+       "it"},
+      {"<!DOCTYPE html><p>404", "is a web page, no safetensors file; the download went wrong: fetch the file itself"},
+      {"{\"weight_map\": {}}", "is JSON text, no safetensors file; an index of safetensors files has a name that ends "
+                               "in .json"},
+      {"\x1f\x8b\x08", "is compressed by gzip, no safetensors file; unpack it: gunzip \"{0}\""},
+  };
+  for (const auto &c : cases) {
+    std::string expected = "w.bin: " + c.message;
+    for (auto [mark, name] : {std::pair("{0}", "w.bin"), std::pair("{1}", "w.safetensors")})
+      if (size_t at = expected.find(mark); at != std::string::npos)
+        expected.replace(at, 3, name);
+    EXPECT_EQ(message(Safetensors::open(write("w.bin", c.bytes))), expected);
+  }
+  // A header whose length begins like another format's first bytes is none of them.
+  std::string header = one + std::string(0x8b1f - one.size(), ' ');
+  EXPECT_EQ(refusal(file_of(header, std::string(8, '\0'))), "no error");
+}
+
 TEST_F(SafetensorsFile, every_truncation_is_an_error_that_names_the_file) {
   HostTensor a = tensor_of<float>(DType::f32, {2, 3}, {1, 2, 3, 4, 5, 6});
   HostTensor b = tensor_of<int8_t>(DType::i8, {3}, {1, 2, 3});
@@ -79,9 +125,10 @@ TEST_F(SafetensorsFile, every_changed_byte_of_the_header_gives_an_error_or_tenso
 
 TEST_F(SafetensorsFile, a_missing_file_says_so) {
   EXPECT_EQ(message(Safetensors::open(path("none"))), "none: cannot read: No such file or directory");
-  EXPECT_EQ(message(Safetensors::open(path("."))), ".: is not a file");
+  EXPECT_EQ(message(Safetensors::open(path("."))), ".: is a folder, not a regular file");
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(message(Safetensors::open(path("pipe"))), "pipe: is not a file"); // and does not wait for a writer
+  EXPECT_EQ(message(Safetensors::open(path("pipe"))),
+            "pipe: is a FIFO, not a regular file"); // and does not wait for a writer
 }
 
 TEST_F(SafetensorsFile, an_empty_file_is_none) {

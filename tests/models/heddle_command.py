@@ -35,14 +35,19 @@ def save(path, values):
 
 
 def difference(got, want):
-    """Largest difference, as a share of the largest value of the reference; a reason where they can't be compared."""
+    """Largest difference, as a share of the largest value of the reference; a reason where they can't be compared. What is
+    no number compares with nothing: `max` and `<` would let it through."""
     if sorted(got) != sorted(want):
         return f"results are {sorted(got)}, not {sorted(want)}"
     worst = 0.0
     for name, reference in want.items():
         if got[name].dtype != reference.dtype or got[name].shape != reference.shape:
             return f"{name} is {got[name].dtype}{list(got[name].shape)}, not {reference.dtype}{list(reference.shape)}"
-        if not np.isfinite(got[name]).all():
-            return f"{name} holds values that are no numbers"
-        worst = max(worst, float(np.abs(got[name] - reference).max() / np.abs(reference).max()))
+        for whose, values in (("", got[name]), (" of the reference", reference)):
+            if not np.isfinite(values).all():
+                return f"{name}{whose} holds values that are no numbers"
+        if reference.size:
+            apart = float(np.abs(got[name].astype(np.float64) - reference).max())
+            largest = float(np.abs(reference.astype(np.float64)).max())
+            worst = max(worst, apart / largest if largest else float("inf") if apart else 0.0)
     return worst

@@ -143,7 +143,7 @@ class Folders(Case):
     def test_an_unknown_model_type(self):
         self.change_config(model_type="bort")
         self.assert_refused("error: bert/config.json: no model file for the model_type `bort` (known are "
-                            f"{KNOWN}; or give a .heddle file with --weights)")
+                            f"{KNOWN}; or give a model file of your own with --model)")
 
     def test_no_model_type(self):
         path = self.folder / "config.json"
@@ -151,7 +151,7 @@ class Folders(Case):
         del config["model_type"]
         path.write_text(json.dumps(config))
         self.assert_refused("error: bert/config.json: has no `model_type`, which says what model it is (known are "
-                            f"{KNOWN}; or give a .heddle file with --weights)")
+                            f"{KNOWN}; or give a model file of your own with --model)")
 
     def test_a_config_that_is_no_json(self):
         (self.folder / "config.json").write_text('{\n  "model_type": "bert",\n  "hidden_size": 60,,\n}\n')
@@ -196,7 +196,7 @@ class Models(Case):
                             "mine.heddle:4:34: error[E024]: index `i` ranges over 3 and over 4\n"
                             "  4 |     y[b, o] = sum[i](x[b, i] * w[i, o])\n"
                             "    |                                  ^ 4 here, 3 in line 4, column 27\n"
-                            "  help: say which with `i in N`, and test or shift the other use      heddle explain E024")
+                            "  help: say which, `i in 3` or `i in 4`, and test or shift the other use  heddle explain E024")
 
     def test_a_read_past_the_end(self):
         self.assert_refused("dim B, N\nmodel M {\n  entry run(x: real[B, N]) -> y: real[B, N] {\n"

@@ -1,0 +1,28 @@
+// Files that are read: only regular ones, so that nothing waits for the other end of a FIFO or reads a device.
+#pragma once
+
+#include "dsl/errors/result.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace heddle {
+
+/// All bytes of a small file.
+Result<std::string> read_file(const std::string &path);
+
+/// A file's bytes, mapped read-only. Where another program shortens the file, access ends in SIGBUS: see
+/// compiler/driver/signals.h.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string &path);
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+
+private:
+  std::shared_ptr<const std::byte> data_;
+  size_t size_ = 0;
+};
+
+} // namespace heddle

@@ -1,0 +1,38 @@
+// <name>.json, which `heddle compile` writes beside a library, as far as commands use it. It is a file like any other:
+// nothing of it is believed before it has been looked at.
+#pragma once
+
+#include "dsl/errors/result.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+struct Manifest {
+  /// What an entry has one kernel do, over all its calls. Formulas over dims (manifest_formula.h).
+  struct Work {
+    std::string kernel;
+    int64_t calls = 0;
+    std::optional<std::string> operations = {}, weights_bytes = {}, values_bytes = {};
+  };
+  struct Entry {
+    std::string name;
+    std::vector<std::string> inputs, results;
+    std::vector<Work> work;
+  };
+
+  std::string path, text; // the whole file
+  std::string name;       // of the library
+  std::vector<std::string> dims;
+  std::vector<Entry> entries;
+  std::map<std::string, std::string> kernels; // name to kind
+};
+
+/// A file that is not there, no manifest, or damaged gets one message that names the first thing that is wrong.
+Result<Manifest> read_manifest(const std::string &path);
+
+} // namespace heddle

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""The `heddle` command where files misbehave: full disks, limits, folders and weights that vanish meanwhile, FIFOs and
+devices, signals, two compilations into one folder. Always one message, nothing left behind, older output untouched."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+from test_cli import HEDDLE, MODEL, Scratch
+
+WIDE = """config N = 4096
+model Wide {
+  param w: real[1024, N]
+  entry apply(x: real[N]) -> y: real[1024] { y[o] = sum[i](w[o, i] * x[i]) return y }
+}
+"""
+GONE = "a part of it is gone: another program has shortened it, or its disk is full or has failed"
+
+
+def content(folder):
+    """Everything in it: names, and the bytes of files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else stat_kind(path)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def stat_kind(path):
+    return "folder" if path.is_dir() else "other"
+
+
+class FileScratch(Scratch):
+    """What commands write to TMPDIR is looked at, too."""
+
+    def setUp(self):
+        super().setUp()
+        self.temporary = self.folder / "tmp"
+        self.temporary.mkdir()
+        self.environment = {**os.environ, "TMPDIR": str(self.temporary)}
+
+    def start(self, *words, **options):
+        return subprocess.Popen([HEDDLE, *map(str, words)], cwd=self.folder, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.environment, **options)  # fmt: skip
+
+    def finish(self, process):
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.fail(f"{process.args} hangs")
+        return process.returncode, out, err
+
+    def heddle(self, *words, **options):
+        return self.finish(self.start(*words, **options))
+
+    def fails(self, message, *words, **options):
+        """One message that matches, and all files as they were."""
+        before = content(self.folder)
+        status, out, err = self.heddle(*words, **options)
+        self.assertEqual((status, out), (1, ""), err)
+        self.assertRegex(err, rf"\A(error: )?{message}\n\Z")
+        self.assertEqual(err.count("error"), 1, err)
+        self.assertEqual(content(self.folder), before)
+        return err
+
+    def start_and_wait_for_output(self, *words, output="out", **options):
+        """A compilation whose unfinished folder is there already."""
+        process = self.start("compile", *words, "-o", output, **options)
+        place = self.folder / output
+        while process.poll() is None and not any(place.parent.glob(place.name + ".part-*")):
+            time.sleep(0.002)
+        return process
+
+    def wide(self):
+        (self.folder / "wide.heddle").write_text(WIDE)
+        self.save("wide.safetensors", {"w": np.ones((1024, 4096), np.float32)})
+        return "wide.heddle", "--weights", "wide.safetensors"
+
+
+class Space(FileScratch):
+    """As many bytes as there are, none more: a full disk and the limit of a file's size look the same."""
+
+    compile_words = ("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out")
+
+    def test_a_limit_of_the_file_size_is_an_error_of_the_file_that_meets_it(self):
+        def limited(size):
+            return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+        self.compile()
+        (self.folder / "out" / "net.h").write_text("older")
+        done = False
+        for size in [0, 1, 1000, 4096, 20_000, 60_000, 100_000, 1_000_000]:
+            with self.subTest(size):
+                before = content(self.folder)
+                status, out, err = self.heddle(*self.compile_words, preexec_fn=limited(size))
+                if status == 0:
+                    done = True
+                    continue
+                self.assertRegex(err, r"\Aerror: [^\n]*: cannot write: File too large[^\n]*\n\Z")
+                self.assertEqual((status, out), (1, ""))
+                self.assertEqual(content(self.folder), before)
+        self.assertTrue(done)
+        (self.folder / "net.heddle").write_text(MODEL.replace("  param", "     param"))
+        for words in [["fmt", "net.heddle"], ["run", "out", "--in", "x.safetensors", "--out", "y.safetensors"],
+                      ["show", "net.heddle", "--html", "page.html"]]:  # fmt: skip
+            self.fails(r"[^\n]*: cannot write: File too large", *words, preexec_fn=limited(10))
+
+    def tmpfs(self, size):
+        place = self.folder / "small"
+        place.mkdir(exist_ok=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "none", place], capture_output=True)
+        if mounted.returncode:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", place], capture_output=True)
+        return place
+
+    def test_a_full_disk(self):
+        place = self.tmpfs(100)
+        full = r"[^\n]*: cannot write: No space left on device"
+        for output in [place / "out", place]:
+            words = ("compile", "net.heddle", "--weights", "w.safetensors", "-o", output)
+            self.fails(full, *words)
+        subprocess.run(["umount", place])
+        place = self.tmpfs(20)
+        self.compile()
+        (place / "rest").write_bytes(b"x" * 4096 * 5)
+        self.fails(full, "run", "out", "--in", "x.safetensors", "--out", place / "y")
+        self.environment["TMPDIR"] = str(place)
+        self.fails(full + r" \(temporary files go to \$TMPDIR\)", *self.compile_words)
+
+    def test_the_root_of_a_file_system_can_be_compiled_into(self):
+        place = self.tmpfs(2000)
+        self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", place)
+        self.assertEqual(sorted(path.name for path in place.iterdir()),
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.weights"])  # fmt: skip
+        self.assertIn("intact", self.done("check", place))
+
+    def test_standard_output_that_is_full_or_closed(self):
+        full = "standard output cannot be written: "
+        with open("/dev/full", "w") as device:
+            done = subprocess.run([HEDDLE, "--version"], stdout=device, stderr=subprocess.PIPE)
+            self.assertIn(done.returncode, (0, 1))
+            done = subprocess.run([HEDDLE, "explain", "E021"], stdout=device, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((done.returncode, done.stderr), (1, f"error: {full}No space left on device\n"))
+        done = subprocess.run([HEDDLE, "explain", "E021"], preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, f"error: {full}Bad file descriptor\n"))
+
+    def test_a_closed_standard_output_is_not_written_into_files(self):
+        process = self.start(*self.compile_words)
+        self.finish(process)
+        subprocess.run([HEDDLE, *self.compile_words], cwd=self.folder, preexec_fn=lambda: os.close(1), stderr=subprocess.PIPE)
+        self.assertIn("intact", self.done("check", "out"))
+        self.assertTrue((self.folder / "out" / "net.h").read_text().endswith("#endif\n"))
+
+    def test_a_reader_that_wants_no_more_gets_no_message(self):
+        process = self.start("show", "net.heddle", "--stage", "halide")
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual((process.wait(), err), (128 + signal.SIGPIPE, ""))
+
+
+class Meanwhile(FileScratch):
+    """What other programs do while a command works."""
+
+    def test_weights_that_are_shortened_while_they_are_read(self):
+        words = self.wide()
+        before = content(self.folder)
+        process = self.start_and_wait_for_output(*words)
+        os.truncate(self.folder / "wide.safetensors", 4096)
+        status, out, err = self.finish(process)
+        self.assertEqual((status, out), (1, ""))
+        self.assertEqual(err, f"error: {self.folder / 'wide.safetensors'}: {GONE}\n")
+        before["wide.safetensors"] = before["wide.safetensors"][:4096]
+        self.assertEqual(content(self.folder), before)
+
+    def test_an_output_folder_that_vanishes(self):
+        words = self.wide()
+        before = content(self.folder)
+        (self.folder / "deep").mkdir()
+        process = self.start_and_wait_for_output(*words, output="deep/out")
+        shutil.rmtree(self.folder / "deep")
+        status, out, err = self.finish(process)
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"\Aerror: deep/out[^\n]*: cannot write: No such file or directory\n\Z")
+        self.assertEqual(content(self.folder), before)
+
+    def test_temporary_files_that_vanish(self):
+        process = self.start_and_wait_for_output(*self.wide())
+        while process.poll() is None and not list(self.temporary.iterdir()):
+            time.sleep(0.002)
+        shutil.rmtree(self.temporary)
+        before = content(self.folder)
+        for path in list(before):
+            if path.startswith("out.part-"):
+                del before[path]
+        status, out, err = self.finish(process)
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"\Aerror: [^\n]*\n\Z")
+        self.assertEqual(content(self.folder), before)
+
+    def test_two_compilations_into_one_folder(self):
+        """Each writes all its files or none between those of another: they belong together in the end."""
+        variants = []
+        for width in [3, 4, 5]:
+            folder = self.folder / f"model{width}"
+            folder.mkdir()
+            (folder / "net.heddle").write_text(MODEL.replace('"output_size" = 3', f'"output_size" = {width}'))
+            weights = {**self.weights, "fc.weight": np.full((width, 5), 1, np.float32), "fc.bias": np.zeros(width, np.float32)}
+            safetensors.save_file(weights, folder / "w.safetensors")
+            variants.append(folder)
+        processes = [self.start("compile", folder / "net.heddle", "--weights", folder / "w.safetensors", "-o", "out")
+                     for folder in variants * 2]  # fmt: skip
+        for process in processes:
+            status, out, err = self.finish(process)
+            self.assertEqual((status, err), (0, ""))
+        self.assertIn("intact", self.done("check", "out"))
+        self.assertEqual(list(self.temporary.iterdir()), [])
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()),
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.weights"])  # fmt: skip
+
+
+class Signals(FileScratch):
+    def test_nothing_stays_behind_whatever_ends_a_compilation(self):
+        words = self.wide()
+        before = content(self.folder)
+        bug = r"error: heddle has crashed \({}\); this is a bug of Heddle, please report it with what you ran\n"
+        for number, ended, message in [
+            (signal.SIGINT, 130, ""),
+            (signal.SIGTERM, 143, ""),
+            (signal.SIGHUP, 129, ""),
+            (signal.SIGQUIT, -signal.SIGQUIT, ""),
+            (signal.SIGSEGV, -signal.SIGSEGV, bug.format("SIGSEGV")),
+            (signal.SIGABRT, -signal.SIGABRT, bug.format("SIGABRT")),
+        ]:
+            for delay in [0, 0.1]:
+                with self.subTest(number, delay=delay):
+                    process = self.start_and_wait_for_output(
+                        *words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                    )
+                    time.sleep(delay)
+                    process.send_signal(number)
+                    status, out, err = self.finish(process)
+                    if status == 0:  # it was done already
+                        shutil.rmtree(self.folder / "out")
+                        continue
+                    self.assertEqual((status, out), (ended, ""), err)
+                    self.assertRegex(err, rf"\A{message}\Z")
+                    self.assertEqual(content(self.folder), before)
+
+    def test_a_results_file_that_is_interrupted_leaves_nothing(self):
+        (self.folder / "large.heddle").write_text(
+            "dim N\nmodel Large { entry apply(x: real[N]) -> y: real[N, N] { y[i, j] = x[i] + x[j] return y } }\n"
+        )
+        self.done("compile", "large.heddle", "-o", "large")
+        self.save("n.safetensors", {"x": np.zeros(9000, np.float32)})
+        before = content(self.folder)
+        process = self.start("run", "large", "--in", "n.safetensors", "--out", "y.safetensors")
+        while process.poll() is None and not list(self.folder.glob("y.safetensors*")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        status, out, err = self.finish(process)
+        if status:
+            self.assertEqual((status, out, err), (143, "", ""))
+            self.assertEqual(content(self.folder), before)
+
+    def test_what_the_caller_ignores_stays_ignored(self):
+        process = self.start_and_wait_for_output(*self.wide(), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        process.send_signal(signal.SIGHUP)
+        self.assertEqual(self.finish(process)[0], 0)
+
+
+class NoRegularFiles(FileScratch):
+    """A FIFO has no writer here: whoever opened it to read would wait for ever."""
+
+    def kinds(self, name):
+        """The path, as each of the things that are no file."""
+        path = self.folder / name
+        if path.exists():
+            path.unlink()
+        os.mkfifo(path)
+        yield path, "a FIFO"
+        path.unlink()
+        path.symlink_to("/dev/zero")
+        yield path, "a device"
+        path.unlink()
+
+    def test_models(self):
+        (self.folder / "user.heddle").write_text("use used: f\n" + MODEL)
+        for path, kind in self.kinds("pipe.heddle"):
+            no_file = rf"pipe\.heddle: is {kind}, not a regular file"
+            self.fails(no_file, "check", "pipe.heddle")
+            self.fails(no_file, "compile", "pipe.heddle")
+            self.fails(no_file, "fmt", "pipe.heddle")
+            self.fails(no_file, "show", "pipe.heddle")
+        for path, kind in self.kinds("used.heddle"):
+            status, out, err = self.heddle("check", "user.heddle")
+            self.assertEqual((status, out), (1, ""))
+            self.assertTrue(err.startswith("user.heddle:1:5: error[E055]: there is no file `used.heddle`"), err)
+
+    def test_weights_inputs_and_settings(self):
+        for path, kind in self.kinds("pipe.safetensors"):
+            no_file = rf"pipe\.safetensors: is {kind}, not a regular file"
+            self.fails(no_file, "compile", "net.heddle", "--weights", "pipe.safetensors")
+            self.fails(no_file, "check", "net.heddle", "--weights", "pipe.safetensors")
+            self.fails(no_file, "run", "net.heddle", "--weights", "w.safetensors", "--in", "pipe.safetensors")
+        for path, kind in self.kinds("pipe.npy"):
+            self.fails(rf"pipe\.npy: is {kind}, not a regular file", "run", "net.heddle", "--in", "x=pipe.npy")
+        for path, kind in self.kinds("pipe.json"):
+            self.fails(rf"pipe\.json: is {kind}, not a regular file", "check", "net.heddle", "--config", "pipe.json")
+        hugging = self.folder / "hugging"
+        hugging.mkdir()
+        for path, kind in self.kinds("hugging/config.json"):
+            self.fails(rf"hugging/config\.json: is {kind}, not a regular file", "check", "hugging")
+
+    def test_parts_of_a_library(self):
+        self.compile()
+        commands = [["run", "out", "--in", "x.safetensors"], ["bench", "out", "--dim", "B=1"], ["check", "out"],
+                    ["generate", "out", "--in", "x.safetensors", "--steps", "1"]]  # fmt: skip
+        whole = {name: (self.folder / "out" / name).read_bytes() for name in ["libnet.so", "net.json"]}
+        for name, bytes in whole.items():
+            for path, kind in self.kinds(f"out/{name}"):
+                for words in commands + [["show", "out"]]:
+                    if name == "net.json" and words[0] in ("run", "generate") or words[0] == "show" and name != "net.json":
+                        continue
+                    with self.subTest(name, kind=kind, command=words[0]):
+                        self.fails(rf"out/{name}:? is (not a|no|{kind}, not a) regular file[^\n]*", *words)
+            path.write_bytes(bytes)
+        self.assertIn("intact", self.done("check", "out"))
+
+    def test_results(self):
+        self.compile()
+        for path, kind in self.kinds("pipe"):
+            self.fails("pipe: is not a regular file; name a file to write", "run", "out", "--in", "x.safetensors", "--out", "pipe")
+            self.fails("pipe: is a file; name a folder to write into", "compile", "net.heddle", "--weights", "w.safetensors",
+                       "-o", "pipe")  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
