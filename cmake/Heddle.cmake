@@ -32,10 +32,21 @@ function(heddle_library name)
       add_library(heddle_mlir_pch OBJECT ${CMAKE_BINARY_DIR}/empty/mlir_pch.cc)
       target_include_directories(heddle_mlir_pch SYSTEM PUBLIC ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS} ${LLD_INCLUDE_DIRS})
       target_compile_options(heddle_mlir_pch PRIVATE -Xclang -fno-pch-timestamp -fpch-instantiate-templates)
-      target_precompile_headers(heddle_mlir_pch PRIVATE ${CMAKE_SOURCE_DIR}/compiler/ir/mlir_pch.h)
+      heddle_share_pch(heddle_mlir_pch compiler/ir/mlir_pch.h)
     endif()
     target_precompile_headers(${name} REUSE_FROM heddle_mlir_pch)
   endif()
+endfunction()
+
+# heddle_share_pch(TARGET header.h): the target's precompiled header, such that ccache shares what is compiled with it
+# between clones. The file itself has whole paths in it, and so has CMake's way to name it: ccache looks at a checksum of
+# what it is made from instead (CCACHE_PCH_EXTSUM, which ./dev sets).
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -Xclang -include-pch -Xclang <PCH_FILE>)
+function(heddle_share_pch target header)
+  target_precompile_headers(${target} PRIVATE <${header}>)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(SHA256 ${CMAKE_SOURCE_DIR}/${header} content)
+  file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.pch.sum "${content} ${LLVM_PACKAGE_VERSION}\n")
 endfunction()
 
 # heddle_tablegen(TARGET file.td): the declarations and definitions of a dialect, beside the build's headers.
@@ -47,7 +58,7 @@ function(heddle_tablegen target td)
   cmake_path(GET td PARENT_PATH folder)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/${folder})
   set(outputs)
-  foreach(kind dialect op attr)
+  foreach(kind dialect enum op attr)
     foreach(half decls defs)
       if(kind STREQUAL attr)
         set(generator -gen-attrdef-${half} -attrdefs-dialect=heddle)

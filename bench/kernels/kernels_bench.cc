@@ -81,7 +81,7 @@ static const std::vector<std::pair<std::string, std::string>> deep = {
 /// A row of words and one of positions read, one written; the table of types stays in the cache.
 static double lookup_bytes(double tokens) { return 3 * 4 * tokens * 768; }
 static const std::vector<std::pair<std::string, std::string>> plain_tables = {
-    {", heddle.layout = #heddle.panels<axis = 0, width = 48>", ""}};
+    {", heddle.layout = #heddle.layout<(n, k) -> (n floordiv 48, k, n mod 48)>", ""}};
 
 static const Case cases[] = {
     {"dense 768 to 768, residual, 1 row",

@@ -3,6 +3,7 @@
 #include "loaded_kernel.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -77,12 +78,9 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
     auto known = map.compose(llvm::ArrayRef(sizes).take_front(map.getNumDims()));
     shape.assign(known.begin(), known.end());
   }
-  if (auto panels = llvm::dyn_cast_if_present<ir::PanelsAttr>(layout)) {
-    std::vector<int64_t> packed = {(shape[panels.getAxis()] + panels.getWidth() - 1) / int64_t(panels.getWidth())};
-    for (int64_t axis : panels.other_axes(int64_t(shape.size())))
-      packed.push_back(shape[axis]);
-    packed.push_back(panels.getWidth());
-    shape = packed;
+  if (auto attr = llvm::dyn_cast_if_present<ir::LayoutAttr>(layout)) {
+    llvm::SmallVector<int64_t> in_memory = layout::memory_shape(attr.getMap(), shape);
+    shape.assign(in_memory.begin(), in_memory.end());
   }
   auto memory = std::make_unique<Memory>();
   memory->dims.resize(shape.size());
@@ -121,11 +119,10 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   const KernelKind &kind = kind_of(kernel);
   for (mlir::BlockArgument argument : kernel.getArguments()) {
     auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
-    if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 2 || !kind.panels)
+    if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 2 || !kind.layout)
       continue;
-    if (std::optional<Panels> panels = kind.panels(kernel, argument.getArgNumber(), target))
-      kernel.setArgAttr(argument.getArgNumber(), ir::names::layout,
-                        ir::PanelsAttr::get(&context_, panels->axis, panels->width, panels->last));
+    if (mlir::AffineMap layout = kind.layout(kernel, argument.getArgNumber(), target))
+      kernel.setArgAttr(argument.getArgNumber(), ir::names::layout, ir::LayoutAttr::get(&context_, layout));
   }
   assign_schedule(kernel, target);
   if (row)

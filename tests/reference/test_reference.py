@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Every example of docs/reference runs: a ```heddle block is a whole program, the ```text block after it says what it
 gives, or which message. Programs that give numbers are evaluated and compiled, and both agree with the page. The
-error index and the list of the prelude are what the sources say.
+pages that repeat what stands in the sources (generated.py) are current.
 
-    test_reference.py --update      writes messages, error index and prelude list anew (after a look at the diff)"""
+    test_reference.py --update      writes messages and those pages anew (after a look at the diff)"""
 
 import json
 import math
@@ -19,10 +19,14 @@ from pathlib import Path
 import numpy as np
 from safetensors import numpy as safetensors
 
+sys.path.insert(0, str(Path(__file__).parent))
+import generated  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 HEDDLE = os.environ.get("HEDDLE", str(ROOT / "build" / "bin" / "heddle"))
 PAGES = ROOT / "docs" / "reference"
-BLOCKS = re.compile(r"```heddle\n(.*?)```\n\n```text\n(.*?)```", re.S)
+BLOCKS = re.compile(r"```heddle\n((?:(?!```).)*)```\n\n```text\n(.*?)```", re.S)
+KERNELS = re.compile(r"```heddle\n((?:(?!```).)*)```\n\n```kernels\n(.*?)```", re.S)  # and the kinds of its kernels
 
 
 def heddle(*words, cwd):
@@ -41,13 +45,15 @@ def tensor(text):
 
 
 def calls_of(transcript):
-    """(settings, inputs and weights, results) of each call."""
-    calls = [([], {}, {})]
+    """(settings, inputs and weights, results, entries) of each call; `run NAME` names its entry."""
+    calls = [([], {}, {}, [])]
     for line in filter(None, transcript.splitlines()):
         if line.startswith("then") or line.startswith("--set"):
             if line.startswith("then"):
-                calls.append(([], {}, {}))
+                calls.append(([], {}, {}, []))
             calls[-1][0].extend(line.removeprefix("then").split())
+        elif line.startswith("run "):
+            calls[-1][3].append(line.removeprefix("run "))
         elif match := re.fullmatch(r"([\w.]+) = (.*)", line):
             calls[-1][1][match[1]] = tensor(match[2])
         else:
@@ -99,7 +105,7 @@ class Example:
         words = ["run", "model.heddle", *settings, *mode]
         for i, call in enumerate(calls):
             safetensors.save_file({name: value for name, value in call[1].items() if name not in weights}, folder / f"in{i}.safetensors")
-            words += ["--in", f"in{i}.safetensors", "--out", f"out{i}.safetensors"]
+            words += ["--in", f"in{i}.safetensors", "--out", f"out{i}.safetensors", *(f"--entry={name}" for name in call[3])]
         if weights:
             safetensors.save_file(weights, folder / "weights.safetensors")
             words += ["--weights", "weights.safetensors"]
@@ -119,41 +125,21 @@ class Example:
         return problems
 
 
+def kernels(program):
+    """The kinds of a program's kernels, a line for each entry, in the order of their calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "model.heddle").write_text(program)
+        status, text, errors = heddle("show", "model.heddle", "--stage", "schedule", "--target", "x86-64-v3", cwd=folder)
+    if status or errors:
+        return errors
+    functions = re.findall(r"^  func\.func (private )?@(\w+)\((.*?)^  }$", text, re.M | re.S)
+    kinds = {name: re.search(r'heddle\.kernel = "(\w+)"', rest)[1] for private, name, rest in functions if private}
+    called = {name: re.findall(r"call @(\w+)", rest) for private, name, rest in functions if not private}
+    return "".join(f"{entry}: {', '.join(kinds[name] for name in names)}\n" for entry, names in called.items())
+
+
 def examples():
     return [Example(page, i, *match.groups()) for page in sorted(PAGES.glob("*.md")) for i, match in enumerate(BLOCKS.finditer(page.read_text()))]
-
-
-# ------------------------------------------------------------------------------ what is generated
-def error_index():
-    rows = re.findall(r'^HEDDLE_ERROR\((\w+), (\w+), "((?:[^"\\]|\\.)*)"', (ROOT / "dsl/errors/errors.def").read_text(), re.M)
-    out = ["# Errors\n", "Every message has a code with a page of its own: what it means, a program that gives it with the whole message, and a",
-           "program that is right. `heddle explain CODE` shows the page. E001 to E019 are slips in the text, E020 to E079 names,",
-           "types, sizes and reads, W101 and on warnings.\n", "| code | meaning | message |", "|---|---|---|"]
-    for code, _, template in rows:
-        page = ROOT / "dsl/errors" / f"{code}.md"
-        title = re.match(rf"# {code}: (.*)\n", page.read_text())[1] if page.exists() else ""
-        message = re.sub(r"\{\d\}", "…", template).replace("\\\"", '"').replace("|", "\\|")
-        out.append(f"| [{code}](../../dsl/errors/{code}.md) | {title} | {message} |")
-    return "\n".join(out) + "\n"
-
-
-def prelude_list():
-    out = []
-    for path in sorted((ROOT / "dsl/prelude").glob("*.heddle")):
-        text = path.read_text()
-        out += [f"## {path.stem}", ""]
-        for match in re.finditer(r"((?:^#.*\n)*)^(fn .*?(?= =$| = |\s*\{)|module .*?)\s*(?:=|\{)", text, re.M):
-            comment = " ".join(line.lstrip("# ") for line in match[1].splitlines())
-            out.append(f"- `{match[2].strip()}`" + (f" {comment}" if comment else ""))
-        out.append("")
-    builtin = re.findall(r'HEDDLE_SCALAR\("(\w+)", \w+, (\d)\)', (ROOT / "dsl/check/scalars.def").read_text())
-    out += ["## Built in", "", ", ".join(f"`{name}(x{', y' * (count == '2')})`" for name, count in builtin), ""]
-    return "\n".join(out)
-
-
-def with_prelude(page):
-    mark = "<!-- generated: prelude -->\n"
-    return page[:page.index(mark) + len(mark)] + "\n" + prelude_list()
 
 
 class Reference(unittest.TestCase):
@@ -166,24 +152,42 @@ class Reference(unittest.TestCase):
 
     def test_every_program_on_a_page_is_followed_by_what_it_gives(self):
         for page in sorted(PAGES.glob("*.md")):
-            if page.name != "errors.md":
+            if page.name not in generated.PAGES_MADE:
                 text = page.read_text()
-                self.assertEqual(text.count("```heddle\n"), len(BLOCKS.findall(text)), page.name)
+                self.assertEqual(text.count("```heddle\n"), len(BLOCKS.findall(text)) + len(KERNELS.findall(text)), page.name)
+
+    def test_forms_become_the_kernels_that_their_page_says(self):
+        found = KERNELS.findall((PAGES / "fast_forms.md").read_text())
+        self.assertGreaterEqual(len(found), 8)
+        for program, kinds in found:
+            self.assertEqual(kernels(program), kinds, program)
 
     def test_every_program_on_a_page_is_in_the_canonical_form(self):
         with tempfile.TemporaryDirectory() as folder:
             files = []
-            for i, example in enumerate(examples()):
+            programs = [example.program for example in examples()]
+            programs += [program for page in PAGES.glob("*.md") for program, _ in KERNELS.findall(page.read_text())]
+            for i, program in enumerate(programs):
                 files.append(f"{i}.heddle")
-                (Path(folder) / files[-1]).write_text(example.program)
+                (Path(folder) / files[-1]).write_text(program)
             self.assertEqual(heddle("fmt", "--check", *files, cwd=folder), (0, "", ""))
 
-    def test_the_error_index_is_current(self):
-        self.assertEqual((PAGES / "errors.md").read_text(), error_index(), "run tests/reference/test_reference.py --update")
+    def test_the_pages_made_from_sources_are_current(self):
+        for page, text in generated.pages().items():
+            self.assertEqual(page.read_text(), text, f"{page.name}: run tests/reference/test_reference.py --update")
 
-    def test_the_list_of_the_prelude_is_current(self):
-        page = (PAGES / "prelude.md").read_text()
-        self.assertEqual(page, with_prelude(page), "run tests/reference/test_reference.py --update")
+    def test_nothing_of_the_sources_is_missing_on_their_pages(self):
+        c = (PAGES / "c.md").read_text()
+        for function in re.findall(r"^static inline \S+ \*?(heddle_\w+)\(", (ROOT / "runtime/heddle.h").read_text(), re.M):
+            if function not in ("heddle_pass_on", "heddle_fail"):
+                self.assertIn(f" {function}(".replace("  ", " "), c.replace("*", " "))
+        python = (PAGES / "python.md").read_text()
+        for method in re.findall(r"^    def ([a-z]\w*)", (ROOT / "python/heddle/model.py").read_text(), re.M):
+            self.assertIn(f".{method}", python)
+        prelude = (PAGES / "prelude.md").read_text()
+        for path in (ROOT / "dsl/prelude").glob("*.heddle"):
+            for kind, name in re.findall(r"^ *(fn|module) (\w+)", path.read_text(), re.M):
+                self.assertIn(f"`{kind} {name}(", prelude)
 
     def test_every_page_is_in_the_index_and_every_link_leads_somewhere(self):
         index = (PAGES / "README.md").read_text()
@@ -196,9 +200,8 @@ class Reference(unittest.TestCase):
 
 
 def update():
-    (PAGES / "errors.md").write_text(error_index())
-    page = PAGES / "prelude.md"
-    page.write_text(with_prelude(page.read_text()))
+    for page, text in generated.pages().items():
+        page.write_text(text)
     for page in sorted(PAGES.glob("*.md")):
         def renew(match):
             program, text = match.groups()
@@ -210,7 +213,14 @@ def update():
                 if "error[" in text:
                     text = heddle("check", "model.heddle", cwd=folder)[2]
             return f"```heddle\n{program}```\n\n```text\n{text}```"
-        page.write_text(BLOCKS.sub(renew, page.read_text()))
+        def of_kernels(match):
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model.heddle"
+                path.write_text(match[1])
+                heddle("fmt", "model.heddle", cwd=folder)
+                program = path.read_text()
+            return f"```heddle\n{program}```\n\n```kernels\n{kernels(program)}```"
+        page.write_text(KERNELS.sub(of_kernels, BLOCKS.sub(renew, page.read_text())))
 
 
 if __name__ == "__main__":
