@@ -2,11 +2,10 @@
 #include "compiler/driver/driver.h"
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/manual.h"
 #include "compiler/driver/signals.h"
+#include "compiler/driver/version_text.h"
 #include "compiler/io/unfinished.h"
-#include "compiler/version.h"
-
-#include "llvm/Config/llvm-config.h"
 
 #include <CLI/CLI.hpp>
 
@@ -65,7 +64,7 @@ class CommandLine {
 public:
   CommandLine() {
     app.require_subcommand(1);
-    app.set_version_flag("--version", std::string("heddle ") + version + " (LLVM " LLVM_VERSION_STRING ", Halide 21)");
+    app.set_version_flag("--version", version_text());
     app.failure_message([](const CLI::App *at, const CLI::Error &error) {
       return error_word(stderr_paint()) + " " + error.what() + "\n`" + at->get_display_name() +
              " --help` says what there is\n";
@@ -82,6 +81,8 @@ public:
     add_show();
     add_compare();
     add_lsp();
+    add_completion();
+    add_man();
   }
 
   bool has_command(std::string_view name) {
@@ -293,12 +294,32 @@ private:
     sub->add_flag_callback("--stdio", [] {}, "As editors say it; there is no other way");
   }
 
+  void add_completion() {
+    auto *sub = command("completion", "Print a script that completes this command's words in a shell", [this] {
+      std::fputs(shell_completion(app, shell, known_values()).c_str(), stdout);
+      return Status(Done{});
+    });
+    sub->add_option("shell", shell, "Which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  }
+  void add_man() {
+    command("man", "Print the manual page, as `man` reads it", [this] {
+      std::fputs(manual_page(app, version_text()).c_str(), stdout);
+      return Status(Done{});
+    });
+  }
+  static KnownValues known_values() {
+    KnownValues out{{"--target", {"native"}}, {"--precision", {"f32"}}};
+    for (const Target &target : targets())
+      out["--target"].push_back(target.name);
+    return out;
+  }
+
   struct {
     ModelOptions model;
     bool watch = false;
   } check;
   FormatOptions format;
-  std::string code;
+  std::string code, shell;
   CompileCommand compile;
   RunCommand run;
   GenerateCommand generate;

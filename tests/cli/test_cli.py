@@ -100,7 +100,7 @@ class Usage(unittest.TestCase):
 
     def test_the_version_names_its_parts(self):
         status, out, err = run("--version")
-        self.assertRegex(out, r"^heddle 0\.1\.0 \(LLVM 22\.\d+\.\d+, Halide 21\)\n$")
+        self.assertRegex(out, r"^heddle 0\.1\.0 \((commit [0-9a-f]{12}(-dirty)?, )?LLVM 22\.\d+\.\d+, Halide 21\.\d+\.\d+\)\n$")
 
     def test_wrong_usage_ends_with_status_2(self):
         for words in [["compile"], ["check", "--fast", "x"], ["run", "x"], ["show", "x", "--stage", "soup"]]:

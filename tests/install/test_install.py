@@ -1,0 +1,127 @@
+"""What `cmake --install` leaves: a command that runs from anywhere without the build tree, completion, a manual page."""
+
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+from installed import BUILD, prefix, run
+
+MODEL = """dim B
+model Double {
+  param w: real[3]
+  entry apply(x: real[B, 3]) -> y: real[B, 3] {
+    y[b, i] = 2 * x[b, i] * w[i]
+    return y
+  }
+}
+"""
+SYSTEM = {"libc", "libm", "libdl", "librt", "libpthread", "libstdc++", "libgcc_s"}
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.heddle = prefix() / "bin" / "heddle"
+
+    def options(self, command):
+        """What `--help` of a command lists."""
+        return re.findall(r"(?<![\w-])--?[a-z][a-z-]*", run(self.heddle, command, "--help")[1].split("Options:", 1)[1])
+
+    def commands(self):
+        return re.findall(r"^  ([a-z]+) ", run(self.heddle, "--help")[1].split("Subcommands:")[1], re.M)
+
+    def test_the_command_compiles_and_runs_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            at = Path(folder)
+            (at / "double.heddle").write_text(MODEL)
+            safetensors.save_file({"w": np.float32([1, 2, 3])}, at / "w.safetensors")
+            safetensors.save_file({"x": np.float32([[1, 1, 1]])}, at / "x.safetensors")
+            status, _, errors = run(self.heddle, "compile", "double.heddle", "--weights", "w.safetensors", cwd=at)
+            self.assertEqual((status, errors), (0, ""))
+            status, _, errors = run(self.heddle, "run", "double", "--in", "x.safetensors", "--out", "y.safetensors", cwd=at)
+            self.assertEqual((status, errors), (0, ""))
+            self.assertEqual(safetensors.load_file(at / "y.safetensors")["y"].tolist(), [[2, 4, 6]])
+
+    def test_all_libraries_are_its_own_or_the_system_s(self):
+        for line in run("ldd", self.heddle)[1].splitlines():
+            name, _, path = line.strip().partition(" => ")
+            if path and name.split(".so")[0] not in SYSTEM:
+                self.assertTrue(path.startswith(str(prefix())), line)
+
+    def test_no_file_names_the_build_tree(self):
+        for path in (self.heddle, *prefix().rglob("*.cmake"), *(prefix() / "share").rglob("*")):
+            if path.is_file():
+                self.assertNotIn(str(BUILD).encode(), path.read_bytes(), path)
+
+    def test_licences_of_what_is_carried_are_there(self):
+        carried = {path.name.split(".so")[0] for path in (prefix() / "lib" / "heddle" / "lib").iterdir()}
+        texts = [path.name for path in (prefix() / "share" / "doc" / "heddle" / "licences").iterdir()]
+        for name in carried - {"libicudata", "libicuuc"}:
+            stem = {"libtinfo": "libtinfo6", "libz": "zlib1g", "libMLIR": "libmlir-22"}.get(name, name).lower()
+            self.assertTrue(any(text.lower().startswith(stem) for text in texts), f"{name}: {texts}")
+
+    def test_version_names_commit_llvm_and_halide(self):
+        status, out, errors = run(self.heddle, "--version")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertRegex(out, r"^heddle \d+\.\d+\.\d+ \((commit [0-9a-f]{12}(-dirty)?, )?LLVM 22\.\d+\.\d+, Halide 21\.\d+\.\d+\)\n$")
+
+    def test_manual_page_has_every_option_of_every_command(self):
+        page = (prefix() / "share" / "man" / "man1" / "heddle.1").read_text().replace("\\-", "-")
+        for command in self.commands():
+            section = page.split(f".SS heddle {command}\n", 1)[1].split("\n.S", 1)[0]
+            for option in set(self.options(command)) - {"-h", "--help"}:
+                self.assertIn(f"\\fB{option}\\fR", section, command)
+
+    def test_completion_has_every_option_of_every_command(self):
+        share = prefix() / "share"
+        bash = (share / "bash-completion" / "completions" / "heddle").read_text()
+        zsh = (share / "zsh" / "site-functions" / "_heddle").read_text()
+        fish = (share / "fish" / "vendor_completions.d" / "heddle.fish").read_text()
+        for command in self.commands():
+            part = bash.split(f"\n  {command})\n", 1)[1].split("\n    fi ;;", 1)[0]
+            of_zsh = zsh.split(f"\n    {command})\n", 1)[1]
+            of_fish = [line for line in fish.splitlines() if f"from {command}'" in line]
+            for option in self.options(command):
+                self.assertIn(option, part, command)
+                self.assertIn(option, of_zsh, command)
+                spelled = f" -l {option[2:]} " if option.startswith("--") else f" -s {option[1:]} "
+                self.assertTrue(any(spelled in line for line in of_fish), f"{command} {option}")
+
+    def complete(self, *words):
+        script = prefix() / "share" / "bash-completion" / "completions" / "heddle"
+        line = f"""compopt() {{ :; }}; source "{script}"; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}
+                   _heddle; echo "${{COMPREPLY[*]}}" """
+        status, out, errors = run("bash", "-c", line, env={"PATH": "/usr/bin:/bin"})
+        self.assertEqual((status, errors), (0, ""))
+        return out.split()
+
+    def test_bash_completes_commands_options_and_values(self):
+        self.assertEqual(self.complete("heddle", "comp"), ["compile", "compare", "completion"])
+        self.assertEqual(self.complete("heddle", "compile", "--ta"), ["--target"])
+        self.assertEqual(self.complete("heddle", "compile", "--target", "x86-64-v4+b"), ["x86-64-v4+bf16"])
+        self.assertEqual(self.complete("heddle", "show", "--stage", "h"), ["halide"])
+        self.assertEqual(self.complete("heddle", "completion", ""), ["bash", "zsh", "fish"])
+        self.assertEqual(self.complete("heddle", "compile", "ber"), [], "files are bash's own matter")
+
+    def test_shells_accept_their_scripts(self):
+        share = prefix() / "share"
+        for shell, words, script in (
+            ("bash", ["-n"], share / "bash-completion" / "completions" / "heddle"),
+            ("zsh", ["-n"], share / "zsh" / "site-functions" / "_heddle"),
+            ("fish", ["--no-execute"], share / "fish" / "vendor_completions.d" / "heddle.fish"),
+        ):
+            if not shutil.which(shell):
+                print(f"[SKIP] no {shell}")
+                continue
+            done = subprocess.run([shell, *words, script], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), shell)
+
+
+if __name__ == "__main__":
+    unittest.main()
