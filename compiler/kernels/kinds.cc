@@ -3,6 +3,7 @@
 #include "compiler/kernels/kinds.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/product/micro_kernel.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -49,6 +50,8 @@ mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const S
         builder.getNamedAttr("params", builder.getDictionaryAttr(params))};
     if (row.when)
       fields.push_back(builder.getNamedAttr("when", mlir::IntegerSetAttr::get(*row.when)));
+    if (!row.micro_kernel.empty())
+      fields.push_back(builder.getNamedAttr("micro_kernel", builder.getStringAttr(row.micro_kernel)));
     list.push_back(builder.getDictionaryAttr(fields));
   }
   return builder.getArrayAttr(list);
@@ -76,17 +79,19 @@ Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
       }
     if (auto when = fields.getAs<mlir::IntegerSetAttr>("when"))
       row.when = when.getValue();
+    if (auto name = fields.getAs<mlir::StringAttr>("micro_kernel")) {
+      row.micro_kernel = name.str();
+      if (!find_micro_kernel(row.micro_kernel))
+        return wrong("there is no micro-kernel `" + row.micro_kernel + "`");
+    }
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-uint32_t cpu_features(const KernelKind &kind, const ScheduleRow &row, const Target &target) {
-  uint32_t features = target.base;
-  for (const Variant &variant : kind.variants)
-    if (variant.name == row.variant)
-      features |= variant.needs;
-  return features;
+uint32_t cpu_features(const ScheduleRow &row, const Target &target) {
+  const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
+  return target.base | (micro_kernel ? micro_kernel->needs & target.cpu_features() : 0);
 }
 
 void assign_schedule(mlir::func::FuncOp kernel, const Target &target) {

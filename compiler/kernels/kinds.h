@@ -24,7 +24,8 @@ using Parameters = std::map<std::string, int64_t>;
 struct ScheduleRow {
   std::string variant;
   Parameters params;
-  std::optional<mlir::IntegerSet> when; // over the run-time sizes of the kernel; absent: always
+  std::optional<mlir::IntegerSet> when = {}; // over the run-time sizes of the kernel; absent: always
+  std::string micro_kernel = {};             // of its products; empty where there are none
 };
 
 /// A parameter of a variant and the values that the tests and the tuner try.
@@ -37,7 +38,7 @@ struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
   std::vector<Domain> domains;
-  uint32_t needs = 0; // HEDDLE_CPU_* beyond the target's base
+  bool multiplies = false; // in register tiles: its rows name a micro-kernel
 };
 
 struct KernelKind {
@@ -61,8 +62,9 @@ const KernelKind &kind_of(mlir::func::FuncOp kernel);
 /// The kind of that name, or null.
 const KernelKind *find_kind(std::string_view name);
 
-/// The CPU features that a row's code is compiled with.
-uint32_t cpu_features(const KernelKind &kind, const ScheduleRow &row, const Target &target);
+/// The CPU features that a row's code is compiled with: what the target always has and what the micro-kernel uses.
+/// Where the target has not all of that, Halide writes the micro-kernel out in plain arithmetic.
+uint32_t cpu_features(const ScheduleRow &row, const Target &target);
 
 /// Sets `heddle.kernel` and `heddle.schedule` of a kernel from the kind that takes it.
 void assign_schedule(mlir::func::FuncOp kernel, const Target &target);

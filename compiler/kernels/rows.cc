@@ -4,7 +4,7 @@
 #include "compiler/kernels/rows.h"
 
 #include "compiler/emit/halide/infinities.h"
-#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/product/product.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

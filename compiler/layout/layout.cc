@@ -62,13 +62,33 @@ LogicalResult verify(AffineMap layout, int64_t rank, function_ref<InFlightDiagno
   return success();
 }
 
-AffineMap panels(MLIRContext *context, unsigned axis, int64_t width, ArrayRef<unsigned> others) {
+AffineMap panels(MLIRContext *context, unsigned axis, int64_t width, ArrayRef<unsigned> others, int64_t group) {
   AffineExpr along = getAffineDimExpr(axis, context);
   SmallVector<AffineExpr> results{along.floorDiv(width)};
   for (unsigned other : others)
     results.push_back(getAffineDimExpr(other, context));
+  AffineExpr grouped = results.back();
+  if (group > 1)
+    results.back() = grouped.floorDiv(group);
   results.push_back(along % width);
+  if (group > 1)
+    results.push_back(grouped % group);
   return AffineMap::get(others.size() + 1, 0, results, context);
+}
+
+/// The last but `skipped` result, where it is the lower digit of its axis.
+static std::optional<Digit> lower_digit(AffineMap layout, unsigned skipped) {
+  if (!layout || layout.getNumResults() <= skipped)
+    return std::nullopt;
+  Digit digit = *digit_of(layout.getResult(layout.getNumResults() - 1 - skipped));
+  return digit.radix > 0 && digit.divisor == 1 ? std::optional(digit) : std::nullopt;
+}
+
+std::optional<Panels> panels_of(AffineMap layout) {
+  std::optional<Digit> last = lower_digit(layout, 0), before = lower_digit(layout, 1);
+  if (last && before && before->axis != last->axis)
+    return Panels{before->axis, before->radix, last->axis, last->radix};
+  return last ? std::optional(Panels{last->axis, last->radix, 0, 1}) : std::nullopt;
 }
 
 SmallVector<AffineExpr> memory_extents(AffineMap layout, ArrayRef<AffineExpr> extents) {
@@ -88,22 +108,20 @@ SmallVector<int64_t> memory_shape(AffineMap layout, ArrayRef<int64_t> shape) {
                              [](AffineExpr extent) { return cast<AffineConstantExpr>(extent).getValue(); });
 }
 
-std::optional<Digit> innermost_part(AffineMap layout) {
-  if (!layout || layout.getNumResults() == 0)
-    return std::nullopt;
-  Digit digit = *digit_of(layout.getResults().back());
-  return digit.radix > 0 ? std::optional(digit) : std::nullopt;
-}
-
 std::string describe(AffineMap layout) {
   if (!layout || layout.isIdentity())
     return "row-major";
-  std::optional<Digit> lanes = innermost_part(layout);
-  bool whole = lanes && llvm::all_of(layout.getResults().drop_front().drop_back(),
-                                     [](AffineExpr result) { return isa<AffineDimExpr>(result); });
-  if (whole && layout.getResult(0) == getAffineDimExpr(lanes->axis, layout.getContext()).floorDiv(lanes->radix))
-    return "panels of " + std::to_string(lanes->radix) + " along axis " + std::to_string(lanes->axis);
-  return text_of(layout);
+  std::optional<Panels> found = panels_of(layout);
+  SmallVector<unsigned> others; // in the order of the layout
+  for (AffineExpr result : layout.getResults())
+    if (Digit digit = *digit_of(result); found && digit.axis != found->axis && !llvm::is_contained(others, digit.axis))
+      others.push_back(digit.axis);
+  if (!found || panels(layout.getContext(), found->axis, found->width, others, found->group) != layout)
+    return text_of(layout);
+  std::string text = "panels of " + std::to_string(found->width) + " along axis " + std::to_string(found->axis);
+  if (found->group > 1)
+    text += ", " + std::to_string(found->group) + " of axis " + std::to_string(found->grouped_axis) + " side by side";
+  return text;
 }
 
 Addresses::Addresses(AffineMap layout, ArrayRef<int64_t> shape) : tables_(shape.size()) {

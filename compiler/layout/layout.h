@@ -36,18 +36,26 @@ mlir::LogicalResult verify(mlir::AffineMap layout, int64_t rank,
                            llvm::function_ref<mlir::InFlightDiagnostic()> emit_error);
 
 /// Axis `axis` cut into panels of `width`: the number of the panel is outermost, the place in it innermost, and between
-/// them the other axes lie in that order.
-mlir::AffineMap panels(mlir::MLIRContext *context, unsigned axis, int64_t width, llvm::ArrayRef<unsigned> others);
+/// them the other axes lie in that order. With a `group`, so many indices of the last of the others lie side by side.
+mlir::AffineMap panels(mlir::MLIRContext *context, unsigned axis, int64_t width, llvm::ArrayRef<unsigned> others,
+                       int64_t group = 1);
+
+/// What `panels` made: the axis in panels, their width, and of which axis how many indices lie side by side.
+struct Panels {
+  unsigned axis;
+  int64_t width;
+  unsigned grouped_axis; // where group > 1
+  int64_t group;
+};
+/// Nothing for a null map and where no part of an axis is innermost.
+std::optional<Panels> panels_of(mlir::AffineMap layout);
 
 /// The extents in memory of a tensor of these extents; formulas stay formulas.
 llvm::SmallVector<mlir::AffineExpr> memory_extents(mlir::AffineMap layout, llvm::ArrayRef<mlir::AffineExpr> extents);
 llvm::SmallVector<int64_t> memory_shape(mlir::AffineMap layout, llvm::ArrayRef<int64_t> shape);
 
-/// The digit that is innermost in memory, where it is a part of its axis: what one vector load reads. Nothing for a
-/// null map and where a whole axis is innermost.
-std::optional<Digit> innermost_part(mlir::AffineMap layout);
-
-/// For readers: "row-major", "panels of 48 along axis 0", or the map.
+/// For readers: "row-major", "panels of 48 along axis 0", "panels of 48 along axis 0, 2 of axis 1 side by side", or the
+/// map.
 std::string describe(mlir::AffineMap layout);
 
 /// Where the elements of a tensor of constant shape lie.

@@ -44,11 +44,14 @@ func.func private @k(%M: index, %x: tensor<?x{K}xf32> {heddle.extents = affine_m
   return %y : tensor<?x{N}xf32>
 })";
 
+static std::string sized(const char *text, int64_t columns, int64_t depth, const std::string &layout) {
+  return with(with(with(text, "{N}", std::to_string(columns)), "{K}", std::to_string(depth)), "{layout}",
+              layout.empty() ? "" : "heddle.layout = #heddle.layout<" + layout + ">");
+}
+
 static std::string dense_text(int64_t columns, int64_t depth, int64_t width) {
   std::string w = std::to_string(width);
-  std::string layout =
-      width ? "heddle.layout = #heddle.layout<(n, k) -> (n floordiv " + w + ", k, n mod " + w + ")>" : "";
-  return with(with(with(dense, "{N}", std::to_string(columns)), "{K}", std::to_string(depth)), "{layout}", layout);
+  return sized(dense, columns, depth, width ? "(n, k) -> (n floordiv " + w + ", k, n mod " + w + ")" : "");
 }
 
 static double tolerance(int64_t depth) { return 1e-6 * std::max(1.0, std::sqrt(double(depth))); }
@@ -95,7 +98,7 @@ TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
 }
 
 static ScheduleRow chunks(int64_t rows, int64_t width, int64_t depth, int64_t panels) {
-  return {"chunks", {{"rows", rows}, {"width", width}, {"depth", depth}, {"panels", panels}}, std::nullopt};
+  return {"chunks", {{"rows", rows}, {"width", width}, {"depth", depth}, {"panels", panels}}, std::nullopt, "fma"};
 }
 
 TEST(Contraction, SumsInChunksAreRightAroundTheEdgesOfAChunk) {
@@ -119,10 +122,51 @@ TEST(Contraction, LongSumsAreCutIntoChunks) {
   check_chosen(dense_text(3, 3072, 48), {{1}, {9}}, tolerance(3072));
 }
 
+/// y[m, o] = sum[i](x[m, i] * w[o, i]) of bf16, added up in f32.
+static const char *const narrow = R"(
+func.func private @k(%M: index, %x: tensor<?x{K}xbf16> {heddle.extents = affine_map<(M) -> (M, {K})>},
+    %w: tensor<{N}x{K}xbf16> {{layout}}) -> (tensor<?x{N}xf32> {heddle.extents = affine_map<(M) -> (M, {N})>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%M) : tensor<?x{N}xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x{N}xf32>) -> tensor<?x{N}xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, o, i) -> (m, i)>, affine_map<(m, o, i) -> (o, i)>, affine_map<(m, o, i) -> (m, o)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x{K}xbf16>, tensor<{N}x{K}xbf16>) outs(%f : tensor<?x{N}xf32>) {
+  ^bb0(%a: bf16, %c: bf16, %acc: f32):
+    %0 = arith.extf %a : bf16 to f32
+    %1 = arith.extf %c : bf16 to f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.addf %acc, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<?x{N}xf32>
+  return %p : tensor<?x{N}xf32>
+})";
+
+static std::string pairs(int64_t width) {
+  std::string w = std::to_string(width);
+  return "(n, k) -> (n floordiv " + w + ", k floordiv 2, n mod " + w + ", k mod 2)";
+}
+
+TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
+  for (ScheduleRow row : all_rows(*find_kind("contraction"))) {
+    int64_t rows = row.params.at("rows"), width = row.params.at("width");
+    row.micro_kernel = "dot_bf16";
+    for (int64_t terms : {12, 13})
+      check_row(sized(narrow, width + 5, terms, pairs(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 1e-5);
+  }
+  for (int64_t terms : {15, 16, 17})
+    for (ScheduleRow row :
+         {chunks(6, 16, 8, 2), ScheduleRow{"tiles", {{"rows", 4}, {"width", 32}}, std::nullopt, ""}}) {
+      row.micro_kernel = "dot_bf16";
+      check_row(sized(narrow, 41, terms, ""), row, {{1}, {9}}, 1e-5); // packed by every task
+    }
+}
+
 TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
   for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 97})
     check_row(dense_text(columns, 19, columns <= 16 ? 16 : 48),
-              {"tiles", {{"rows", 4}, {"width", columns <= 16 ? 16 : 48}}, std::nullopt}, {{1}, {4}, {11}}, 1e-5);
+              {"tiles", {{"rows", 4}, {"width", columns <= 16 ? 16 : 48}}, std::nullopt, "fma"}, {{1}, {4}, {11}},
+              1e-5);
 }
 
 TEST(Contraction, WeightsThatLieRowMajorArePackedOnTheFly) {

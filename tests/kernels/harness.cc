@@ -246,9 +246,12 @@ std::vector<Values> random_inputs(mlir::func::FuncOp kernel, const std::vector<i
     auto below = kernel.getArgAttrOfType<mlir::IntegerAttr>(number, ir::names::below);
     Values values{tensor.getElementType(), shape_of(tensor, kernel.getArgAttr(number, ir::names::extents), sizes), {}};
     int64_t most = tensor.getElementType().isInteger(1) ? 2 : below ? below.getInt() : 4;
-    for (int64_t i = 0; i < values.count(); ++i)
-      values.data.push_back(llvm::isa<mlir::FloatType>(values.element) ? double(float(normal(random)))
-                                                                       : double(random() % uint64_t(most)));
+    uint8_t stored[8]; // as the kernel reads it
+    for (int64_t i = 0; i < values.count(); ++i) {
+      store(values.element, stored,
+            llvm::isa<mlir::FloatType>(values.element) ? normal(random) : double(random() % uint64_t(most)));
+      values.data.push_back(fetch(values.element, stored));
+    }
     inputs.push_back(std::move(values));
   }
   return inputs;
@@ -367,7 +370,7 @@ std::string with_width(std::string text, const std::string &width) {
 std::vector<ScheduleRow> all_rows(const KernelKind &kind) {
   std::vector<ScheduleRow> rows;
   for (const Variant &variant : kind.variants) {
-    std::vector<ScheduleRow> of_variant = {{std::string(variant.name), {}, {}}};
+    std::vector<ScheduleRow> of_variant = {{std::string(variant.name), {}, {}, variant.multiplies ? "fma" : ""}};
     for (const Domain &domain : variant.domains) {
       std::vector<ScheduleRow> longer;
       for (const ScheduleRow &row : of_variant)

@@ -88,15 +88,25 @@ TEST_F(Layouts, maps_whose_digits_do_not_make_up_the_index_are_refused) {
 TEST_F(Layouts, panels_and_what_vectors_read_of_a_layout) {
   mlir::AffineMap window = layout::panels(&context, 0, 64, {2, 3, 1});
   EXPECT_EQ(window, map("(o, c, u, v) -> (o floordiv 64, u, v, c, o mod 64)"));
-  ASSERT_TRUE(layout::innermost_part(window));
-  EXPECT_EQ(layout::innermost_part(window)->axis, 0u);
-  EXPECT_EQ(layout::innermost_part(window)->radix, 64);
-  EXPECT_FALSE(layout::innermost_part(map("(n, k) -> (k, n)")));
-  EXPECT_FALSE(layout::innermost_part({}));
+  ASSERT_TRUE(layout::panels_of(window));
+  EXPECT_EQ(layout::panels_of(window)->axis, 0u);
+  EXPECT_EQ(layout::panels_of(window)->width, 64);
+  EXPECT_EQ(layout::panels_of(window)->group, 1);
+  mlir::AffineMap pairs = layout::panels(&context, 0, 64, {2, 3, 1}, 2);
+  EXPECT_EQ(pairs, map("(o, c, u, v) -> (o floordiv 64, u, v, c floordiv 2, o mod 64, c mod 2)"));
+  ASSERT_TRUE(layout::panels_of(pairs));
+  EXPECT_EQ(layout::panels_of(pairs)->axis, 0u);
+  EXPECT_EQ(layout::panels_of(pairs)->width, 64);
+  EXPECT_EQ(layout::panels_of(pairs)->grouped_axis, 1u);
+  EXPECT_EQ(layout::panels_of(pairs)->group, 2);
+  EXPECT_FALSE(layout::panels_of(map("(n, k) -> (k, n)")));
+  EXPECT_FALSE(layout::panels_of({}));
   EXPECT_EQ(layout::describe(window), "panels of 64 along axis 0");
   EXPECT_EQ(layout::describe({}), "row-major");
   EXPECT_EQ(layout::describe(map("(n, k) -> (n floordiv 4, k floordiv 2, n mod 4, k mod 2)")),
-            "(d0, d1) -> (d0 floordiv 4, d1 floordiv 2, d0 mod 4, d1 mod 2)");
+            "panels of 4 along axis 0, 2 of axis 1 side by side");
+  EXPECT_EQ(layout::describe(map("(n, k) -> (k floordiv 2, n floordiv 4, n mod 4, k mod 2)")),
+            "(d0, d1) -> (d1 floordiv 2, d0 floordiv 4, d0 mod 4, d1 mod 2)");
 }
 
 } // namespace

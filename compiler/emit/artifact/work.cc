@@ -5,7 +5,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
-#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"

@@ -13,6 +13,7 @@
 #include "compiler/kernels/kinds.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -34,7 +35,12 @@ public:
 void install_reporter() {
   static SilentReporter reporter;
   static std::once_flag once;
-  std::call_once(once, [] { Halide::set_custom_compile_time_error_reporter(&reporter); });
+  std::call_once(once, [] {
+    Halide::set_custom_compile_time_error_reporter(&reporter);
+    // LLVM would gather the addresses of a tile's rows in a vector and take them out again at every term of the sum.
+    // All that should be a vector is one already. Halide reads options for LLVM from here only.
+    setenv("HL_LLVM_ARGS", "-vectorize-slp=false", 0);
+  });
 }
 
 /// A file without a name that Halide can open by path.
@@ -148,7 +154,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   Halide::LinkageType linkage =
       options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
   return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),
-                                               halide_target(cpu_features(*kind, row, target), options), linkage),
+                                               halide_target(cpu_features(row, target), options), linkage),
                     lower_seconds};
 }
 
@@ -170,7 +176,7 @@ uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
   uint32_t features = target.base;
   if (Result<std::vector<ScheduleRow>> rows = kind ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
     for (const ScheduleRow &row : *rows)
-      features |= cpu_features(*kind, row, target);
+      features |= cpu_features(row, target);
   return features;
 }
 

@@ -36,11 +36,6 @@ Input *LoweredKernel::input_of(mlir::Value value) {
   return nullptr;
 }
 
-int64_t Input::lanes() const {
-  std::optional<layout::Digit> part = layout::innermost_part(layout);
-  return part ? part->radix : 0;
-}
-
 namespace {
 
 /// Whether an index depends on the contents of a tensor, so that its range is not a matter of loop bounds.

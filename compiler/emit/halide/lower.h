@@ -64,9 +64,6 @@ struct Input {
   mlir::Value value;
   Halide::ImageParam param;
   mlir::AffineMap layout; // null: row-major
-
-  /// Elements of an axis that lie side by side, where the innermost part of the layout has some of it; 0: it has not.
-  int64_t lanes() const;
 };
 
 } // namespace lowered

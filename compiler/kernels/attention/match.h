@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compiler/kernels/attention/sliding.h"
-#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/product/product.h"
 
 #include "llvm/ADT/DenseMap.h"
 

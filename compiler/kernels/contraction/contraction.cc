@@ -1,9 +1,10 @@
 // The kind `contraction`: a product with what follows it element by element (bias, activation, residual), such as
 //   y[m, o] = gelu(sum[i](x[m, i] * w[o, i]) + b[o])
 // What it takes, how it wants its weights, and which register tiles it uses.
-#include "compiler/kernels/contraction/product.h"
 #include "compiler/kernels/contraction/schedule.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/product.h"
 
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
@@ -60,30 +61,53 @@ static int64_t panel_width(int64_t columns, const Target &target) {
   return best;
 }
 
-/// Axis `axis` in panels, the others in their order.
-static mlir::AffineMap row_panels(mlir::RankedTensorType type, unsigned axis, int64_t width) {
+/// The micro-kernel for all products of a kernel.
+static const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target) {
+  std::vector<Product> products;
+  for (const std::vector<Reached> &result : results)
+    for (const Reached &reached : result)
+      products.push_back(reached.product);
+  return micro_kernel_for(products, target);
+}
+
+/// The axis that the innermost loop of a sum runs along in `map`, or -1.
+static int innermost_term_axis(mlir::linalg::LinalgOp op, mlir::AffineMap map) {
+  llvm::SmallVector<unsigned> summed;
+  op.getReductionDims(summed);
+  for (auto [axis, expr] : llvm::enumerate(map.getResults()))
+    if (expr == mlir::getAffineDimExpr(summed.back(), op.getContext()))
+      return int(axis);
+  return -1;
+}
+
+/// The layout in panels along `lanes`, with the terms of a group side by side, of a weight that `op` reads through
+/// `map`.
+static mlir::AffineMap panels_for(mlir::linalg::LinalgOp op, mlir::AffineMap map, unsigned lanes, int64_t width,
+                                  const MicroKernel &micro_kernel) {
+  int terms = innermost_term_axis(op, map);
   llvm::SmallVector<unsigned> others;
-  for (unsigned other = 0; other < type.getRank(); ++other)
-    if (other != axis)
-      others.push_back(other);
-  return layout::panels(type.getContext(), axis, width, others);
+  for (unsigned axis = 0; axis < map.getNumResults(); ++axis)
+    if (axis != lanes && int(axis) != terms)
+      others.push_back(axis);
+  if (terms < 0)
+    return layout::panels(op.getContext(), lanes, width, others);
+  if (micro_kernel.group == 1) // in their order
+    others.insert(llvm::lower_bound(others, unsigned(terms)), unsigned(terms));
+  else
+    others.push_back(unsigned(terms));
+  return layout::panels(op.getContext(), lanes, width, others, micro_kernel.group);
 }
 
 static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
   if (!results)
     return {};
+  const MicroKernel &micro_kernel = micro_kernel_of(*results, target);
   for (const std::vector<Reached> &products : *results)
     for (const Reached &reached : products) {
       mlir::linalg::LinalgOp op = reached.product.op;
       unsigned lanes = unsigned(lane_loop(reached));
-      mlir::Value value = wide_factor(reached)->value;
-      while (mlir::Operation *cast = value.getDefiningOp()) {
-        if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
-          break;
-        value = cast->getOperand(0);
-      }
-      auto element = llvm::dyn_cast<mlir::BlockArgument>(value);
+      auto element = llvm::dyn_cast<mlir::BlockArgument>(unwidened(wide_factor(reached)->value));
       if (!element || element.getOwner() != op.getBlock())
         continue;
       mlir::OpOperand &operand = op->getOpOperand(element.getArgNumber());
@@ -91,29 +115,32 @@ static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argumen
       if (!tensor || tensor.getArgNumber() != argument)
         continue;
       auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-      for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
+      mlir::AffineMap map = op.getMatchingIndexingMap(&operand);
+      for (auto [axis, expr] : llvm::enumerate(map.getResults()))
         if (expr == mlir::getAffineDimExpr(lanes, kernel.getContext()) && !type.isDynamicDim(unsigned(axis)))
-          return row_panels(type, unsigned(axis), panel_width(type.getDimSize(unsigned(axis)), target));
+          return panels_for(op, map, unsigned(axis), panel_width(type.getDimSize(unsigned(axis)), target),
+                            micro_kernel);
     }
   return {};
 }
 
-/// The width of the panels that a kernel's weights already have, or 0. Of weights that are the rows of a product, too,
-/// those along its lanes.
-static int64_t given_width(mlir::func::FuncOp kernel, const Target &target) {
+/// The panels that a kernel's weights already have along its lanes, where it has such weights. Of weights that are the
+/// rows of a product, too, those along its lanes.
+static std::optional<layout::Panels> given_panels(mlir::func::FuncOp kernel, const Target &target) {
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
     if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout)) {
-      std::optional<layout::Digit> lanes = layout::innermost_part(given.getMap()),
-                                   wanted = layout::innermost_part(wanted_layout(kernel, argument, target));
-      if (lanes && wanted && lanes->axis == wanted->axis)
-        return lanes->radix;
+      std::optional<layout::Panels> panels = layout::panels_of(given.getMap()),
+                                    wanted = layout::panels_of(wanted_layout(kernel, argument, target));
+      if (panels && wanted && panels->axis == wanted->axis)
+        return panels;
     }
-  return 0;
+  return std::nullopt;
 }
 
 /// Terms of a chunk where a sum is so long that the chunks of two panels leave the rows too little of the second
 /// cache; 0: it stays whole.
-static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int64_t width, const Target &target) {
+static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int64_t width,
+                           const MicroKernel &micro_kernel, const Target &target) {
   int64_t terms = 0;
   for (const std::vector<Reached> &products : results)
     for (const Reached &reached : products) {
@@ -125,17 +152,20 @@ static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int
         return 0;
       terms = std::max(terms, extents[summed[0]]);
     }
-  int64_t two_panels = 2 * width * 4, most = target.l2 * 3 / 16 / two_panels;
+  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
+  int64_t two_panels = 2 * width * bytes, most = target.l2 * 3 / 16 / two_panels;
   if (terms * two_panels < target.l2 / 2)
     return 0;
-  int64_t chunks = (terms + most - 1) / most;
-  return (terms + chunks - 1) / chunks;
+  int64_t chunks = (terms + most - 1) / most, group = micro_kernel.group;
+  return ((terms + chunks - 1) / chunks + group - 1) / group * group;
 }
 
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
   std::vector<std::vector<Reached>> results = *match(kernel);
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
-  int64_t columns = type.getShape().back(), width = given_width(kernel, target);
+  const MicroKernel &micro_kernel = micro_kernel_of(results, target);
+  std::optional<layout::Panels> given = given_panels(kernel, target);
+  int64_t columns = type.getShape().back(), width = given ? given->width : 0;
   if (width == 0)
     width = mlir::ShapedType::isDynamic(columns) ? 3 * target.lanes : panel_width(columns, target);
   int64_t vectors = std::max<int64_t>(1, width / target.lanes);
@@ -150,10 +180,10 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   int axis = row_axis(results[0][0]);
   mlir::AffineExpr rows = axis < 0 ? mlir::AffineExpr() : extent_of(kernel, 0, axis);
   auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(rows);
-  bool narrow = has_narrow_panels(kernel);
+  bool narrow = micro_kernel.takes_any_type() && has_narrow_panels(kernel);
   auto row = [&](int64_t tile, int64_t least) {
-    ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt};
-    if (int64_t depth = tile > 4 ? chunk_depth(results, width, target) : 0) {
+    ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt, std::string(micro_kernel.name)};
+    if (int64_t depth = tile > 4 ? chunk_depth(results, width, micro_kernel, target) : 0) {
       row.variant = "chunks";
       row.params["depth"] = depth;
       row.params["panels"] = panels_of_task;
@@ -187,10 +217,12 @@ static const Variant variants[] = {
     {"tiles",
      "rows x width accumulators in registers over the whole sum; the wide factor in panels",
      {{"rows", {std::begin(row_values), std::end(row_values)}},
-      {"width", {std::begin(width_values), std::end(width_values)}}}},
+      {"width", {std::begin(width_values), std::end(width_values)}}},
+     true},
     {"chunks",
      "tiles over `depth` terms of the sum at a time for a few panels, so that rows and panels stay in the cache",
-     {{"rows", {6, 8}}, {"width", {48}}, {"depth", {8, 512}}, {"panels", {2}}}},
+     {{"rows", {6, 8}}, {"width", {48}}, {"depth", {8, 512}}, {"panels", {2}}},
+     true},
 };
 
 } // namespace contraction

@@ -11,8 +11,10 @@
 #include "compiler/kernels/contraction/schedule.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
-#include "compiler/kernels/contraction/product.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/product.h"
+#include "compiler/kernels/product/register_tile.h"
+#include "compiler/layout/layout.h"
 
 #include <algorithm>
 
@@ -66,14 +68,15 @@ struct Shape {
   int depth;       // terms of a chunk of the sum; 0: the whole sum at once
   int panels;      // of a task
   bool wide;       // narrow elements of a panel are widened once per task, not at every tile of rows
+  const MicroKernel *micro_kernel;
 };
 
 class Nest {
 public:
   Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), widens_(shape.wide), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
-        has_rows_(row_axis >= 0) {
+        group_(shape.panels), widens_(shape.wide), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes),
+        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     for (int axis = int(output.axes.size()) - 2; axis >= 0; --axis)
@@ -101,10 +104,10 @@ private:
   struct Piece {
     Func func;
     std::vector<Var> args;
-    std::vector<Halide::RVar> loops; // innermost first
-    Func narrow, wide;               // staged factors, where defined
-    std::string panels;              // the input that the factor with lanes is read from in place
-    PanelPrefetch prefetch;          // where the piece lies in the sum
+    RegisterTile tile;
+    Func narrow, wide;      // staged factors, where defined
+    std::string panels;     // the input that the factor with lanes is read from in place
+    PanelPrefetch prefetch; // where the piece lies in the sum
   };
   struct Sum {
     std::string stage;
@@ -166,8 +169,10 @@ private:
     if (!times)
       return fail("a product does not have the form of one");
     bool left_is_wide = hi::expr_uses_var(times->first, lane_name);
-    Factors factors{left_is_wide ? times->second : times->first, left_is_wide ? times->first : times->second,
-                    reduction_names(stage)};
+    Factors factors{left_is_wide ? times->second : times->first,
+                    left_is_wide ? times->first : times->second,
+                    reduction_names(stage),
+                    {}};
     Inliner inline_all(kernel_);
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
 
@@ -175,6 +180,7 @@ private:
     for (size_t i = stage.loops.size(); i-- > 0;)
       if (stage.loops[i].reduction)
         loops.push_back({0, stage.loops[i].extent});
+    factors.terms = loops[0].extent;
     Sum sum{stage.func.name(), {}, {}, {}};
     if (chunk_ == 0) {
       sum.pieces.push_back(piece(factors, here, args, args, loops, 0, initial));
@@ -221,53 +227,73 @@ private:
   struct Factors {
     Expr narrow, wide; // in the variables of the stage
     std::vector<std::string> loops;
+    Expr terms; // of the innermost loop
   };
 
   /// The sum over `domain`, whose outermost loop begins at `first`, as a Func over `own`. `args`: the variables that
   /// `here` puts into the factors.
   Piece piece(const Factors &factors, Substitution here, const std::vector<Var> &args, const std::vector<Var> &own,
               const Halide::Region &loops, const Expr &first, const Expr &initial) {
-    Piece piece{Func("sum"), own, {}, {}, {}, {}, {}};
-    Halide::RDom domain(loops);
+    Piece piece{Func("sum"), own, RegisterTile(micro_kernel_, loops), {}, {}, {}, {}};
     std::vector<Var> k; // stand for the reduction loops in staged factors
     Substitution summed = here_in_panel_;
     for (size_t i = 0; i < factors.loops.size(); ++i) {
-      piece.loops.push_back(domain[int(i)]);
       k.push_back(Var("k" + std::to_string(i)));
       here[factors.loops[i]] = k.back();
-      summed[k[i].name()] = i + 1 < factors.loops.size() ? Expr(piece.loops[i]) : first + piece.loops[i];
+      summed[k[i].name()] = i + 1 < factors.loops.size() ? piece.tile.term(i) : first + piece.tile.term(i);
     }
     Inliner inline_all(kernel_);
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
-    narrow = stage_narrow(piece, narrow, args, k);
-    if (Input *input = input_read_by(read_of(wide)); input && input->lanes() == width_)
+    narrow = stage_narrow(piece, micro_kernel_.group > 1 ? unwidened(narrow) : narrow, args, k, factors.terms);
+    if (Input *input = input_read_by(read_of(wide)); input && panel_width(*input) == width_)
       piece.panels = input->param.name();
-    wide = stage_wide(piece, wide, args, k);
-    piece.func(own) = initial;
-    piece.func(own) += hi::substitute(summed, narrow) * hi::substitute(summed, wide);
+    wide = stage_wide(piece, micro_kernel_.group > 1 ? unwidened(wide) : wide, args, k, factors.terms);
+    piece.tile.define(piece.func, own, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
+  }
+
+  /// A factor as its elements are before they are widened to the type of the sum.
+  static Expr unwidened(const Expr &factor) {
+    const hi::Cast *cast = factor.as<hi::Cast>();
+    return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
+  }
+  /// The term that a factor is read at, zero past the last one where groups of terms don't end with it.
+  Expr filled(const Expr &factor, const Var &innermost, const Expr &terms) const {
+    if (hi::is_const_zero(hi::simplify(terms % micro_kernel_.group)))
+      return factor;
+    Expr inside = Halide::likely(innermost < terms);
+    Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
+    return select(inside, place, hi::make_zero(factor.type()));
   }
 
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
   /// so little work beside the products of one panel that every task does it for itself.
-  Expr stage_narrow(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
+  Expr stage_narrow(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k,
+                    const Expr &terms) {
     bool plain = is_plain_read(factor);
-    if (plain && !is_widened(factor))
+    if (plain && !is_widened(factor) && is_in_groups(factor, k[0], terms))
       return factor;
     std::vector<Var> candidates = k;
     candidates.insert(candidates.end(), args.begin() + 1, args.end());
     std::vector<Var> own = used_by(factor, candidates);
     piece.narrow = Func("rows");
-    piece.narrow(own) = factor;
+    piece.narrow(own) = filled(factor, k[0], terms);
     rows_outside_ |= !plain;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
   }
 
+  /// Whether whole groups of terms of a factor that is read in place lie side by side.
+  bool is_in_groups(const Expr &factor, const Var &innermost, const Expr &terms) const {
+    return micro_kernel_.group == 1 || (hi::equal(read_of(factor)->args[0], Expr(innermost)) &&
+                                        hi::is_const_zero(hi::simplify(terms % micro_kernel_.group)));
+  }
+
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
-  Expr stage_wide(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k) {
-    bool packed = in_panels(factor, args[0]);
+  Expr stage_wide(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k,
+                  const Expr &terms) {
+    bool packed = in_panels(factor, args[0], k[0]);
     if (packed && !(widens_ && is_widened(factor)))
       return factor;
     std::vector<Var> candidates = k;
@@ -283,11 +309,18 @@ private:
     std::vector<Var> parameters = {lane};
     parameters.insert(parameters.end(), own.begin(), own.end());
     parameters.push_back(panel);
-    piece.wide = Func("panel");
-    piece.wide(parameters) = value;
     std::vector<Expr> at = {args[0] % width_};
     at.insert(at.end(), own.begin(), own.end());
     at.push_back(args[0] / width_);
+    if (int group = micro_kernel_.group; group > 1 && !own.empty() && own[0].same_as(k[0])) {
+      Var member("g"); // of a group, side by side
+      value = hi::substitute(k[0].name(), Expr(k[0]) * group + member, filled(value, k[0], terms));
+      parameters.insert(parameters.begin(), member);
+      at[1] = Expr(k[0]) / group;
+      at.insert(at.begin(), Expr(k[0]) % group);
+    }
+    piece.wide = Func("panel");
+    piece.wide(parameters) = value;
     return piece.wide(at);
   }
 
@@ -307,15 +340,24 @@ private:
            });
   }
 
-  /// Whether the factor is a read of an input with panels of this width along the lanes.
-  bool in_panels(const Expr &factor, const Var &lane) {
+  /// Columns of the panels that an input is stored in, with the micro-kernel's groups of terms; 0: it isn't.
+  int64_t panel_width(const Input &input) const {
+    std::optional<layout::Panels> panels = layout::panels_of(input.layout);
+    return panels && panels->group == micro_kernel_.group ? panels->width : 0;
+  }
+
+  /// Whether the factor is a read of an input with panels of this width along the lanes, and groups of terms along the
+  /// innermost loop of the sum.
+  bool in_panels(const Expr &factor, const Var &lane, const Var &innermost) {
     const hi::Call *call = read_of(factor);
     Input *input = input_read_by(call);
-    if (!input || input->lanes() == 0 || !hi::expr_uses_var(call->args.front(), lane.name()))
+    int64_t width = input ? panel_width(*input) : 0;
+    bool grouped = micro_kernel_.group > 1;
+    if (width == 0 || !hi::expr_uses_var(call->args[grouped], lane.name()) ||
+        (grouped && !hi::expr_uses_var(call->args[0], innermost.name())))
       return false;
-    if (input->lanes() != width_)
-      fail("the weights have panels of " + std::to_string(input->lanes()) + ", and the schedule of " +
-           std::to_string(width_));
+    if (width != width_)
+      fail("the weights have panels of " + std::to_string(width) + ", and the schedule of " + std::to_string(width_));
     return true;
   }
 
@@ -419,22 +461,11 @@ private:
       piece.func.bound_extent(args[1], rows_);
     for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
       piece.func.bound_extent(args[i], 1);
-    auto unroll = [&](auto &&stage) {
-      stage.vectorize(args[0], lanes_).unroll(args[0]);
-      if (tiled)
-        stage.unroll(args[1]);
-    };
-    std::vector<VarOrRVar> order = {args[0]};
-    if (tiled)
-      order.push_back(args[1]);
-    for (const Halide::RVar &loop : piece.loops)
-      order.push_back(loop);
-    unroll(piece.func);
-    unroll(piece.func.update().reorder(order));
+    piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
-    bool two_fit = 2 * terms * width_ * 4 < target_.l2 / 2; // panels, leaving as much to the rows
+    bool two_fit = 2 * terms * width_ * element_bytes() < target_.l2 / 2; // panels, leaving as much to the rows
     if (tiled && two_fit && rows_ >= fewest_rows_to_prefetch && !piece.panels.empty() && !piece.wide.defined() &&
-        piece.loops.size() == 1)
+        piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
@@ -446,24 +477,32 @@ private:
     if (piece.narrow.defined()) {
       fix_others(piece.narrow);
       at(piece.narrow, per_block);
-      if (!piece.narrow.args().empty() && piece.loops.size() > 0)
+      if (!piece.narrow.args().empty())
         piece.narrow.vectorize(piece.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     if (piece.wide.defined()) {
       fix_others(piece.wide);
       std::vector<Var> parameters = piece.wide.args();
       at(piece.wide, per_panel);
-      piece.wide.bound_extent(parameters.front(), width_);
-      piece.wide.bound_extent(parameters.back(), 1).vectorize(parameters.front(), lanes_).unroll(parameters.front());
+      const Var &lane =
+          *std::find_if(parameters.begin(), parameters.end(), [](const Var &v) { return v.name() == "l"; });
+      piece.wide.bound_extent(lane, width_).bound_extent(parameters.back(), 1);
+      if (!lane.same_as(parameters.front()))
+        piece.wide.bound_extent(parameters.front(), micro_kernel_.group).vectorize(parameters.front());
+      piece.wide.vectorize(lane, lanes_).unroll(lane);
     }
   }
 
   PanelPrefetch prefetch(const Piece &piece, const VarOrRVar &tiles) {
     PanelPrefetch prefetch = piece.prefetch;
     prefetch.weights = piece.panels;
-    prefetch.sum_loop = piece.func.name() + ".s1." + piece.loops[0].name();
+    prefetch.sum_loop = piece.func.name() + ".s1." + piece.tile.loops()[0].name();
     prefetch.tile_loop = "." + tiles.name();
-    prefetch.width = width_;
+    prefetch.width = width_ * micro_kernel_.group;
+    prefetch.terms = groups_of(micro_kernel_, prefetch.terms);
+    prefetch.chunk = prefetch.chunk / micro_kernel_.group;
+    if (prefetch.first.defined())
+      prefetch.first = hi::simplify(prefetch.first / micro_kernel_.group);
     prefetch.tiles = tiles_in_block();
     return prefetch;
   }
@@ -479,6 +518,9 @@ private:
     return depth;
   }
 
+  /// Bytes of a term of an operand, as it is multiplied.
+  int element_bytes() const { return micro_kernel_.takes_any_type() ? 4 : micro_kernel_.row.bytes(); }
+
   /// Panels that one task computes, chunk by chunk.
   Expr panels_in_task() {
     Expr panels = (lane_.extent + width_ - 1) / width_;
@@ -487,8 +529,8 @@ private:
 
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
   Expr tiles_in_block() {
-    int64_t fitting =
-        target_.l2 * block_share / 100 / (4 * (chunk_ > 0 ? std::min<int64_t>(chunk_, depth()) : depth()));
+    int64_t fitting = target_.l2 * block_share / 100 /
+                      (element_bytes() * (chunk_ > 0 ? std::min<int64_t>(chunk_, depth()) : depth()));
     int most = int(std::clamp<int64_t>(fitting, 96, 512) / rows_);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;
@@ -512,6 +554,7 @@ private:
   int chunk_; // terms of a chunk; 0: the sum is not cut
   int group_; // panels of a task that cuts the sum
   bool widens_;
+  const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;
   Axis lane_, row_;
@@ -531,8 +574,11 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
     return found == row.params.end() ? 0 : found->second;
   };
   bool chunks = row.variant == "chunks";
-  Shape shape{int(parameter("rows")), int(parameter("width")), int(parameter("depth")), int(parameter("panels")),
-              parameter("widened") != 0};
+  const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
+  if (!micro_kernel)
+    return Error{"a contraction's schedule names a micro-kernel"};
+  Shape shape{int(parameter("rows")),   int(parameter("width")),   int(parameter("depth")),
+              int(parameter("panels")), parameter("widened") != 0, micro_kernel};
   if ((!chunks && row.variant != "tiles") || shape.rows < 1 || shape.rows > 64 || shape.width < target.lanes ||
       shape.width % target.lanes != 0 || shape.width > 1024 || chunks != (shape.depth > 0) ||
       chunks != (shape.panels > 0))

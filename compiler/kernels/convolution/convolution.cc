@@ -2,9 +2,9 @@
 // element (a norm with fixed statistics, a residual, an activation), such as
 //   y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + u - P, S * j + v - P, c | 0] * w[o, c, u, v]) + shift[o])
 // What it takes, how it wants its weights, and which register tiles it uses.
-#include "compiler/kernels/contraction/product.h"
 #include "compiler/kernels/convolution/schedule.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/product.h"
 
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
@@ -132,8 +132,8 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   auto [weight, axis] = weight_of(reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
   if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
-    if (std::optional<layout::Digit> lanes = layout::innermost_part(given.getMap()))
-      width = int(lanes->axis) == axis ? lanes->radix : 0;
+    if (std::optional<layout::Panels> panels = layout::panels_of(given.getMap()))
+      width = int(panels->axis) == axis ? panels->width : 0;
   int64_t columns = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]).getShape().back();
   if (width == 0 || width % target.lanes != 0)
     width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes : panel_width(columns, depth_of(reached), target);

@@ -10,9 +10,10 @@
 // Measured on Cascade Lake: otherwise the sum in one go is faster than in chunks that fit the first cache.
 #include "compiler/kernels/convolution/schedule.h"
 
-#include "compiler/kernels/contraction/product.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/product.h"
+#include "compiler/layout/layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -212,7 +213,7 @@ private:
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
   Expr panel(const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &sums) {
     Input *input = input_read_by(factor);
-    bool packed = input && input->lanes() == width_ && is_along_panel(factor, args[0]);
+    bool packed = input && panel_width(*input) == width_ && is_along_panel(factor, args[0]);
     if (packed && !is_narrow(*input))
       return factor;
     std::vector<Var> own = sums;
@@ -234,6 +235,11 @@ private:
     panel_ = Func("packed");
     panel_(parameters) = value;
     return panel_(at);
+  }
+
+  static int64_t panel_width(const Input &input) {
+    std::optional<layout::Panels> panels = layout::panels_of(input.layout);
+    return panels && panels->group == 1 ? panels->width : 0;
   }
 
   static bool is_along_panel(const Expr &factor, const Var &lane) {
@@ -330,7 +336,7 @@ private:
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
   int weight_position(const Expr &factor, const Var &loop) {
     Input *input = input_read_by(factor);
-    if (input && input->lanes() > 0) {
+    if (input && panel_width(*input) > 0) {
       const std::vector<Expr> &args = read_of(factor)->args;
       for (size_t i = 0; i < args.size(); ++i)
         if (hi::expr_uses_var(args[i], loop.name()))

@@ -4,7 +4,7 @@
 
 #include "compiler/emit/halide/infinities.h"
 #include "compiler/ir/definitions.h"
-#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
 namespace heddle {

@@ -1,5 +1,5 @@
 // Structure only: a value's loops are those of the operands and `linalg.index` ops that it is computed from.
-#include "compiler/kernels/contraction/product.h"
+#include "compiler/kernels/product/product.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -1,0 +1,41 @@
+// Micro-kernels: the instructions that add up products in registers, one row of micro_kernels.def each. A kind of
+// kernel describes its tiles (register_tile.h) without knowing which one fills them.
+#pragma once
+
+#include "compiler/kernels/product/product.h"
+#include "compiler/targets/target.h"
+
+#include <Halide.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace heddle {
+
+/// One instruction multiplies a vector of columns (from a panel) by a broadcast group of terms of a row, and adds what
+/// comes out to a vector of accumulators.
+struct MicroKernel {
+  std::string_view name;
+  std::string_view what; // one line for the reader of a report
+  /// Element types of the operands and of the accumulators. Undefined bits: whatever the program multiplies.
+  Halide::Type row, panel, sum;
+  int group;      // terms of the sum that an instruction takes, which lie side by side in both operands
+  uint32_t needs; // HEDDLE_CPU_* beyond the target's base
+
+  bool takes_any_type() const { return sum.bits() == 0; }
+};
+
+/// All of them. The first, `fma`, multiplies numbers of any type.
+std::span<const MicroKernel> micro_kernels();
+/// The micro-kernel of that name, or null.
+const MicroKernel *find_micro_kernel(std::string_view name);
+
+/// The one that multiplies the most terms at a time of those that the target has and that give exactly what the
+/// program says of these products.
+const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target);
+
+/// What a factor is before it is widened to the type of the sum.
+mlir::Value unwidened(mlir::Value factor);
+
+} // namespace heddle

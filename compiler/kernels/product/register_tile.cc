@@ -1,0 +1,62 @@
+// With several terms to a group the innermost loop of the sum becomes two loops, and the update adds up a group by a
+// vector reduction, which Halide has an instruction for where the target has one and plain arithmetic where it hasn't.
+#include "compiler/kernels/product/register_tile.h"
+
+namespace heddle {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+namespace hi = Halide::Internal;
+
+RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region extents) : micro_kernel_(&micro_kernel) {
+  bool grouped = micro_kernel.group > 1;
+  if (grouped) {
+    extents[0].extent = groups_of(micro_kernel, extents[0].extent);
+    extents.insert(extents.begin(), {0, micro_kernel.group});
+  }
+  Halide::RDom domain(extents);
+  for (size_t i = grouped; i < extents.size(); ++i) {
+    loops_.push_back(domain[int(i)]);
+    terms_.push_back(loops_.back());
+  }
+  if (grouped) {
+    group_ = domain[0];
+    terms_[0] = Expr(loops_[0]) * micro_kernel.group + group_;
+  }
+}
+
+Expr RegisterTile::operand(const Expr &value, Halide::Type wanted, Halide::Type sum) const {
+  if (micro_kernel_->group == 1)
+    return value;
+  // An operand in groups is read at `term / group` and `term % group`: said of the loops, these are plain variables.
+  hi::Scope<hi::Interval> bounds;
+  bounds.push(group_.name(), hi::Interval(0, micro_kernel_->group - 1));
+  return Halide::cast(sum, Halide::cast(wanted, hi::simplify(value, false, bounds)));
+}
+
+void RegisterTile::define(Func &sum, const std::vector<Var> &args, const Expr &initial, const Expr &row,
+                          const Expr &panel) const {
+  sum(args) = initial;
+  sum(args) += operand(row, micro_kernel_->row, initial.type()) * operand(panel, micro_kernel_->panel, initial.type());
+}
+
+void RegisterTile::keep_in_registers(Func &sum, const Var &lane, const std::vector<Var> &rows, int lanes) const {
+  sum.vectorize(lane, lanes).unroll(lane);
+  std::vector<Halide::VarOrRVar> order;
+  if (micro_kernel_->group > 1)
+    order.push_back(group_);
+  order.push_back(lane);
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.insert(order.end(), loops_.begin(), loops_.end());
+  Halide::Stage update = sum.update();
+  update.reorder(order).vectorize(lane, lanes).unroll(lane);
+  for (const Var &row : rows) {
+    sum.unroll(row);
+    update.unroll(row);
+  }
+  if (micro_kernel_->group > 1)
+    update.atomic().vectorize(group_);
+}
+
+} // namespace heddle

@@ -1,0 +1,54 @@
+// The innermost part of every product: a tile of accumulators, `lane` x `row` of them, that stay in registers while the
+// loops of the sum pass. Contraction, convolution and both products of attention are made of such tiles; which
+// instruction fills them is the micro-kernel's matter.
+//
+//   for the loops of the sum, the innermost in groups of the micro-kernel's terms
+//     for row (unrolled)
+//       for lane (vectors, unrolled)
+//         sum[lane, row] += the row's group of terms x the panel's groups of terms
+#pragma once
+
+#include "compiler/kernels/product/micro_kernel.h"
+
+#include <Halide.h>
+
+#include <vector>
+
+namespace heddle {
+
+class RegisterTile {
+public:
+  RegisterTile() = default;
+  /// `extents`: of the sum's loops, innermost first. The innermost may run past its end to a whole group: operands are
+  /// zero there.
+  RegisterTile(const MicroKernel &micro_kernel, Halide::Region extents);
+
+  /// Where loop number `i` of the sum is.
+  Halide::Expr term(size_t i) const { return terms_[i]; }
+  /// The loops as they are, innermost first, without the one over the terms of a group.
+  const std::vector<Halide::RVar> &loops() const { return loops_; }
+
+  /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args` and of `term(i)`.
+  void define(Halide::Func &sum, const std::vector<Halide::Var> &args, const Halide::Expr &initial,
+              const Halide::Expr &row, const Halide::Expr &panel) const;
+
+  /// Vectors of `lanes` accumulators along `lane`, and all of `rows`, unrolled.
+  void keep_in_registers(Halide::Func &sum, const Halide::Var &lane, const std::vector<Halide::Var> &rows,
+                         int lanes) const;
+
+private:
+  Halide::Expr operand(const Halide::Expr &value, Halide::Type wanted, Halide::Type sum) const;
+
+  const MicroKernel *micro_kernel_ = nullptr;
+  Halide::RVar group_; // over the terms of a group, where there are several
+  std::vector<Halide::RVar> loops_;
+  std::vector<Halide::Expr> terms_;
+};
+
+/// Groups of terms that cover `terms`.
+inline Halide::Expr groups_of(const MicroKernel &micro_kernel, const Halide::Expr &terms) {
+  return micro_kernel.group == 1 ? terms
+                                 : Halide::Internal::simplify((terms + (micro_kernel.group - 1)) / micro_kernel.group);
+}
+
+} // namespace heddle
