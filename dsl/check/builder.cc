@@ -138,6 +138,14 @@ const Expr *Builder::cast(const Expr *value, Type type) {
   return keep(std::move(e));
 }
 
+const Expr *Builder::stopped(const Expr *value) {
+  if (!is_floating(value->type) || constant(value))
+    return value;
+  Expr e = *value;
+  e.stopped = true;
+  return keep(std::move(e));
+}
+
 const Expr *Builder::with_args(const Expr *node, std::vector<const Expr *> args) {
   Expr e = *node;
   e.args = std::move(args);

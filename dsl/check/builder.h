@@ -22,6 +22,8 @@ public:
   const Expr *convert(const Expr *value, Type type);
   /// A conversion that the author wrote: it rounds, even to the type that `value` has.
   const Expr *cast(const Expr *value, Type type);
+  /// `value`, which gradients take for a constant.
+  const Expr *stopped(const Expr *value);
   /// An operation whose operands have one type; null where folding fails (a division by zero, a whole number too
   /// large).
   const Expr *apply(Expr::Op op, Type type, std::vector<const Expr *> args, Span span);

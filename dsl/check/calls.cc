@@ -24,6 +24,8 @@ std::optional<Type> Elaborator::type_of(const syntax::Type &type) {
 
 const Expr *Elaborator::builtin(const Tree &e, const ScalarFunction &f, std::vector<const Expr *> args) {
   Type type = args[0]->type;
+  if (f.meaning == ScalarFunction::stop)
+    return build_.stopped(args[0]);
   for (const Expr *arg : args) {
     if (arg->type == Type::boolean) {
       report(Code::E038, e.span, {std::string(f.name), "a condition"});
@@ -137,6 +139,8 @@ Entity Elaborator::eval_call(const Tree &e, Frame &frame) {
     }
     f = Entity(call->second);
   }
+  if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::gradient)
+    return gradient(e, frame);
   if (f.kind == Entity::builtin)
     return call_builtin(e, *f.operation, frame);
   if (f.kind == Entity::function)

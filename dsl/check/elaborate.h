@@ -235,6 +235,10 @@ private:
   std::optional<Type> type_of(const syntax::Type &type);
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
+  // --- gradients.cc
+  Entity gradient(const Tree &e, Frame &frame);
+  void expand_gradients(Entry &entry);
+
   // --- notes.cc
   void note(Span at, const Entity &e);
   std::string described(const Entity &e) const;
@@ -319,7 +323,13 @@ private:
   std::set<std::tuple<int, int, std::string>> unknown_; // names reported, with file and line
   Span reused_;                                         // where the last search for a range met the index's name again
   const Tree *guarded_ = nullptr;                       // a bare use of that name that the same search passed over
-  std::vector<Written> written_;                        // updates of this entry so far
+  struct Derivative {
+    const Tensor *loss, *of, *result;
+    std::string loss_name, of_name; // as the author wrote them
+    Span span;
+  };
+  std::vector<Derivative> derivatives_;    // asked for by this entry
+  std::vector<Written> written_;           // updates of this entry so far
   const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
 };
 

@@ -24,8 +24,9 @@ struct Lazy {
 
 struct ScalarFunction {
   std::string_view name;
-  Expr::Op op;
+  Expr::Op op; // of meaning `scalar`
   size_t arguments;
+  enum Meaning { scalar, gradient, stop } meaning = scalar;
 };
 
 struct Entity {

@@ -155,6 +155,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   exact_.clear();
   facts_.clear();
   written_.clear();
+  derivatives_.clear();
   steps_ = &out.steps;
   bool good = true;
   for (const Formal &formal : entry.formals)
@@ -166,6 +167,9 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   add_outputs(out, entry, frame);
   if (out.outputs.size() != entry.results.size() && !diagnostics_.has_errors())
     report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
+  if (diagnostics_.has_errors())
+    return;
+  expand_gradients(out);
   if (diagnostics_.has_errors())
     return;
   keep_needed(out);

@@ -73,6 +73,8 @@ struct Expr {
   bool always_inside = true;
   /// cast: the author wrote it, so that it rounds. What the checker converts is rounded where it is stored.
   bool rounds = false;
+  /// Gradients take it for a constant: the author wrote `stop(…)` around it.
+  bool stopped = false;
   Span span;
 };
 

@@ -19,7 +19,7 @@ struct Interpreter::Impl {
   WeightSource source;
   std::unordered_map<const Tensor *, Shared> weights;
   States states;
-  bool keep = false;
+  bool keep = false, rounds = true;
   std::map<std::string, Array> kept;
 
   // of the call in progress
@@ -55,6 +55,7 @@ Interpreter::Interpreter(const Program &program, WeightSource weight)
 Interpreter::~Interpreter() = default;
 
 void Interpreter::reset() { impl_->states.clear(); }
+void Interpreter::round(bool rounds) { impl_->rounds = rounds; }
 void Interpreter::keep_all(bool keep) { impl_->keep = keep; }
 const std::map<std::string, Array> &Interpreter::kept() const { return impl_->kept; }
 
@@ -78,6 +79,7 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
   updated.clear();
   scope = {};
   scope.dims = bound->dims;
+  scope.rounds = rounds;
   for (auto &[tensor, array] : bound->inputs)
     set(tensor, array);
   for (const Output &output : entry.outputs)
@@ -152,7 +154,7 @@ Result<Array> Interpreter::Impl::read_weight(const Weight &weight) {
       array->shape.push_back(extent.constant());
     array->type = weight.tensor->type;
     for (double &value : array->data)
-      value = round_to(array->type, value);
+      value = rounds || !is_floating(array->type) ? round_to(array->type, value) : value;
     return array;
   }
   return Error{"the weights have no tensor " + tried};

@@ -30,6 +30,9 @@ public:
   /// require).
   Result<std::map<std::string, Array>> run(const std::string &entry, const std::map<std::string, Array> &inputs);
   void reset();
+  /// Whether real numbers are rounded at their declared types, as they are unless this says not: differences that stand
+  /// for derivatives need all bits of a double.
+  void round(bool rounds);
   /// Every tensor of the last call, by its name in the program (for `heddle compare`); optional memory cost.
   void keep_all(bool keep);
   const std::map<std::string, Array> &kept() const;

@@ -284,6 +284,11 @@ private:
 
 } // namespace
 
-Result<StageProgram> prepare(const Stage &stage, const Scope &scope) { return Preparation(stage, scope).run(); }
+Result<StageProgram> prepare(const Stage &stage, const Scope &scope) {
+  Result<StageProgram> ready = Preparation(stage, scope).run();
+  if (ready)
+    ready->rounds = scope.rounds;
+  return ready;
+}
 
 } // namespace heddle::interp

@@ -19,6 +19,7 @@ struct Scope {
   std::unordered_map<const Tensor *, std::shared_ptr<const Array>> tensors;
   std::vector<int64_t> dims;
   std::vector<int64_t> loops; // values of the enclosing loops' indices, outermost first
+  bool rounds = true;
 };
 
 /// A position along one dimension: constant + sum of per_index[i] * index i + sum of factor * register.
@@ -72,6 +73,7 @@ struct StageProgram {
   /// The value is this product, left to the accumulation: sum += a * b.
   bool fused_product = false;
   int product[2] = {-1, -1};
+  bool rounds = true; // real results, to the type of their tensor
 };
 
 /// Prepares `stage`, all of whose tensors are in `scope`.

@@ -258,7 +258,10 @@ private:
     int64_t n = along ? length_ : 1, stride = along ? strides_[program_.lane] : 1;
     double *out = result_.data.data() + at;
     Type type = result_.type;
-    if (type == Type::f32)
+    if (!program_.rounds && is_floating(type))
+      for (int64_t i = 0; i < n; ++i)
+        out[i * stride] = value.at[value.run ? i : 0];
+    else if (type == Type::f32)
       for (int64_t i = 0; i < n; ++i)
         out[i * stride] = float(value.at[value.run ? i : 0]);
     else

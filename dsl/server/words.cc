@@ -8,6 +8,7 @@ namespace heddle::server {
 const std::vector<BuiltIn> &builtin_functions() {
   static const std::vector<BuiltIn> functions = {
 #define HEDDLE_SCALAR(name, op, arguments) {name, arguments},
+#define HEDDLE_OF_GRADIENTS(name, meaning, arguments) {name, arguments},
 #include "dsl/check/scalars.def"
 #undef HEDDLE_SCALAR
   };
@@ -34,6 +35,10 @@ std::string word_help(const std::string &word) {
       {"erf", "`erf(x)`: the error function"},
       {"floor", "`floor(x)`: the largest whole number that is not above x, as a real"},
       {"abs", "`abs(x)`: x without its sign"},
+      {"grad",
+       "`grad(loss, w)`: the derivative of a real number of this entry by a param, an input or a definition, in its "
+       "shape"},
+      {"stop", "`stop(x)`: x, which gradients take for a constant"},
       {"config",
        "`config D \"hidden_size\" = 768`: a value fixed when the model is compiled, by `--set` or a config.json"},
       {"dim", "`dim S <= 512`: a size of every call, with its bound"},

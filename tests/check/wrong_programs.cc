@@ -59,7 +59,7 @@ TEST(Warnings, StopNothingAndSayWhatIsUnusedOrHidden) {
     EXPECT_NE(checked.program, nullptr) << c.title;
     all += c.expected;
   }
-  for (const char *code : {"W101", "W102", "W103", "W104"})
+  for (const char *code : {"W101", "W102", "W103", "W104", "W105"})
     EXPECT_NE(all.find(code), std::string::npos) << code;
 }
 

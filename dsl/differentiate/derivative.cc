@@ -1,0 +1,148 @@
+// Nodes are taken from the value down to its reads; each hands its adjoint on to its arguments by the rule of its
+// operation. max and min hand it to the first that attains them, as PyTorch's reductions do.
+#include "dsl/differentiate/derivative.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace heddle::differentiating {
+namespace {
+
+class Reverse {
+public:
+  Reverse(Terms &terms, Term value, const std::function<bool(const Tensor *)> &active) : terms_(terms) {
+    order_ = nodes_of(value);
+    for (Term node : order_) {
+      bool any = node->op == Expr::read && active(node->tensor);
+      for (Term arg : node->args)
+        any |= node->op != Expr::read && active_.count(arg) > 0;
+      if (any && is_floating(node->type) && !node->stopped)
+        active_.insert(node);
+    }
+  }
+
+  bool varies(Term value) const { return active_.count(value) > 0; }
+
+  std::vector<std::pair<Term, Term>> run(Term value, Term seed) {
+    std::vector<std::pair<Term, Term>> reads;
+    give(value, seed);
+    for (size_t i = order_.size(); i-- > 0;) {
+      Term node = order_[i];
+      auto found = adjoints_.find(node);
+      if (found == adjoints_.end())
+        continue;
+      if (node->op == Expr::read)
+        reads.emplace_back(node, found->second);
+      else
+        hand_on(node, found->second);
+    }
+    return reads;
+  }
+
+private:
+  void give(Term to, Term adjoint) {
+    if (!active_.count(to) || is_zero(adjoint))
+      return;
+    adjoint = terms_.convert(adjoint, to->type);
+    auto [known, is_new] = adjoints_.try_emplace(to, adjoint);
+    if (!is_new)
+      known->second = terms_.add(known->second, adjoint);
+  }
+
+  void hand_on(Term node, Term g) {
+    const std::vector<Term> &a = node->args;
+    Type type = node->type;
+    auto number = [&](double value) { return terms_.real(value, type); };
+    auto function = [&](Expr::Op op, Term x) { return terms_.make(op, type, {x}); };
+    switch (node->op) {
+    case Expr::add:
+      give(a[0], g);
+      give(a[1], g);
+      return;
+    case Expr::sub:
+      give(a[0], g);
+      give(a[1], terms_.negate(g));
+      return;
+    case Expr::mul:
+      if (a[0] == a[1])
+        return give(a[0], terms_.mul(g, terms_.mul(number(2), a[0])));
+      give(a[0], terms_.mul(g, a[1]));
+      give(a[1], terms_.mul(g, a[0]));
+      return;
+    case Expr::div:
+      give(a[0], terms_.div(g, a[1]));
+      give(a[1], terms_.negate(terms_.div(terms_.mul(g, node), a[1])));
+      return;
+    case Expr::mod: // a - b floor(a / b)
+      give(a[0], g);
+      give(a[1], terms_.negate(terms_.mul(g, function(Expr::floor, terms_.div(a[0], a[1])))));
+      return;
+    case Expr::negate:
+      return give(a[0], terms_.negate(g));
+    case Expr::power: {
+      bool square = is_number(a[1], 2);
+      Term less = square ? a[0] : terms_.make(Expr::power, type, {a[0], terms_.sub(a[1], number(1))});
+      if (a[1]->op == Expr::real)
+        less = square ? a[0] : terms_.make(Expr::power, type, {a[0], number(a[1]->number - 1)});
+      give(a[0], terms_.mul(g, terms_.mul(a[1], less)));
+      give(a[1], terms_.mul(g, terms_.mul(node, function(Expr::log, a[0]))));
+      return;
+    }
+    case Expr::select:
+      give(a[1], terms_.select(a[0], g, number(0)));
+      give(a[2], terms_.select(a[0], number(0), g));
+      return;
+    case Expr::maximum:
+    case Expr::minimum: {
+      Term first = terms_.make(node->op == Expr::maximum ? Expr::greater_equal : Expr::less_equal, Type::boolean, a);
+      give(a[0], terms_.select(first, g, number(0)));
+      give(a[1], terms_.select(first, number(0), g));
+      return;
+    }
+    case Expr::absolute: {
+      Term below = terms_.make(Expr::less, Type::boolean, {a[0], number(0)});
+      Term above = terms_.make(Expr::greater, Type::boolean, {a[0], number(0)});
+      return give(a[0], terms_.select(below, terms_.negate(g), terms_.select(above, g, number(0))));
+    }
+    case Expr::cast:
+      return give(a[0], g);
+    case Expr::exp:
+      return give(a[0], terms_.mul(g, node));
+    case Expr::log:
+      return give(a[0], terms_.div(g, a[0]));
+    case Expr::sqrt:
+      return give(a[0], terms_.div(g, terms_.mul(number(2), node)));
+    case Expr::sin:
+      return give(a[0], terms_.mul(g, function(Expr::cos, a[0])));
+    case Expr::cos:
+      return give(a[0], terms_.negate(terms_.mul(g, function(Expr::sin, a[0]))));
+    case Expr::tanh:
+      return give(a[0], terms_.mul(g, terms_.sub(number(1), terms_.mul(node, node))));
+    case Expr::erf: {
+      Term bell = function(Expr::exp, terms_.negate(terms_.mul(a[0], a[0])));
+      return give(a[0], terms_.mul(g, terms_.mul(number(2 / std::sqrt(std::numbers::pi)), bell)));
+    }
+    default: // floor, floor_div and all that is no real number: 0 wherever there is a derivative
+      return;
+    }
+  }
+
+  Terms &terms_;
+  std::vector<Term> order_;
+  std::set<Term> active_;
+  std::unordered_map<Term, Term> adjoints_;
+};
+
+} // namespace
+
+bool depends(Term e, const std::function<bool(const Tensor *)> &active) {
+  Terms none;
+  return Reverse(none, e, active).varies(e);
+}
+
+std::vector<std::pair<Term, Term>> derivative(Terms &terms, Term value, Term seed,
+                                              const std::function<bool(const Tensor *)> &active) {
+  return Reverse(terms, value, active).run(value, seed);
+}
+
+} // namespace heddle::differentiating
