@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 4
+#define HEDDLE_ABI_VERSION 5
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -161,6 +161,9 @@ typedef struct heddle_model_desc {
   // Extents of all states, concatenated; only those are looked at whose dims are known. NULL where n_states is 0.
   void (*state_extents)(const int64_t *dims, int64_t *out);
   const heddle_token_desc *tokens;
+  uint64_t build;       // of this compilation, as in the weights file's header
+  const void *embedded; // the whole weights file, where the library carries it; aligned to 64 bytes. Else NULL
+  uint64_t embedded_bytes;
 } heddle_model_desc;
 
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
@@ -179,6 +182,10 @@ int32_t heddle_slide(void *context, int32_t state, int64_t part, int64_t parts, 
 // Emitted by the compiler, hidden in the library.
 extern const heddle_model_desc heddle_model_descriptor;
 
+// What models that are linked into one program share: the only symbol of the runtime that each object shows. Named by
+// the pool's version.
+#define HEDDLE_POOL_OF_PROGRAM "heddle_pool_of_program_1"
+
 // The weights file: this header, then (at payload_offset) the payload, then nothing.
 #define HEDDLE_WEIGHTS_MAGIC "HEDDLEW1"
 typedef struct heddle_weights_header {
@@ -189,7 +196,7 @@ typedef struct heddle_weights_header {
   uint64_t payload_bytes;
   uint8_t id[16];    // of layout and library, not of content
   uint64_t checksum; // XXH64 of the payload with seed 0, checked by `heddle check DIR`
-  uint64_t build;    // of the library: its linker's build id (.note.gnu.build-id), which it tells of all its bytes
+  uint64_t build;    // of the library: the descriptor's, and the linker's build id of a shared one
 } heddle_weights_header;
 
 #ifdef __cplusplus

@@ -110,9 +110,16 @@ enum {
 
 typedef struct heddle_model_options {
   size_t struct_size;
-  const char *weights; // path of the weights file; heddle_open knows it already
+  const char *weights; // path of the weights file; NULL: what the library carries, else <name>.weights beside it
   uint32_t flags;      // HEDDLE_COPY_WEIGHTS, or 0
   uint32_t reserved;
+  // Instead of a file its bytes in memory, kept until the model is freed; used in place at a 64-byte aligned address.
+  const void *image;
+  size_t image_bytes;
+  // Or a function that fills `to` with the file's bytes from `offset` on (decrypted, fetched, …) and returns 0; it is
+  // called while the model is loaded, on that thread.
+  int32_t (*read)(void *context, uint64_t offset, void *to, size_t bytes);
+  void *read_context;
 } heddle_model_options;
 
 typedef struct heddle_session_options {
@@ -378,8 +385,8 @@ static inline void heddle_spell(const char *path, char *out) {
 }
 
 // Loads the library at `path`, which is an artifact folder that `heddle compile` wrote, or a lib<name>.so in one.
-// The weights file is <name>.weights beside it unless `options` names another. *model is set on success only. A library
-// that was compiled anew into the same folder is loaded beside the one that is in use.
+// *model is set on success only. A library that was compiled anew into the same folder is loaded beside the one that is
+// in use.
 // HEDDLE_FILE_ERROR, HEDDLE_BAD_LIBRARY, and what heddle_model_load returns.
 static inline heddle_status heddle_open(const char *path, const heddle_model_options *options, heddle_model **model) {
   if (!path || !model)
@@ -442,14 +449,6 @@ static inline heddle_status heddle_open(const char *path, const heddle_model_opt
   if (options)
     memcpy(&all, options, options->struct_size < sizeof all ? options->struct_size : sizeof all);
   all.struct_size = sizeof all;
-  if (!all.weights) { // lib<name>.so -> <name>.weights
-    const char *name = strrchr(library, '/') + 1;
-    const char *stem = strncmp(name, "lib", 3) ? name : name + 3;
-    const char *end = strrchr(stem, '.');
-    int stem_length = (int)(end ? end - stem : (ptrdiff_t)strlen(stem));
-    snprintf(weights, sizeof weights, "%.*s%.*s.weights", (int)(name - library), library, stem_length, stem);
-    all.weights = weights;
-  }
   heddle_status status = heddle_pass_on(api, api->model_load(&all, model));
   if (status != HEDDLE_OK)
     dlclose(handle);

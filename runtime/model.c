@@ -65,7 +65,7 @@ heddle_status heddle_model_load(const heddle_model_options *options, heddle_mode
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a model");
   made->head.api = &heddle_table;
   made->desc = desc;
-  status = rt_weights_load(made, all.weights, all.flags & HEDDLE_COPY_WEIGHTS);
+  status = rt_weights_load(made, &all);
   if (status != HEDDLE_OK)
     free(made);
   else
@@ -102,7 +102,7 @@ heddle_status heddle_model_describe(const heddle_model *model, heddle_model_info
   const heddle_model_desc *d = model->desc;
   INFO(info, .name = d->name, .target = d->target, .compiler = d->compiler, .weights_bytes = d->weights_bytes,
        .n_dims = d->n_dims, .n_entries = d->n_entries, .n_states = d->n_states, .n_tokens = d->n_tokens,
-       .build = rt_build());
+       .build = d->build);
 }
 
 heddle_status heddle_dim_describe(const heddle_model *model, int32_t dim, heddle_dim_info *info) {

@@ -1,7 +1,7 @@
 // One thread pool for all Heddle libraries in a process: that of the library loaded first. Libraries are opened
 // RTLD_LOCAL and don't see each other's symbols, so this walks the loader's list of objects, whose order is the order
 // of loading, and takes the first table with a pool of our version. Whoever takes it makes its library stay
-// loaded for ever: workers run its code.
+// loaded for ever: workers run its code. Models that are linked into one program have one variable for the pool.
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 
@@ -56,9 +56,12 @@ static const rt_pool *pool_of(const char *name) {
   return pool;
 }
 
+// Weak: of several models in one program the linker takes one.
+extern __attribute__((weak)) _Atomic(const rt_pool *) pool_of_program __asm__(HEDDLE_POOL_OF_PROGRAM);
+__attribute__((weak)) _Atomic(const rt_pool *) pool_of_program;
+
 const rt_pool *rt_find_pool(void) {
-  static _Atomic(const rt_pool *) known;
-  const rt_pool *pool = atomic_load_explicit(&known, memory_order_acquire);
+  const rt_pool *pool = atomic_load_explicit(&pool_of_program, memory_order_acquire);
   if (pool)
     return pool;
   names list = {0};
@@ -73,6 +76,6 @@ const rt_pool *rt_find_pool(void) {
   dlerror(); // what could not be opened on the way is no one's business
   if (!pool)
     return NULL;
-  atomic_store_explicit(&known, pool, memory_order_release);
-  return pool;
+  const rt_pool *first = NULL; // another model of the program may have been quicker with its own
+  return atomic_compare_exchange_strong(&pool_of_program, &first, pool) ? pool : first;
 }

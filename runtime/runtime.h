@@ -44,8 +44,7 @@ void rt_memory_clear(rt_memory *memory);              // all zero again; large b
 void rt_memory_release(rt_memory *memory);
 
 // ---- cpu.c: features of this machine
-uint32_t rt_cpu_features(void); // bits HEDDLE_CPU_*
-uint64_t rt_build(void);        // of this library's code; 0 where it was linked by something else than `heddle compile`
+uint32_t rt_cpu_features(void);                            // bits HEDDLE_CPU_*
 heddle_status rt_cpu_check(const heddle_model_desc *desc); // asks the kernel for AMX where the library needs it
 
 // ---- cpus.c: where threads may run
@@ -222,7 +221,7 @@ int64_t rt_state_room(const rt_state *state); // bytes of a buffer for state->wa
 void *rt_state_value(const rt_state *state);  // the value, dense
 
 // ---- weights.c
-heddle_status rt_weights_load(heddle_model *model, const char *path, bool copy);
+heddle_status rt_weights_load(heddle_model *model, const heddle_model_options *options);
 void rt_weights_release(heddle_model *model);
 uint64_t rt_checksum(const uint8_t *data, uint64_t bytes); // XXH64, seed 0
 

@@ -26,7 +26,11 @@ Status lsp_command();
 struct CompileCommand {
   ModelOptions model;
   CompileOptions compile;
-  std::string output; // empty: the model's name
+  std::string output;      // empty: the library's name
+  std::string name;        // of the library; empty: made of the model file's name
+  std::string emit = "so"; // "so", "a" and "o", with commas between
+  bool embed_weights = false;
+  std::string depfile; // empty: none
   bool timings = false;
 };
 Status compile_command(const CompileCommand &options);

@@ -2,10 +2,14 @@
 #include "compiler/driver/commands.h"
 
 #include "compiler/emit/artifact/check_weights.h"
+#include "compiler/emit/host/c_names.h"
+#include "compiler/io/output.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <sstream>
 #include <unistd.h>
 
 namespace heddle {
@@ -50,8 +54,57 @@ static std::string where_settings_came_from(const Model &model) {
   return out;
 }
 
+static Result<ArtifactForm> find_form(const CompileCommand &options) {
+  ArtifactForm out{.shared = false, .embed_weights = options.embed_weights};
+  std::istringstream words(options.emit);
+  for (std::string word; std::getline(words, word, ',');)
+    if (word == "so")
+      out.shared = true;
+    else if (word == "a")
+      out.archive = true;
+    else if (word == "o")
+      out.object = true;
+    else
+      return Error{usage_mark + ("--emit " + options.emit + ": there is no form `" + word +
+                                 "`; there are so, a and o, with commas between")};
+  return out;
+}
+
+/// Whether files and functions may have that name.
+static Status check_name(const std::string &name) {
+  std::string good = library_name(name);
+  if (name.empty() || good == name)
+    return Done{};
+  return Error{usage_mark +
+               ("--name " + name + ": a library's name is made of lower-case letters, digits and " +
+                "underscores, begins with no digit, and hides no file of the system, such as <string.h>; `" + good +
+                "` would do")};
+}
+
+/// For make and ninja: `made` from the model's files.
+static Status write_depfile(const std::string &path, const std::string &made, const Model &model) {
+  auto spelled = [](const std::string &file) {
+    std::string out;
+    for (char c : std::filesystem::absolute(file).lexically_normal().string()) {
+      if (c == ' ' || c == '#' || c == '\\')
+        out += '\\';
+      out += c == '$' ? "$$" : std::string(1, c);
+    }
+    return out;
+  };
+  std::string text = spelled(made) + ":";
+  for (const std::string &file : model.files)
+    text += " \\\n  " + spelled(file);
+  return write_file(path, text + "\n");
+}
+
 Status compile_command(const CompileCommand &options) {
   auto begun = std::chrono::steady_clock::now();
+  auto form = find_form(options);
+  if (!form)
+    return form.error();
+  if (Status good = check_name(options.name); !good)
+    return good;
   auto target = find_compile_target(options.compile);
   if (!target)
     return target.error();
@@ -62,16 +115,25 @@ Status compile_command(const CompileCommand &options) {
     return model.error();
   if (Status fits = require_weights(*model); !fits)
     return fits;
+  if (!options.name.empty())
+    model->library_name = options.name;
   std::string output = options.output.empty() ? model->library_name : options.output;
-  auto report = compile_model(*model, *target, output, progress);
+  auto report = compile_model(*model, *target, output, progress, *form);
   if (!report)
     return report.error();
+  const auto &libraries = report->artifact.libraries;
+  if (!options.depfile.empty())
+    if (Status written = write_depfile(options.depfile, output + "/" + libraries[0].first, *model); !written)
+      return written;
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (options.timings)
     for (const auto &[stage, time] : progress.timings())
       std::printf("%8.3f s  %s\n", time, stage.c_str());
-  std::printf("%s: lib%s.so %s, weights %s, %d kernels, for %s, %.1f s\n", output.c_str(), model->library_name.c_str(),
-              megabytes(report->artifact.library_bytes).c_str(), megabytes(report->artifact.weights_bytes).c_str(),
+  std::string files;
+  for (const auto &[name, bytes] : libraries)
+    files += name + " " + megabytes(bytes) + ", ";
+  std::printf("%s: %sweights %s%s, %d kernels, for %s, %.1f s\n", output.c_str(), files.c_str(),
+              megabytes(report->artifact.weights_bytes).c_str(), form->embed_weights ? " in it" : "",
               report->artifact.kernels, target->name.c_str(), seconds);
   if (std::string from = where_settings_came_from(*model); !from.empty())
     std::printf("settings: %s\n", from.c_str());

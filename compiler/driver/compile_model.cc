@@ -76,7 +76,8 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   return out;
 }
 
-Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress) {
+Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress,
+                                    const ArtifactForm &form) {
   auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
   if (!compiled)
     return compiled.error();
@@ -87,6 +88,7 @@ Result<CompileReport> compile_model(Model &model, const Target &target, const st
     return success();
   });
   ArtifactJob job{*compiled->module, model.library_name, target, model.weights ? &*model.weights : nullptr, output};
+  job.form = form;
   for (const Program::Setting &setting : model.program->settings)
     job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
   CompileReport report;

@@ -35,6 +35,7 @@ struct CompileReport {
 };
 
 /// All of it: MODEL to a folder.
-Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress);
+Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress,
+                                    const ArtifactForm &form = {});
 
 } // namespace heddle

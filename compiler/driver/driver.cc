@@ -153,7 +153,17 @@ private:
                     "A token id, such as eos_token_id=2, instead of the folder's; may be given again")
         ->type_name("NAME=ID")
         ->allow_extra_args(false);
-    sub->add_option("-o,--output", compile.output, "Folder to write; the model's name if not given")->type_name("DIR");
+    sub->add_option("-o,--output", compile.output, "Folder to write; the library's name if not given")
+        ->type_name("DIR");
+    sub->add_option("--name", compile.name, "Name of the library, its files and functions, instead of the model file's")
+        ->type_name("NAME");
+    sub->add_option("--emit", compile.emit,
+                    "What to write, with commas between: so (shared library), a (static library), o (object)")
+        ->type_name("so,a,o")
+        ->capture_default_str();
+    sub->add_flag("--embed-weights", compile.embed_weights, "Put the weights into the library, for small models");
+    sub->add_option("--depfile", compile.depfile, "Write a Makefile rule: which files the library was made from")
+        ->type_name("FILE");
     sub->add_flag("--timings", compile.timings, "Say how long each stage took");
   }
   void add_run() {

@@ -40,6 +40,7 @@ struct Named {
   std::string config_name; // of its file
   std::vector<TokenId> tokens;
   std::string weights;
+  std::vector<std::string> files; // that were read, on the disk
 };
 } // namespace
 
@@ -138,6 +139,9 @@ static Result<Named> find_named(const ModelOptions &options) {
       return tokens.error();
     out.config = std::move(*settings);
     out.config_name = fs::path(config).filename().string();
+    out.files.push_back(config);
+    if (std::string generation = beside + "/generation_config.json"; of_folder && fs::exists(generation, ignored))
+      out.files.push_back(generation);
     out.tokens = std::move(*tokens);
   }
   std::vector<TokenId> asked;
@@ -167,10 +171,14 @@ Result<Model> load_model(const ModelOptions &options) {
   Model out;
   out.tokens = named->tokens;
   out.config_name = named->config_name;
+  out.files = named->files;
+  if (!named->carried)
+    out.files.insert(out.files.begin(), named->path);
   if (!named->weights.empty()) {
     auto files = WeightFiles::open(named->weights);
     if (!files)
       return files.error();
+    out.files.insert(out.files.end(), files->files().begin(), files->files().end());
     out.weights = std::move(*files);
     check_options.has_weight = [&out](const std::string &name) { return out.weights->has(name); };
   }
@@ -181,8 +189,10 @@ Result<Model> load_model(const ModelOptions &options) {
   check_options.find_file = [&](const std::string &name) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
     if (!named->carried)
-      if (auto text = read_file(beside))
+      if (auto text = read_file(beside)) {
+        out.files.push_back(beside);
         return out.sources->add(beside, *text);
+      }
     if (auto text = carried_file(beside))
       return out.sources->add(beside, *text);
     if (auto carried = find_model(name))

@@ -27,9 +27,10 @@ struct Model {
   std::unique_ptr<Diagnostics> diagnostics;
   std::unique_ptr<Program> program;
   std::optional<WeightFiles> weights;
-  std::vector<TokenId> tokens; // of a Hugging Face folder, or as asked for
-  std::string config_name;     // of the file that gave settings: "config.json"
-  std::string library_name;    // C identifier made of the model file's name
+  std::vector<TokenId> tokens;    // of a Hugging Face folder, or as asked for
+  std::string config_name;        // of the file that gave settings: "config.json"
+  std::vector<std::string> files; // all that was read and is on the disk
+  std::string library_name;       // C identifier made of the model file's name
 };
 
 /// Reads and checks the model. A failure's message is ready to print (see print_error).

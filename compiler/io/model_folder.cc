@@ -103,7 +103,10 @@ Result<WeightFiles> WeightFiles::open(const std::string &path) {
       if (!out.tensors_.emplace(tensor, view).second)
         return Error{name + ": the tensor `" + tensor + "` is in another file of " + path + " too"};
     out.files_.push_back(std::move(*opened));
+    out.names_.push_back(name);
   }
+  if (file.ends_with(".index.json"))
+    out.names_.push_back(file);
   return out;
 }
 

@@ -16,6 +16,8 @@ public:
 
   /// For messages: the file or folder that was opened.
   const std::string &path() const { return path_; }
+  /// All files that were read.
+  const std::vector<std::string> &files() const { return names_; }
   const std::map<std::string, TensorView> &tensors() const { return tensors_; }
   const TensorView *find(const std::string &name) const;
   /// Whether some tensor has this name, or a name that begins with it and a dot.
@@ -23,6 +25,7 @@ public:
 
 private:
   std::string path_;
+  std::vector<std::string> names_;
   std::vector<Safetensors> files_;
   std::map<std::string, TensorView> tensors_;
 };

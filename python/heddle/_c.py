@@ -54,6 +54,10 @@ class ModelOptions(Info):
         ("weights", c.c_char_p),
         ("flags", c.c_uint32),
         ("reserved", c.c_uint32),
+        ("image", c.c_void_p),
+        ("image_bytes", c.c_size_t),
+        ("read", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)),
+        ("read_context", c.c_void_p),
     ]
 
 
@@ -228,7 +232,7 @@ class Api(c.Structure):
 
 
 def find_library(path):
-    """The lib<name>.so that an artifact folder holds, or the library itself, and the weights file beside it."""
+    """The lib<name>.so that an artifact folder holds, or the library itself."""
     path = os.fspath(path)
     if os.path.isdir(path):
         found = glob.glob(os.path.join(glob.escape(path), "lib*.so"))
@@ -236,9 +240,7 @@ def find_library(path):
             why = "holds several lib*.so; name the one to open" if found else "holds no lib*.so"
             raise Error(f"{path}: {why}; give a folder that `heddle compile` wrote", "FILE_ERROR")
         path = found[0]
-    folder, name = os.path.split(os.path.abspath(path))
-    stem = name.removeprefix("lib").removesuffix(".so")
-    return os.path.join(folder, name), os.path.join(folder, stem + ".weights")
+    return os.path.abspath(path)
 
 
 def spell(path):

@@ -96,11 +96,10 @@ class Model:
 
     def __init__(self, path, weights=None, copy_weights=False):
         self._pointer = None
-        path, beside = _c.find_library(path)
-        self._library = _c.Library(path)
-        options = _c.ModelOptions(
-            weights=os.fsencode(weights or beside), flags=_c.COPY_WEIGHTS if copy_weights else 0
-        )
+        self._library = _c.Library(_c.find_library(path))
+        options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
+        if weights is not None:
+            options.weights = os.fsencode(weights)
         pointer = c.c_void_p()
         self._library.call("model_load", c.byref(options), c.byref(pointer))
         self._pointer = pointer

@@ -101,12 +101,12 @@ TEST_F(Artifact, runs_and_gives_the_numbers_computed_by_hand_for_any_batch) {
   heddle_close(model);
 }
 
-TEST_F(Artifact, has_five_files_and_needs_only_the_c_library) {
+TEST_F(Artifact, has_six_files_and_needs_only_the_c_library) {
   compile();
   std::set<std::string> names;
   for (const auto &file : fs::directory_iterator(folder + "/out"))
     names.insert(file.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"heddle.h", "libtiny.so", "tiny.h", "tiny.json", "tiny.weights"}));
+  EXPECT_EQ(names, (std::set<std::string>{"heddle.h", "libtiny.so", "tiny.h", "tiny.json", "tiny.pc", "tiny.weights"}));
   std::string listing = folder + "/listing", library = folder + "/out/libtiny.so";
   ASSERT_EQ(std::system(("readelf -dW " + library + " > " + listing).c_str()), 0);
   std::ifstream lines(listing);
@@ -239,7 +239,7 @@ TEST_F(Artifact, half_precision_weights_become_f32) {
   auto files = WeightFiles::open(path);
   ASSERT_TRUE(bool(files));
   ASSERT_TRUE(tiny.parse(tiny_module));
-  WeightsLayout layout = lay_out_weights(*tiny.module, "tiny");
+  WeightsLayout layout = lay_out_weights(*tiny.module, "tiny", "native");
   Progress progress(Progress::Show::nothing);
   std::vector<std::byte> bytes(packed_bytes(layout));
   pack_weights(*tiny.module, layout, &*files, bytes, progress);

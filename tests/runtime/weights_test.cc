@@ -50,8 +50,9 @@ TEST(Weights, a_file_that_is_not_there_or_not_a_file) {
     EXPECT_EQ(heddle_api_1.last_error(),
               path + " is no regular file; give the weights file that `heddle compile` wrote");
   }
-  EXPECT_EQ(heddle_api_1.model_load(nullptr, &model), HEDDLE_INVALID_ARGUMENT);
-  EXPECT_STREQ(heddle_api_1.last_error(), "model 'fake' needs the path of its weights file in the options");
+  EXPECT_EQ(heddle_api_1.model_load(nullptr, &model), HEDDLE_FILE_ERROR); // beside the program: this test
+  std::string beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake.weights";
+  EXPECT_EQ(heddle_api_1.last_error(), beside + " cannot be opened: No such file or directory");
   EXPECT_EQ(load_from("/tmp", &model, 6), HEDDLE_UNSUPPORTED);
   EXPECT_STREQ(heddle_api_1.last_error(), "flags 0x6 of the model options are not known to this version");
 }
@@ -134,6 +135,90 @@ TEST(Weights, copied_weights_compute_the_same) {
   EXPECT_EQ(y[3], 13.5f);
   EXPECT_EQ(heddle_session_free(session), HEDDLE_OK);
   EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+}
+
+/// The last number of what the model computes.
+float computed(heddle_model *model) {
+  heddle_session *session = nullptr;
+  EXPECT_EQ(heddle_session_create(model, nullptr, &session), HEDDLE_OK);
+  int32_t ids[] = {10};
+  float y[4];
+  heddle_tensor input = tensor("ids", HEDDLE_I32, ids, {1, 1}), result = tensor("y", HEDDLE_F32, y, {1, 1, 4});
+  EXPECT_EQ(heddle_run(session, encode, &input, 1, &result, 1), HEDDLE_OK);
+  EXPECT_EQ(heddle_session_free(session), HEDDLE_OK);
+  return y[3];
+}
+
+TEST(Weights, come_from_an_image_in_memory_at_any_address) {
+  std::vector<uint8_t> file = weights_file(), room(file.size() + 128);
+  uint8_t *aligned = room.data() + (64 - reinterpret_cast<uintptr_t>(room.data()) % 64);
+  for (size_t shift : {0, 1}) {
+    memcpy(aligned + shift, file.data(), file.size());
+    for (uint32_t flags : {0u, uint32_t(HEDDLE_COPY_WEIGHTS)}) {
+      heddle_model_options options = HEDDLE_INIT(heddle_model_options);
+      options.image = aligned + shift;
+      options.image_bytes = file.size();
+      options.flags = flags;
+      heddle_model *model = nullptr;
+      ASSERT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_OK) << heddle_api_1.last_error();
+      EXPECT_EQ(computed(model), 13.5f);
+      EXPECT_EQ(heddle_model_verify(model), HEDDLE_OK);
+      EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+      model = nullptr;
+      options.image_bytes -= 1;
+      EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_BAD_WEIGHTS);
+      EXPECT_STREQ(heddle_api_1.last_error(), "the image of the weights is truncated: it has 4111 bytes instead of "
+                                              "4112; copy or compile it again");
+      options.image_bytes = 3;
+      EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_BAD_WEIGHTS);
+    }
+  }
+}
+
+struct Stored {
+  std::vector<uint8_t> bytes;
+  int calls = 0, failing = -1; // which call fails
+};
+
+int32_t read_stored(void *context, uint64_t offset, void *to, size_t bytes) {
+  auto *from = static_cast<Stored *>(context);
+  if (from->calls++ == from->failing || offset + bytes > from->bytes.size())
+    return 7;
+  for (size_t i = 0; i < bytes; ++i) // as if it were encrypted
+    static_cast<uint8_t *>(to)[i] = from->bytes[offset + i] ^ 0x55;
+  return 0;
+}
+
+TEST(Weights, come_from_a_function_of_the_caller_s) {
+  Stored stored{weights_file()};
+  for (uint8_t &byte : stored.bytes)
+    byte ^= 0x55;
+  heddle_model_options options = HEDDLE_INIT(heddle_model_options);
+  options.read = read_stored;
+  options.read_context = &stored;
+  heddle_model *model = nullptr;
+  ASSERT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_OK) << heddle_api_1.last_error();
+  EXPECT_EQ(stored.calls, 2) << "header and payload";
+  EXPECT_EQ(computed(model), 13.5f);
+  EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+
+  model = nullptr;
+  for (auto [failing, text] : {std::pair(0, "64 bytes at 0"), std::pair(1, "16 bytes at 4096")}) {
+    stored.calls = 0;
+    stored.failing = failing;
+    EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_FILE_ERROR);
+    EXPECT_EQ(heddle_api_1.last_error(),
+              std::string("what `read` gives cannot be read: the function returned 7 for ") + text);
+  }
+  stored.failing = -1;
+  stored.bytes[0] ^= 1;
+  EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_BAD_WEIGHTS);
+  EXPECT_STREQ(heddle_api_1.last_error(),
+               "what `read` gives is not a Heddle weights file; give the one that `heddle compile` wrote");
+  options.weights = "fake.weights";
+  EXPECT_EQ(heddle_api_1.model_load(&options, &model), HEDDLE_INVALID_ARGUMENT);
+  EXPECT_STREQ(heddle_api_1.last_error(), "the options name more than one of weights, image and read; give one");
+  EXPECT_EQ(model, nullptr);
 }
 
 TEST(Weights, the_checksum_is_xxh64) {

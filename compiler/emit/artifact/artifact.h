@@ -16,6 +16,14 @@ struct ManifestSetting {
   std::string name, value, from; // value: as `--set` takes it; from: the name of a file, "--set" or "default"
 };
 
+/// Which files carry the code, and whether it carries the weights.
+struct ArtifactForm {
+  bool shared = true;   // lib<name>.so
+  bool archive = false; // lib<name>.a, of one object
+  bool object = false;  // <name>.o: shows <name>_* and nothing else, so that several link into one program
+  bool embed_weights = false;
+};
+
 struct ArtifactJob {
   mlir::ModuleOp module; // after plan_memory
   std::string name;      // of the library; a C identifier
@@ -23,15 +31,17 @@ struct ArtifactJob {
   const WeightFiles *weights; // null: the model reads none
   std::string output;         // folder
   std::vector<ManifestSetting> settings = {};
+  ArtifactForm form = {};
 };
 
 struct ArtifactReport {
-  int64_t library_bytes = 0;
+  std::vector<std::pair<std::string, int64_t>> libraries; // name and bytes of each file with code
   int64_t weights_bytes = 0;
   int kernels = 0; // compiled functions
 };
 
-/// Writes DIR/lib<name>.so, <name>.h, heddle.h, <name>.weights and <name>.json: all of them or none.
+/// Writes the library, <name>.h, heddle.h, <name>.pc, <name>.json and, unless they are in the library, <name>.weights
+/// to the folder: all of them or none.
 Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress);
 
 } // namespace heddle

@@ -128,7 +128,7 @@ std::string c_header(const ModelInterface &model) {
       << "//     heddle_model *model;\n"
       << "//     heddle_session *session;\n"
       << "//     heddle_open(\"path/of/this/folder\", NULL, &model);      // or, linked with -l" << model.name << ":\n"
-      << "//     " << model.name << "_load(\"" << model.name << ".weights\", &model);\n"
+      << "//     " << model.name << "_load(NULL, &model);\n"
       << "//     heddle_session_create(model, NULL, &session);\n"
       << "//     if (" << (model.entries.empty() ? model.name + "_entry" : model.entries[0].symbol)
       << "(session, …)) puts(heddle_last_error());\n"
@@ -138,10 +138,13 @@ std::string c_header(const ModelInterface &model) {
       << "// for languages that call C without a compiler; their messages are in its own table.\n"
       << "#ifndef " << guard << "\n#define " << guard << "\n\n#include \"heddle.h\"\n\n"
       << "#ifdef __cplusplus\nextern \"C\"\n#endif\n"
-      << "const heddle_api *" << model.name << "_heddle_api(void); // in lib" << model.name << ".so\n\n"
-      << "// For a program that is linked with the library: maps the weights file and makes a model.\n"
+      << "const heddle_api *" << model.name << "_heddle_api(void); // in the library\n\n"
+      << "// For a program that is linked with the library: maps the weights file and makes a model. NULL: the weights "
+         "are "
+         "in\n// the library, or in "
+      << model.name << ".weights beside it (beside the program, if the library is a part of it).\n"
       << "static inline heddle_status " << model.name << "_load(const char *weights, heddle_model **model) {\n"
-      << "  heddle_model_options options = {sizeof(heddle_model_options), weights, 0, 0};\n"
+      << "  heddle_model_options options = HEDDLE_INIT(heddle_model_options);\n  options.weights = weights;\n"
       << "  const heddle_api *api = " << model.name << "_heddle_api();\n"
       << "  return heddle_pass_on(api, api->model_load(&options, model));\n}\n\n";
   write_states(out, model);

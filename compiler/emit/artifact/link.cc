@@ -5,8 +5,12 @@
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
-#include "llvm/Object/BuildID.h"
-#include "llvm/Object/ObjectFile.h"
+#include "llvm/ObjCopy/ConfigManager.h"
+#include "llvm/ObjCopy/ObjCopy.h"
+#include "llvm/Object/ArchiveWriter.h"
+#include "llvm/Object/Binary.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
@@ -73,18 +77,32 @@ private:
 
 } // namespace
 
+/// What lld writes with these words, for `name` in messages.
+static Result<std::string> link(const std::string &name, std::vector<std::string> words) {
+  PipeToMemory output;
+  if (output.path().empty())
+    return Error{name + ": cannot be linked: " + std::strerror(errno)};
+  words.insert(words.begin(), {"ld.lld", "-m", "elf_x86_64", "-o", output.path()});
+  std::vector<const char *> arguments;
+  for (const std::string &word : words)
+    arguments.push_back(word.c_str());
+
+  static std::mutex one_at_a_time;
+  std::lock_guard lock(one_at_a_time);
+  std::string out, err;
+  llvm::raw_string_ostream out_stream(out), err_stream(err);
+  lld::Result result = lld::lldMain(arguments, out_stream, err_stream, {{lld::Gnu, &lld::elf::link}});
+  std::string bytes = output.finish();
+  if (result.retCode)
+    return Error{name +
+                 " did not link; this is a bug of Heddle: " + llvm::StringRef(err.empty() ? out : err).trim().str()};
+  return bytes;
+}
+
 Result<std::string> link_library(const LinkJob &job) {
-  PipeToMemory library;
-  if (library.path().empty())
-    return Error{job.soname + ": cannot be linked: " + std::strerror(errno)};
   std::set<std::string> system = system_libraries();
   std::vector<std::string> words = {
-      "ld.lld",
       "-shared",
-      "-m",
-      "elf_x86_64",
-      "-o",
-      library.path(),
       "-soname",
       job.soname,
       "-z",
@@ -99,20 +117,52 @@ Result<std::string> link_library(const LinkJob &job) {
   words.insert(words.end(), job.objects.begin(), job.objects.end());
   words.push_back("--as-needed");
   words.insert(words.end(), system.begin(), system.end());
-  std::vector<const char *> arguments;
-  for (const std::string &word : words)
-    arguments.push_back(word.c_str());
+  return link(job.soname, words);
+}
 
-  static std::mutex one_at_a_time;
-  std::lock_guard lock(one_at_a_time);
-  std::string out, err;
-  llvm::raw_string_ostream out_stream(out), err_stream(err);
-  lld::Result result = lld::lldMain(arguments, out_stream, err_stream, {{lld::Gnu, &lld::elf::link}});
-  std::string bytes = library.finish();
-  if (result.retCode)
-    return Error{job.soname +
-                 " did not link; this is a bug of Heddle: " + llvm::StringRef(err.empty() ? out : err).trim().str()};
-  return bytes;
+static Error not_made(const char *what, llvm::Error error) {
+  return Error{std::string(what) + "; this is a bug of Heddle: " + llvm::toString(std::move(error))};
+}
+
+Result<std::string> link_object(const std::vector<std::string> &objects, const std::vector<std::string> &shown) {
+  std::vector<std::string> words = {"-r", "--gc-sections"};
+  for (const std::string &symbol : shown)
+    words.push_back("--undefined=" + symbol);
+  words.insert(words.end(), objects.begin(), objects.end());
+  auto linked = link("the object", words);
+  if (!linked)
+    return linked.error();
+
+  using namespace llvm::objcopy;
+  ConfigManager config;
+  auto fails = [](llvm::Error error) { return error; };
+  for (const std::string &symbol : shown)
+    if (auto error =
+            config.Common.SymbolsToKeepGlobal.addMatcher(NameOrPattern::create(symbol, MatchStyle::Literal, fails)))
+      return not_made("the object's symbols cannot be told", std::move(error));
+  // Hints to the linker by symbol's number, which change.
+  if (auto error =
+          config.Common.ToRemove.addMatcher(NameOrPattern::create(".llvm_addrsig", MatchStyle::Literal, fails)))
+    return not_made("the object's sections cannot be told", std::move(error));
+  auto object = llvm::object::createBinary(llvm::MemoryBufferRef(*linked, "object"));
+  if (!object)
+    return not_made("the object cannot be read", object.takeError());
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  if (auto error = executeObjcopyOnBinary(config, **object, stream))
+    return not_made("the object's symbols cannot be hidden", std::move(error));
+  return std::string(bytes.data(), bytes.size());
+}
+
+Result<std::string> archive_of(const std::string &member, const std::string &bytes) {
+  llvm::NewArchiveMember one;
+  one.Buf = llvm::MemoryBuffer::getMemBuffer(bytes, member, /*RequiresNullTerminator=*/false);
+  one.MemberName = one.Buf->getBufferIdentifier();
+  auto archive = llvm::writeArchiveToBuffer(one, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU,
+                                            /*Deterministic=*/true, /*Thin=*/false);
+  if (!archive)
+    return not_made("the archive cannot be written", archive.takeError());
+  return (*archive)->getBuffer().str();
 }
 
 } // namespace heddle

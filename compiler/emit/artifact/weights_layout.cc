@@ -6,6 +6,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
+#include "compiler/version.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -20,7 +21,17 @@ using namespace mlir;
 
 static constexpr int64_t alignment = 64; // a cache line, and the widest vector
 
-WeightsLayout lay_out_weights(ModuleOp module, StringRef name) {
+/// Of a compilation. A hash of the library would not do: it holds the number, and Halide numbers what it names by the
+/// order in which a process compiles.
+static uint64_t build_number(ModuleOp module, StringRef name, StringRef target) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << name << " " << target << " " << version << "\n";
+  module.print(out);
+  return llvm::xxh3_64bits(text);
+}
+
+WeightsLayout lay_out_weights(ModuleOp module, StringRef name, StringRef target) {
   WeightsLayout out;
   std::string text;
   llvm::raw_string_ostream description(text);
@@ -40,6 +51,7 @@ WeightsLayout lay_out_weights(ModuleOp module, StringRef name) {
   auto hash = llvm::xxh3_128bits(llvm::ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
   std::memcpy(out.id.data(), &hash.low64, 8);
   std::memcpy(out.id.data() + 8, &hash.high64, 8);
+  out.build = build_number(module, name, target);
   return out;
 }
 

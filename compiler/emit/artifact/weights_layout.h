@@ -22,12 +22,13 @@ struct WeightsLayout {
   std::map<std::string, int> numbers; // of the items by symbol
   int64_t payload_bytes = 0;
   std::array<uint8_t, 16> id{};
-  uint64_t build = 0; // of the library, once it is linked
+  uint64_t build = 0; // of the library: a hash of all that decides its code
 
   const Item &operator[](llvm::StringRef symbol) const { return items[numbers.at(symbol.str())]; }
 };
 
-/// The layout of a module's weights, in their order. `name` is the library's and goes into the id.
-WeightsLayout lay_out_weights(mlir::ModuleOp module, llvm::StringRef name);
+/// The layout of a module's weights, in their order. `name` is the library's and goes into the id; `target`, as in
+/// --target, into the build's number.
+WeightsLayout lay_out_weights(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef target);
 
 } // namespace heddle

@@ -22,7 +22,7 @@ using namespace mlir;
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
                   sizeof(heddle_entry_desc) == 96 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
-                  sizeof(heddle_model_desc) == 112,
+                  sizeof(heddle_model_desc) == 136,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -70,7 +70,8 @@ public:
         {i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target), text(version),
          i64(program.weights->payload_bytes), id_array, i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
          array(entry_structs), i32(state_structs.size()), i32(token_structs.size()), array(state_structs),
-         state_structs.empty() ? null() : module.getFunction("states.extents"), array(token_structs)});
+         state_structs.empty() ? null() : module.getFunction("states.extents"), array(token_structs),
+         i64(program.weights->build), embedded(), i64(program.embedded_bytes)});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             "heddle_model_descriptor");
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -97,6 +98,16 @@ private:
     if (items.empty())
       return null();
     return constant(llvm::ConstantArray::get(llvm::ArrayType::get(items[0]->getType(), items.size()), items));
+  }
+
+  /// The address of the weights file that is linked in (embed_file), where there is one.
+  llvm::Constant *embedded() {
+    if (program.embedded_bytes == 0)
+      return null();
+    auto *global = new llvm::GlobalVariable(module, llvm::Type::getInt8Ty(context), true,
+                                            llvm::GlobalValue::ExternalLinkage, nullptr, embedded_symbol);
+    global->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    return global;
   }
 
   llvm::Constant *extent_desc(const passes::Extent &extent) {

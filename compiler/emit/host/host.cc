@@ -76,6 +76,7 @@ static Result<std::unique_ptr<llvm::TargetMachine>> target_machine() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // of embed_file
   });
   llvm::Triple triple("x86_64-unknown-linux-gnu");
   std::string error;
@@ -130,6 +131,26 @@ static Result<std::string> compile(llvm::Module &module, llvm::CodeGenFileType t
     return Error{"this LLVM cannot write x86-64 objects"};
   passes.run(module);
   return std::string(bytes.data(), bytes.size());
+}
+
+Result<std::string> embed_file(const std::string &path) {
+  auto machine = target_machine();
+  if (!machine)
+    return machine.error();
+  llvm::LLVMContext context;
+  llvm::Module module("weights", context);
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple((*machine)->getTargetTriple());
+  std::string quoted;
+  for (char c : path) {
+    if (c == '"' || c == '\\')
+      quoted += '\\';
+    quoted += c;
+  }
+  std::string symbol = embedded_symbol;
+  module.setModuleInlineAsm(".section .rodata." + symbol + ", \"a\"\n.balign 64\n.hidden " + symbol + "\n.globl " +
+                            symbol + "\n" + symbol + ":\n.incbin \"" + quoted + "\"\n");
+  return compile(module, llvm::CodeGenFileType::ObjectFile);
 }
 
 Result<std::string> compile_host(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::ObjectFile); }

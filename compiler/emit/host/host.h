@@ -25,7 +25,10 @@ struct HostProgram {
   std::string target;    // as in --target, `native` resolved
   uint32_t cpu_features; // HEDDLE_CPU_* that the kernels use
   const WeightsLayout *weights;
+  int64_t embedded_bytes = 0; // of the weights file, where it is linked into the library under `embedded_symbol`
 };
+
+inline constexpr const char *embedded_symbol = "heddle_embedded_weights";
 
 /// Symbol of entry function `what` (extents, arena_bytes, run) of entry number `entry`.
 std::string entry_symbol(int entry, const char *what);
@@ -36,6 +39,9 @@ mlir::OwningOpRef<mlir::ModuleOp> build_host(const HostProgram &program);
 /// The whole program as LLVM IR, optimised.
 Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, mlir::ModuleOp host,
                                                    llvm::LLVMContext &context);
+
+/// An object that has the bytes of the file at `path` under `embedded_symbol`.
+Result<std::string> embed_file(const std::string &path);
 
 /// Position-independent machine code for x86-64, as the bytes of an object file; `assembly` instead gives its text.
 Result<std::string> compile_host(llvm::Module &module);

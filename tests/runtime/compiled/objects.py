@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Compiles a model and links its kernels and its host program into one object, without the runtime: what a test links to a
 runtime of its own making. The code is that which `heddle show --stage asm` prints.
-    objects.py HEDDLE CLANG MODEL FOLDER OBJECT        the library, its weights and headers go to FOLDER
-Beside the object, OBJECT.link has what the linker must be told: the library's build number, which the weights ask for."""
+    objects.py HEDDLE CLANG MODEL FOLDER OBJECT        the library, its weights and headers go to FOLDER"""
 
-import json
 import os
 import re
 import subprocess
@@ -27,9 +25,6 @@ def main(heddle, clang, model, folder, target):
             list(pool.map(lambda path: subprocess.run([clang, "-c", path, "-o", path.with_suffix(".o")], check=True), paths))
         objects = [path.with_suffix(".o") for path in paths]
         subprocess.run([clang, "-r", "-nostdlib", "-fuse-ld=lld", "-o", target, *objects], check=True)
-    manifest, = Path(folder).glob("*.json")
-    build = int(json.loads(manifest.read_text())["build"], 16)
-    Path(target + ".link").write_text(f"--build-id=0x{build.to_bytes(8, 'little').hex()}\n")
 
 
 if __name__ == "__main__":
