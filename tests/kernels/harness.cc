@@ -34,17 +34,30 @@ struct Block {
 };
 std::vector<Block> slab;
 int64_t lines_used = 0, most_lines = 0;
+
+// The context of the task that runs: a thread takes scratch from its own slab.
+char task_contexts[2];
+void *running = nullptr;
+void expect_own(void *context) {
+  if (context != running)
+    ADD_FAILURE() << "scratch is asked for in the name of another thread";
+}
 } // namespace
 
 extern "C" {
 __attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
                                                              uint8_t *closure) {
-  for (int i = first + count; i-- > first;)
-    if (int status = task(context, i, closure))
-      return status;
-  return 0;
+  expect_own(context);
+  int status = 0;
+  for (int i = first + count; i-- > first && !status;) {
+    running = &task_contexts[context == &task_contexts[0]]; // neither the caller's nor that of the loop around it
+    status = task(running, i, closure);
+  }
+  running = context;
+  return status;
 }
-__attribute__((visibility("default"))) void *halide_malloc(void *, size_t bytes) {
+__attribute__((visibility("default"))) void *halide_malloc(void *context, size_t bytes) {
+  expect_own(context);
   if (bytes > 0 && asked++ == failing) // an allocation under a condition that doesn't hold asks for nothing
     return nullptr;
   ++allocations;
@@ -54,7 +67,8 @@ __attribute__((visibility("default"))) void *halide_malloc(void *, size_t bytes)
   most_lines = std::max(most_lines, lines_used);
   return pointer;
 }
-__attribute__((visibility("default"))) void halide_free(void *, void *pointer) {
+__attribute__((visibility("default"))) void halide_free(void *context, void *pointer) {
+  expect_own(context);
   if (pointer)
     --allocations;
   for (Block &block : slab)

@@ -9,6 +9,7 @@
 #include "compiler/emit/halide/lower.h"
 #include "compiler/emit/halide/reversed.h"
 #include "compiler/emit/halide/scratch.h"
+#include "compiler/emit/halide/task_context.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
@@ -147,6 +148,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   lowered->passes.push_back(round_to_bfloat());
   lowered->passes.push_back(gather_reversed_reads());
   lowered->passes.push_back(split_clamped_reads());
+  lowered->passes.push_back(keep_task_context());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
