@@ -34,13 +34,8 @@ LINE, LEFT, INDENT, WIDTH = 24, 14, 16, 760
 
 
 def short_shape(shape):
-    """With (Y + 1) // 2, the size of a picture's half, written Y/2."""
-    before = ""
-    while before != shape:
-        before = shape
-        shape = re.sub(r"\((\w+) \+ 1\) // 2", r"\1/2", shape)
-        shape = re.sub(r"\((\w+)/(\d+)\)", r"\1/\2", shape)
-        shape = re.sub(r"\((\w+)/(\d+) \+ 1\) // 2", lambda at: f"{at[1]}/{2 * int(at[2])}", shape)
+    """With (Y + 3) // 4, the size of a picture's quarter, written Y/4."""
+    shape = re.sub(r"\((\w+) \+ (\d+)\) // (\d+)", lambda at: f"{at[1]}/{at[3]}" if int(at[2]) + 1 == int(at[3]) else at[0], shape)
     return shape if len(shape) < 46 else shape[:44] + "…"
 
 

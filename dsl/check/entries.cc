@@ -321,7 +321,9 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
         right->kind = Entity::lazy;
         right->formula = copy;
       }
-      tensor = materialise(*right, frame.path + declared.name.text, at);
+      // A number that was computed before stands where its formula does.
+      bool computed = right->kind == Entity::scalar && right->value->span.valid();
+      tensor = materialise(*right, frame.path + declared.name.text, computed ? right->value->span : at);
     }
     if (tensor)
       out.outputs.push_back({declared.name.text, tensor});
