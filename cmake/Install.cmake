@@ -1,5 +1,5 @@
-# `cmake --install build --prefix P`: the command with the shared libraries that it runs with, the header, completion for
-# shells, the manual page. Nothing in P names the build tree or another place, so P may be moved as a whole.
+# `cmake --install build --prefix P`: the command with the shared libraries that it runs with, the header, the CMake
+# package, completion for shells, the manual page. Nothing in P names the build tree or another place, so P may be moved as a whole.
 include(GNUInstallDirs)
 
 # MLIR's and LLVM's own run path is $ORIGIN/../lib, hence the folder's name. The command has the older RPATH, which
@@ -11,5 +11,8 @@ set_target_properties(heddle PROPERTIES INSTALL_RPATH "$ORIGIN/../${HEDDLE_INSTA
 install(TARGETS heddle RUNTIME DESTINATION bin)
 install(FILES runtime/heddle.h DESTINATION include)
 install(FILES LICENSE DESTINATION share/doc/heddle)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/HeddleConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES cmake/HeddleConfig.cmake ${CMAKE_BINARY_DIR}/HeddleConfigVersion.cmake DESTINATION lib/cmake/Heddle)
 configure_file(cmake/install_libraries.cmake.in ${CMAKE_BINARY_DIR}/install_libraries.cmake @ONLY)
 install(SCRIPT ${CMAKE_BINARY_DIR}/install_libraries.cmake)

@@ -1,0 +1,151 @@
+"""find_package(Heddle) in projects of a few lines: a model is compiled when they are built, and again when a file that it is
+made from has changed. Model, program and project are those of docs/deploying/cmake.md."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+from installed import CMAKE, prefix, run
+
+GOLDENS = Path(__file__).resolve().parents[1] / "models" / "goldens"
+
+PART = "fn scaled(x: real) -> real = {0} * x\n"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploying" / "cmake.md"
+
+
+def block(language):
+    """The first block of the page in that language."""
+    return re.search(rf"```{language}\n(.*?)```", PAGE.read_text(), re.S)[1]
+
+
+MODEL, MAIN = block("heddle"), block("c")
+PROJECT = block("cmake").rstrip().removesuffix(")") + "{0})\n"
+
+
+class Project(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.write("part.heddle", PART.format(2))
+        self.write("net.heddle", MODEL)
+        self.write("main.c", MAIN)
+        safetensors.save_file({"w": np.float32([1, 2, 3])}, self.folder / "w.safetensors")
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def cmake(self, *words):
+        env = {"PATH": os.environ["PATH"]}
+        done = subprocess.run([CMAKE, *map(str, words)], cwd=self.folder, capture_output=True, text=True, env=env)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def configure(self, text, generator="Ninja"):
+        self.write("CMakeLists.txt", text)
+        ninja = [f"-DCMAKE_MAKE_PROGRAM={CMAKE.parent / 'ninja'}"] if generator == "Ninja" else []
+        return self.cmake("-G", generator, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix()}", *ninja)
+
+    def answer(self, program="app"):
+        status, out, errors = run(self.folder / "build" / program, cwd="/")
+        self.assertEqual((status, errors), (0, ""), out)
+        return out
+
+    def rebuilt(self):
+        """Whether the next build compiles the model."""
+        return "Compiling net with Heddle" in self.cmake("--build", "build")
+
+    def test_ten_lines_and_what_makes_the_model_compile_again(self):
+        for generator in ("Ninja", "Unix Makefiles"):
+            shutil.rmtree(self.folder / "build", ignore_errors=True)
+            self.write("part.heddle", PART.format(2))
+            self.configure(PROJECT.format(""), generator)
+            said = self.cmake("--build", "build")
+            self.assertIn("libnet.so", said, "the command's summary is in the log")
+            self.assertEqual(self.answer(), "2 4 6\n")
+            self.assertFalse(self.rebuilt(), f"{generator}: nothing has changed")
+            time.sleep(1.1)  # make compares whole seconds on some file systems
+            self.write("part.heddle", PART.format(3))
+            self.assertTrue(self.rebuilt(), f"{generator}: a file that the model uses")
+            self.assertEqual(self.answer(), "3 6 9\n")
+            time.sleep(1.1)
+            safetensors.save_file({"w": np.float32([1, 2, 4])}, self.folder / "w.safetensors")
+            self.assertTrue(self.rebuilt(), f"{generator}: the weights")
+            self.assertEqual(self.answer(), "3 6 12\n")
+            safetensors.save_file({"w": np.float32([1, 2, 3])}, self.folder / "w.safetensors")
+            time.sleep(1.1)
+            os.utime(prefix() / "bin" / "heddle")
+            self.assertTrue(self.rebuilt(), f"{generator}: the compiler")
+            self.assertFalse(self.rebuilt())
+
+    def test_static_with_weights_beside_the_program_or_inside(self):
+        self.configure(PROJECT.format(" STATIC"))
+        self.cmake("--build", "build")
+        self.assertEqual(self.answer(), "2 4 6\n")
+        (self.folder / "build" / "net.weights").unlink()
+        self.configure(PROJECT.format(" STATIC EMBED_WEIGHTS"))
+        self.cmake("--build", "build")
+        (self.folder / "build" / "app").rename(self.folder / "app")
+        shutil.rmtree(self.folder / "build")
+        self.assertEqual(run(self.folder / "app"), (0, "2 4 6\n", ""))
+
+    def test_a_library_of_its_own_settings_and_folders(self):
+        self.write("main.c", MAIN.replace("net", "bare").replace("x[] = {1, 1, 1}, y[3]", "x[] = {1, 1}, y[3] = {0, 0, 7}"))
+        safetensors.save_file({"w": np.float32([5, 6])}, self.folder / "w.safetensors")
+        self.configure(f"""cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES C CXX)
+find_package(Heddle REQUIRED)
+heddle_add_model(bare MODEL net.heddle WEIGHTS w.safetensors SET n=2 CPU x86-64-v3 OPTIONS --timings)
+heddle_add_model(encoder MODEL "{GOLDENS / 'bert_model'}" STATIC EMBED_WEIGHTS)
+add_executable(one main.c)
+add_executable(two main.c)
+target_link_libraries(one PRIVATE bare encoder)
+target_link_libraries(two PRIVATE bare)
+install(TARGETS one)
+get_target_property(files bare HEDDLE_FILES)
+install(FILES ${{files}} DESTINATION lib)
+""")
+        self.cmake("--build", "build")
+        self.assertEqual(self.answer("one"), "10 12 7\n")
+        self.assertEqual(self.answer("two"), "10 12 7\n")
+        self.cmake("--install", "build", "--prefix", "there")
+        self.assertEqual(run(self.folder / "there/bin/one", env={"LD_LIBRARY_PATH": str(self.folder / "there/lib")}),
+                         (0, "10 12 7\n", ""))  # fmt: skip
+
+    def test_a_program_that_opens_a_library_needs_the_header_alone(self):
+        self.write("main.c", '#include <heddle.h>\n#include <stdio.h>\nint main(void) {\n  heddle_model *model;\n'
+                   '  heddle_open("/nowhere", NULL, &model);\n  return puts(heddle_last_error()) < 0;\n}\n')  # fmt: skip
+        self.configure("cmake_minimum_required(VERSION 3.25)\nproject(app LANGUAGES C)\nfind_package(Heddle REQUIRED)\n"
+                       "add_executable(app main.c)\ntarget_link_libraries(app PRIVATE Heddle::Heddle)\n")  # fmt: skip
+        self.cmake("--build", "build")
+        self.assertIn("/nowhere: cannot be loaded", self.answer())
+
+    def test_what_is_wrong_is_said_when_configuring_or_building(self):
+        for words, message in [
+            ("app", "heddle_add_model(app): say MODEL, a .heddle file or a Hugging Face folder"),
+            ("app MODEL net.heddle WEIGHT w", "heddle_add_model(app): unknown words: WEIGHT;w"),
+            (f'app MODEL "{GOLDENS / "bert_model"}"', "heddle_add_model(app): say NAME, which a folder does not tell"),
+        ]:
+            self.write("CMakeLists.txt", PROJECT.format("").rsplit("heddle_add_model", 1)[0] + f"heddle_add_model({words})\n")
+            status, _, errors = run(CMAKE, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix()}", cwd=self.folder,
+                                    env={"PATH": os.environ["PATH"]})  # fmt: skip
+            self.assertNotEqual(status, 0)
+            self.assertIn(message, " ".join(errors.split()))
+        shutil.rmtree(self.folder / "build")
+        self.configure(PROJECT.format(""))
+        self.write("part.heddle", "fn scaled(x: real) -> real = y\n")
+        status, out, _ = run(CMAKE, "--build", "build", cwd=self.folder, env={"PATH": os.environ["PATH"]})
+        self.assertNotEqual(status, 0)
+        self.assertIn("part.heddle:1:30: error[E0", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
