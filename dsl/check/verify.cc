@@ -151,7 +151,9 @@ private:
     case Expr::greater_equal:
     case Expr::equal:
     case Expr::not_equal:
-      typed(e.type == Type::boolean && e.args.size() == 2 && e.args[0]->type == e.args[1]->type);
+      typed(e.type == Type::boolean && e.args.size() == 2 &&
+            (e.args[0]->type == e.args[1]->type ||
+             (is_whole_type(e.args[0]->type) && is_whole_type(e.args[1]->type))));
       return;
     case Expr::logical_and:
     case Expr::logical_or:

@@ -80,7 +80,7 @@ TEST(Text, WholeTensorsAndScalarFunctionsMakeOneStage) {
             "entry run\n"
             "  input x: f32[S, 3]\n"
             "  input z: f32[S, 3]\n"
-            "  t[i0 in S, i1 in 3]: f32 = 2.0 * max(x[i0, i1] + z[i0, i1], 0.0) - 1.0\n"
+            "  t[i0 in S, i1 in 3]: f32 = 2.0 * max(0.0, x[i0, i1] + z[i0, i1]) - 1.0\n"
             "  y[i0 in 3]: f32 = if 0 < S then t[0, i0]? else 0.0\n"
             "  output y: f32[3] = y\n"
             "  output w: f32[S, 3] = t\n");

@@ -1,30 +1,23 @@
-// Gradients of random programs. Of each program of the generator the results are summed with fixed factors to one
-// number, which is differentiated by all real inputs and weights; along a random direction the derivative equals a
-// central difference of the interpreter, which keeps doubles for it.
+// Gradients of random programs, each along a random direction (tests/differentiate/slope.h).
 //
 //   fuzz_gradients [--from SEED] [--count N] [--show]
 //
 // Where the differences on both sides disagree (a tie, a step, a conversion), nothing is compared.
 #include "dsl/check/check.h"
-#include "dsl/check/prune.h"
-#include "dsl/check/verify.h"
-#include "dsl/differentiate/differentiate.h"
-#include "dsl/interp/interp.h"
 #include "dsl/syntax/parser.h"
+#include "tests/differentiate/slope.h"
 #include "tests/fuzz/programs/generator.h"
 
-#include <algorithm>
-#include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <sstream>
 #include <unistd.h>
 
 namespace heddle::fuzz {
 namespace {
+
+using tests::Slope;
 
 volatile uint64_t current_seed = 0;
 
@@ -36,11 +29,7 @@ void tell_seed(int signal) {
   std::_Exit(128 + signal);
 }
 
-enum Outcome { compared, refused, not_smooth, not_finite, not_run, without, failed };
-constexpr const char *outcome_names[] = {"compared", "refused", "not smooth", "not finite",
-                                         "not run",  "without", "FAILED"};
-
-using Values = std::map<std::string, Array>;
+constexpr const char *outcome_names[] = {"compared", "refused", "not smooth", "not finite", "not run", "without", "FAILED"};
 
 /// The numbers of the first call of the first entry that the text's first lines give.
 std::map<std::string, int64_t> call_of(const std::string &text) {
@@ -68,242 +57,25 @@ std::map<std::string, int64_t> call_of(const std::string &text) {
   return numbers;
 }
 
-double between(uint64_t &state, double low, double high) {
-  state = state * 6364136223846793005ull + 1442695040888963407ull;
-  return low + (high - low) * double(state >> 11) * 0x1p-53;
+Slope::Outcome examine(uint64_t seed, bool show, std::string &what) {
+  std::string text = generate(seed);
+  if (text.find("# real ") != std::string::npos)
+    return Slope::without;
+  Sources sources;
+  int number = sources.add("m.heddle", text);
+  Diagnostics diagnostics(sources);
+  syntax::File tree = syntax::parse(sources, number, diagnostics);
+  std::unique_ptr<Program> program = check(sources, tree, {}, diagnostics);
+  if (!program)
+    return Slope::not_run;
+  program->entries.resize(1);
+  Slope slope(*program, call_of(text), seed);
+  Slope::Outcome outcome = slope.run();
+  what = slope.what;
+  if (show)
+    std::printf("%s\n%s\n", text.c_str(), to_text(*program).c_str());
+  return outcome;
 }
-
-class Example {
-public:
-  explicit Example(uint64_t seed) : seed_(seed), random_(seed * 2654435761u + 99) {}
-
-  Outcome run(bool show) {
-    std::string text = generate(seed_);
-    if (text.find("# real ") != std::string::npos)
-      return without;
-    Sources sources;
-    int number = sources.add("m.heddle", text);
-    Diagnostics diagnostics(sources);
-    syntax::File tree = syntax::parse(sources, number, diagnostics);
-    program_ = check(sources, tree, {}, diagnostics);
-    if (!program_)
-      return not_run;
-    program_->entries.resize(1);
-    entry_ = &program_->entries[0];
-    if (!collect(text) || !add_loss())
-      return without;
-    const Tensor *loss = entry_->outputs[0].tensor;
-    std::vector<Gradient> gradients;
-    for (const Tensor *of : wanted_) {
-      program_->tensors.push_back({Tensor::stage, "the gradient of " + of->name, of->type, of->shape, {}});
-      gradients.push_back({of, &program_->tensors.back()});
-      entry_->outputs.push_back({"d " + of->name, &program_->tensors.back()});
-    }
-    int made = 0;
-    std::vector<const Tensor *> unrelated;
-    auto none = differentiate(
-        *program_, entry_->steps, loss, gradients,
-        [&](const std::string &name) { return name + "~" + std::to_string(++made); }, unrelated);
-    if (none) {
-      what = none->reason;
-      return refused;
-    }
-    checking::keep_needed(*entry_);
-    if (show)
-      std::printf("%s\n%s\n", text.c_str(), to_text(*program_).c_str());
-    if (std::string wrong = verify(*program_, *entry_); !wrong.empty()) {
-      what = wrong;
-      return failed;
-    }
-    return compare(loss);
-  }
-
-  std::string what;
-
-private:
-  bool collect(const std::string &text) {
-    std::map<std::string, int64_t> call = call_of(text);
-    std::vector<int64_t> dims;
-    for (const Dim &dim : program_->dims)
-      dims.push_back(call.count(dim.name) ? call.at(dim.name) : 2);
-    auto filled = [&](const Tensor &tensor, const std::vector<int64_t> &shape, int64_t below) {
-      Array array{tensor.type, shape, {}};
-      int64_t count = 1;
-      for (int64_t extent : shape)
-        count *= extent;
-      for (int64_t i = 0; i < count; ++i) {
-        double x = between(random_, -1, 1);
-        bool whole = tensor.type != Type::boolean && !is_floating(tensor.type);
-        array.data.push_back(tensor.type == Type::boolean ? x > -0.3
-                             : below >= 0                 ? (below ? std::floor((x + 1) / 2 * double(below)) : 0)
-                             : whole                      ? std::floor((x + 1) * 4) - 3
-                                                          : x);
-      }
-      return array;
-    };
-    for (const Input &input : entry_->inputs) {
-      std::vector<int64_t> shape;
-      for (const Size &extent : input.tensor->shape)
-        shape.push_back(extent.evaluate(dims));
-      inputs_[input.name] = filled(*input.tensor, shape, input.below ? input.below->evaluate(dims) : -1);
-      if (call.count(input.name))
-        inputs_[input.name].data[inputs_[input.name].data.size() / 2] = double(call.at(input.name));
-      if (input.tensor->type == Type::f32)
-        add(input.tensor, &inputs_[input.name]);
-    }
-    for (const Weight &weight : program_->weights) {
-      weights_[weight.names[0]] = filled(*weight.tensor, weight.stored, -1);
-      if (weight.tensor->type == Type::f32)
-        add(weight.tensor, &weights_[weight.names[0]]);
-    }
-    return !wanted_.empty();
-  }
-
-  void add(const Tensor *tensor, Array *values) {
-    wanted_.push_back(tensor);
-    varied_.push_back(values);
-    directions_.emplace_back();
-    for (size_t i = 0; i < values->data.size(); ++i)
-      directions_.back().push_back(between(random_, -1, 1));
-  }
-
-  const Expr *keep(Expr::Op op, Type type, std::vector<const Expr *> args) {
-    Expr e{};
-    e.op = op;
-    e.type = type;
-    e.args = std::move(args);
-    return &program_->exprs.emplace_back(std::move(e));
-  }
-  const Expr *real(double value) {
-    Expr e{};
-    e.op = Expr::real;
-    e.type = Type::f32;
-    e.number = value;
-    return &program_->exprs.emplace_back(std::move(e));
-  }
-  const Expr *read(const Tensor *t, std::vector<const Expr *> at) {
-    Expr e{};
-    e.op = Expr::read;
-    e.type = t->type;
-    e.tensor = t;
-    e.args = std::move(at);
-    return &program_->exprs.emplace_back(std::move(e));
-  }
-
-  /// loss = the sum over all real results r of sum[i, j](r[i, j] * sin(a + b i + c j)).
-  bool add_loss() {
-    const Expr *total = nullptr;
-    auto stage = [&](const std::string &name, const Expr *value) {
-      Stage made{};
-      program_->tensors.push_back({Tensor::stage, name, Type::f32, {}, {}});
-      made.result = &program_->tensors.back();
-      made.value = value;
-      return made;
-    };
-    for (const Output &output : entry_->outputs) {
-      if (output.tensor->type != Type::f32)
-        continue;
-      const Expr *angle = real(between(random_, 0, 3));
-      std::vector<const Expr *> at;
-      std::vector<Index> over;
-      for (const Size &extent : output.tensor->shape) {
-        Expr index{};
-        index.op = Expr::index;
-        index.type = Type::i32;
-        index.position = int(over.size());
-        at.push_back(&program_->exprs.emplace_back(std::move(index)));
-        over.push_back({"i" + std::to_string(over.size()), extent});
-        const Expr *term =
-            keep(Expr::mul, Type::f32, {keep(Expr::cast, Type::f32, {at.back()}), real(between(random_, 1, 2))});
-        angle = keep(Expr::add, Type::f32, {angle, term});
-      }
-      const Expr *value = keep(Expr::mul, Type::f32, {read(output.tensor, at), keep(Expr::sin, Type::f32, {angle})});
-      Stage part = stage("part of " + output.name, value);
-      part.over = over;
-      part.reducer = over.empty() ? Reducer::none : Reducer::sum;
-      const Expr *one = read(part.result, {});
-      total = total ? keep(Expr::add, Type::f32, {total, one}) : one;
-      entry_->steps.push_back({std::move(part)});
-    }
-    if (!total)
-      return false;
-    Stage sum = stage("the loss", total);
-    entry_->outputs = {{"the loss", sum.result}};
-    entry_->steps.push_back({std::move(sum)});
-    return true;
-  }
-
-  std::optional<Values> evaluate() {
-    Interpreter interpreter(*program_, [this](const std::string &name) -> Result<Array> { return weights_.at(name); });
-    interpreter.round(false);
-    auto results = interpreter.run(entry_->name, inputs_);
-    if (!results) {
-      what = results.error().message;
-      return std::nullopt;
-    }
-    return *results;
-  }
-
-  /// The loss that far along the direction.
-  double loss_at(double step) {
-    std::vector<std::vector<double>> before;
-    for (size_t k = 0; k < varied_.size(); ++k) {
-      before.push_back(varied_[k]->data);
-      for (size_t i = 0; i < directions_[k].size(); ++i)
-        varied_[k]->data[i] += step * directions_[k][i];
-    }
-    auto results = evaluate();
-    for (size_t k = 0; k < varied_.size(); ++k)
-      varied_[k]->data = before[k];
-    return results ? results->at("the loss").data[0] : NAN;
-  }
-
-  Outcome compare(const Tensor *loss) {
-    auto results = evaluate();
-    if (!results)
-      return what.find("internal error") != std::string::npos ? failed : not_run;
-    double here = results->at("the loss").data[0], slope = 0, size = std::fabs(here);
-    if (!std::isfinite(here) || size > 1e12)
-      return not_finite;
-    for (size_t k = 0; k < wanted_.size(); ++k) {
-      const Array &gradient = results->at("d " + wanted_[k]->name);
-      for (size_t i = 0; i < gradient.data.size(); ++i) {
-        slope += gradient.data[i] * directions_[k][i];
-        size = std::max(size, std::fabs(gradient.data[i]));
-      }
-    }
-    // Curves cancel at two distances: what is left of a disagreement is no derivative.
-    double estimates[2];
-    for (int round = 0; round < 2; ++round) {
-      double h = round ? 1e-5 : 2e-5, up = loss_at(h), down = loss_at(-h);
-      double left = (here - down) / h, right = (up - here) / h;
-      if (!std::isfinite(left) || !std::isfinite(right))
-        return not_finite;
-      estimates[round] = (left + right) / 2;
-      if (std::fabs(left - right) > 1e-3 * (1 + size))
-        return not_smooth;
-    }
-    double error = std::fabs(slope - estimates[1]),
-           tolerance = 1e-6 * (1 + size) + std::fabs(estimates[0] - estimates[1]) * 4;
-    if (std::fabs(estimates[0] - estimates[1]) > 1e-4 * (1 + size))
-      return not_smooth;
-    if (error <= tolerance)
-      return compared;
-    char text[200];
-    std::snprintf(text, sizeof text, "the derivative is %.10g, the difference %.10g (loss %.6g)", slope, estimates[1],
-                  here);
-    what = text;
-    return failed;
-  }
-
-  uint64_t seed_, random_;
-  std::unique_ptr<Program> program_;
-  Entry *entry_ = nullptr;
-  Values inputs_, weights_;
-  std::vector<const Tensor *> wanted_;
-  std::vector<Array *> varied_;
-  std::vector<std::vector<double>> directions_;
-};
 
 int run(int argc, char **argv) {
   uint64_t from = 1, count = 500;
@@ -321,23 +93,23 @@ int run(int argc, char **argv) {
   }
   std::signal(SIGSEGV, tell_seed);
   std::signal(SIGABRT, tell_seed);
-  std::map<Outcome, uint64_t> outcomes;
+  std::map<Slope::Outcome, uint64_t> outcomes;
   std::map<std::string, int> reasons;
   for (uint64_t seed = from; seed < from + count; ++seed) {
     current_seed = seed;
-    Example example(seed);
-    Outcome outcome = example.run(show);
+    std::string what;
+    Slope::Outcome outcome = examine(seed, show, what);
     ++outcomes[outcome];
-    if (outcome == refused)
-      ++reasons[example.what.substr(0, example.what.find('`'))];
-    if (outcome == failed)
-      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), example.what.c_str());
+    if (outcome == Slope::refused)
+      ++reasons[what.substr(0, what.find('`'))];
+    if (outcome == Slope::failed)
+      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), what.c_str());
   }
   for (const auto &[outcome, times] : outcomes)
     std::printf("%s %llu\n", outcome_names[outcome], static_cast<unsigned long long>(times));
   for (const auto &[reason, times] : reasons)
     std::printf("  refused: %s (%d)\n", reason.c_str(), times);
-  return outcomes[failed] > 0 || outcomes[compared] == 0;
+  return outcomes[Slope::failed] > 0 || outcomes[Slope::compared] == 0;
 }
 
 } // namespace
