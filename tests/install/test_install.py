@@ -21,6 +21,7 @@ model Double {
   }
 }
 """
+ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = {"libc", "libm", "libdl", "librt", "libpthread", "libstdc++", "libgcc_s"}
 
 
@@ -70,6 +71,12 @@ class Install(unittest.TestCase):
         status, out, errors = run(self.heddle, "--version")
         self.assertEqual((status, errors), (0, ""))
         self.assertRegex(out, r"^heddle \d+\.\d+\.\d+ \((commit [0-9a-f]{12}(-dirty)?, )?LLVM 22\.\d+\.\d+, Halide 21\.\d+\.\d+\)\n$")
+
+    def test_there_is_one_version(self):
+        version = run(self.heddle, "--version")[1].split()[1]
+        for path, text in (("CMakeLists.txt", f"project(heddle VERSION {version} "), ("python/pyproject.toml", f'version = "{version}"'),
+                           ("python/compiler/pyproject.toml", f'version = "{version}"')):  # fmt: skip
+            self.assertIn(text, (ROOT / path).read_text(), path)
 
     def test_manual_page_has_every_option_of_every_command(self):
         page = (prefix() / "share" / "man" / "man1" / "heddle.1").read_text().replace("\\-", "-")
