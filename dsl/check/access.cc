@@ -69,6 +69,8 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
         eval(*place.expr, frame); // for its messages
     return {};
   }
+  if (base.kind == Entity::family)
+    return of_param(base, {text(e.callee->span), e.callee->span}, e.places, e.span, frame).value_or(Entity{});
   if (base.kind == Entity::list || base.kind == Entity::array)
     return access_list(base, e, frame);
   bool of_packs = std::all_of(e.places.begin(), e.places.end(),

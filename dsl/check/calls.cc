@@ -141,6 +141,10 @@ Entity Elaborator::eval_call(const Tree &e, Frame &frame) {
   }
   if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::gradient)
     return gradient(e, frame);
+  if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::params) {
+    report(Code::E046, e.callee->span, {name, "it stands after `in` of a loop, or as the type of a state"});
+    return {};
+  }
   if (f.kind == Entity::builtin)
     return call_builtin(e, *f.operation, frame);
   if (f.kind == Entity::function)

@@ -79,7 +79,8 @@ private:
   /// Gives a name that exists its value of the next turn.
   void rebind(const std::string &name, Entity value, Frame &frame);
   void run_for(const syntax::Stmt &s, Frame &frame);
-  void unroll(const syntax::Stmt &s, int64_t first, int64_t count, Frame &frame);
+  std::vector<Entity> turns_of(int64_t first, int64_t count);
+  void unroll(const syntax::Stmt &s, const std::vector<Entity> &turns, Frame &frame);
   void keep_loop(const syntax::Stmt &s, const Size &first, const Size &extent, Frame &frame);
   /// `first .. end`: its first value and the number of values.
   std::optional<std::pair<Size, Size>> range(const Tree &first, const Tree &end, Frame &frame);
@@ -239,6 +240,21 @@ private:
   Entity gradient(const Tree &e, Frame &frame);
   void expand_gradients(Entry &entry);
 
+  // --- params.cc
+  /// Whether `e` is a call of the language's own `params`.
+  bool is_params(const Tree &e, Frame &frame);
+  /// The params of the modules that `params(…)` names, of the module around without any; in the order of their
+  /// declaration.
+  std::optional<std::vector<Entity>> params_of(const Tree &e, Frame &frame);
+  Entity state_of_params(const syntax::Member &m, Frame &frame);
+  /// `m[p]` of a state that there is for each param.
+  std::optional<Entity> of_param(const Entity &family, const syntax::Name &name,
+                                 const std::vector<syntax::Place> &places, Span span, Frame &frame);
+  bool become_state(const syntax::Target &target, const Tensor *param);
+  void begin_as_weights();
+  /// What a session's params begin as.
+  std::map<const Tensor *, Weight> updated_params_;
+
   // --- notes.cc
   void note(Span at, const Entity &e);
   std::string described(const Entity &e) const;
@@ -325,7 +341,7 @@ private:
   const Tree *guarded_ = nullptr;                       // a bare use of that name that the same search passed over
   struct Derivative {
     const Tensor *loss, *of, *result;
-    std::string loss_name, of_name; // as the author wrote them
+    std::string loss_name, of_name; // as the author wrote them; of a loop over params none
     Span span;
   };
   std::vector<Derivative> derivatives_;    // asked for by this entry

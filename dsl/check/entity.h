@@ -26,11 +26,11 @@ struct ScalarFunction {
   std::string_view name;
   Expr::Op op; // of meaning `scalar`
   size_t arguments;
-  enum Meaning { scalar, gradient, stop } meaning = scalar;
+  enum Meaning { scalar, gradient, stop, params } meaning = scalar;
 };
 
 struct Entity {
-  enum Kind { error, text, list, scalar, tensor, lazy, instance, array, function, builtin, tuple } kind = error;
+  enum Kind { error, text, list, scalar, tensor, lazy, instance, array, function, builtin, tuple, family } kind = error;
   std::string string;                        // text
   std::vector<Entity> items;                 // list, tuple
   const Expr *value = nullptr;               // scalar
@@ -44,6 +44,8 @@ struct Entity {
   Instance *self = nullptr;                  // function: whose member it is, or null
   FileScope *home = nullptr;                 // function: where its other names mean something
   const ScalarFunction *operation = nullptr; // builtin
+  /// family: a state for each param of some modules, by the param.
+  std::shared_ptr<const std::map<const Tensor *, Entity>> by_param = nullptr;
 
   bool tensor_like() const { return kind == tensor || kind == lazy; }
   const std::vector<Extent> &extents() const { return kind == lazy ? formula->shape : shape; }

@@ -117,12 +117,13 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
   check_states_set();
   if (diagnostics_.has_errors())
     return nullptr;
+  begin_as_weights();
   return std::move(program_);
 }
 
 void Elaborator::check_states_set() {
   for (const State &state : program_->states) {
-    bool read = false, set = state.initial.has_value();
+    bool read = false, set = state.initial.has_value() || updated_params_.count(state.tensor);
     for (const Entry &entry : program_->entries)
       for (const Uses::OfState &use : uses_of(*program_, entry.steps).states)
         if (use.state == state.tensor) {

@@ -286,12 +286,15 @@ const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame)
                        : e.kind == Entity::instance ? "a module"
                        : e.kind == Entity::array    ? "an array of modules"
                        : e.kind == Entity::tuple    ? "several values"
+                       : e.kind == Entity::family   ? "a state for each param"
                                                     : "a function";
     Diagnostic &d = report(Code::E031, at.span, {text(at.span), what, "a number"});
     if (e.kind == Entity::instance || e.kind == Entity::function || e.kind == Entity::builtin)
       d.help = "call it: `" + text(at.span) + "(…)`";
     else if (e.kind == Entity::list || e.kind == Entity::array)
       d.help = "take one of it: `" + text(at.span) + "[0]`";
+    else if (e.kind == Entity::family)
+      d.help = "take that of one param: `" + text(at.span) + "[p]`";
     return nullptr;
   }
   }

@@ -219,7 +219,7 @@ bool Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
     case Member::state:
     case Member::entry:
       if (m.kind == Member::state)
-        add(m.name, state(instance, m, frame));
+        add(m.name, m.type.scalar.empty() ? state_of_params(m, frame) : state(instance, m, frame));
       else
         entries_.push_back(m.entry_point.get());
       break;

@@ -51,11 +51,11 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
     return {};
   }
   const Tensor *by = tensor_of(of);
-  std::string what = !by                           ? "not a name of one"
-                     : !is_floating(by->type)      ? "of type " + std::string(type_name(by->type))
-                     : by->kind == Tensor::state   ? "a state"
-                     : by->kind == Tensor::carried ? "what a run-time loop passes on"
-                                                   : "";
+  std::string what = !by                                                ? "not a name of one"
+                     : !is_floating(by->type)                           ? "of type " + std::string(type_name(by->type))
+                     : by->kind == Tensor::state && !weights_.count(by) ? "a state"
+                     : by->kind == Tensor::carried                      ? "what a run-time loop passes on"
+                                                                        : "";
   if (!what.empty()) {
     report(Code::E082, second.span, {text(second.span), what});
     return {};
@@ -76,7 +76,10 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
   const Tensor *result = reduction(by->name + ".grad", variables, Reducer::none, {}, build_.real(0, by->type), e.span);
   if (!result)
     return {};
-  derivatives_.push_back({number, by, result, text(first.span), text(second.span), e.span});
+  bool of_each = std::any_of(frame.scopes.begin(), frame.scopes.end(), [&](const Scope &scope) {
+    return scope.loop && scope.loop->exprs.size() == 1 && is_params(*scope.loop->exprs[0], frame);
+  });
+  derivatives_.push_back({number, by, result, text(first.span), of_each ? "" : text(second.span), e.span});
   return entity(result, shape);
 }
 
@@ -116,7 +119,8 @@ void Elaborator::expand_gradients(Entry &entry) {
       return;
     }
     for (const Derivative &one : derivatives_)
-      if (one.loss == loss && std::find(unrelated.begin(), unrelated.end(), one.of) != unrelated.end())
+      if (one.loss == loss && !one.of_name.empty() &&
+          std::find(unrelated.begin(), unrelated.end(), one.of) != unrelated.end())
         report(Code::W105, one.span, {one.loss_name, one.of_name});
     steps = std::move(before);
     std::move(after.begin(), after.end(), std::back_inserter(steps));

@@ -239,15 +239,20 @@ Entity Elaborator::join(const std::string &name, const Expr *test, const Entity 
 void Elaborator::run_for(const Stmt &s, Frame &frame) {
   Size first;
   std::optional<Size> extent;
-  if (s.exprs.size() > 1) {
+  std::optional<std::vector<Entity>> params;
+  bool over_params = s.exprs.size() == 1 && is_params(*s.exprs[0], frame);
+  if (over_params) {
+    params = params_of(*s.exprs[0], frame);
+    extent = Size(params ? int64_t(params->size()) : 0);
+  } else if (s.exprs.size() > 1) {
     if (auto given = range(*s.exprs[0], *s.exprs[1], frame))
       std::tie(first, extent) = *given;
   } else {
     extent = size(*s.exprs[0], frame, "the extent of a loop");
   }
-  if (!extent)
+  if (!extent || (over_params && !params))
     return fail_definitions(s.body, frame);
-  if (options_.note)
+  if (options_.note && !over_params)
     options_.note(s.names[0].span, [&] { return "turn, 0 to " + text(*extent - Size(1)); });
   for (size_t i = 1; i < s.names.size(); ++i) {
     bool known = false;
@@ -263,8 +268,10 @@ void Elaborator::run_for(const Stmt &s, Frame &frame) {
       else if (frame.scopes[k].arm)
         frame.scopes[k].names[s.names[i].text] = *find(s.names[i].text, frame);
   }
-  if (extent->is_constant() && first.is_constant() && extent->constant() <= most_turns)
-    unroll(s, first.constant(), extent->constant(), frame);
+  if (params)
+    unroll(s, *params, frame);
+  else if (extent->is_constant() && first.is_constant() && extent->constant() <= most_turns)
+    unroll(s, turns_of(first.constant(), extent->constant()), frame);
   else
     keep_loop(s, first, *extent, frame);
 }
@@ -286,15 +293,22 @@ std::optional<std::pair<Size, Size>> Elaborator::range(const Tree &first, const 
   return std::pair(*from, count);
 }
 
-void Elaborator::unroll(const Stmt &s, int64_t first, int64_t count, Frame &frame) {
+std::vector<Entity> Elaborator::turns_of(int64_t first, int64_t count) {
+  std::vector<Entity> turns;
+  for (int64_t turn = 0; turn < count; ++turn)
+    turns.push_back(entity(build_.integer(first + turn)));
+  return turns;
+}
+
+void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &frame) {
   frame.scopes.emplace_back();
   size_t own = frame.scopes.size() - 1;
   frame.scopes[own].loop = &s;
   for (size_t i = 1; i < s.names.size(); ++i)
     frame.scopes[own].carried.insert(s.names[i].text);
-  for (int64_t turn = 0; turn < count && !frame.returned && spend(s.span); ++turn) {
+  for (size_t turn = 0; turn < turns.size() && !frame.returned && spend(s.span); ++turn) {
     frame.scopes[own].names.clear();
-    frame.scopes[own].names[s.names[0].text] = entity(build_.integer(first + turn));
+    frame.scopes[own].names[s.names[0].text] = turns[turn];
     run(s.body, frame);
   }
   auto slices = std::move(frame.scopes[own].slices);

@@ -192,6 +192,16 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
 void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   const syntax::Target &target = s.targets[0];
   auto found = find(target.name.text, frame);
+  bool has_places = target.has_places;
+  if (found && found->kind == Entity::family) {
+    std::vector<Place> none;
+    found = of_param(*found, target.name, has_places ? target.places : none, target.span, frame);
+    if (!found)
+      return;
+    has_places = false;
+  }
+  if (found && found->kind == Entity::tensor && weights_.count(found->read) && !become_state(target, found->read))
+    return;
   if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
     if (!found || found->kind != Entity::error)
       report(Code::E052, target.name.span, {target.name.text});
@@ -204,7 +214,7 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   std::vector<Update::Along> place;
   std::vector<int> variables;
   Entity value;
-  if (target.has_places) {
+  if (has_places) {
     std::vector<Binder> binders;
     const Expr *element = nullptr;
     if (place_of(target, *found, right, frame, place, binders)) {

@@ -152,8 +152,7 @@ private:
     case Expr::equal:
     case Expr::not_equal:
       typed(e.type == Type::boolean && e.args.size() == 2 &&
-            (e.args[0]->type == e.args[1]->type ||
-             (is_whole_type(e.args[0]->type) && is_whole_type(e.args[1]->type))));
+            (e.args[0]->type == e.args[1]->type || (is_whole_type(e.args[0]->type) && is_whole_type(e.args[1]->type))));
       return;
     case Expr::logical_and:
     case Expr::logical_or:

@@ -39,6 +39,9 @@ std::string word_help(const std::string &word) {
        "`grad(loss, w)`: the derivative of a real number of this entry by a param, an input or a definition, in its "
        "shape"},
       {"stop", "`stop(x)`: x, which gradients take for a constant"},
+      {"params",
+       "`for p in params(encoder) { … }`: once for each param of a module; `state m: params(encoder) = 0`: a state for "
+       "each"},
       {"config",
        "`config D \"hidden_size\" = 768`: a value fixed when the model is compiled, by `--set` or a config.json"},
       {"dim", "`dim S <= 512`: a size of every call, with its bound"},

@@ -332,7 +332,13 @@ Member Parser::state() {
     slip(Code::E017, gap(),
          {"the state `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
   need(":");
-  out.type = type();
+  if (at_name() && current().text == "params") { // one of the type and shape of each param
+    out.type.span = current().span;
+    out.type.range = expr();
+    out.type.span = since(out.type.span);
+  } else {
+    out.type = type();
+  }
   if (eat("="))
     out.expr = expr();
   out.span = since(out.span);

@@ -252,6 +252,8 @@ void ExpressionPrinter::shape(const std::vector<Place> &list, bool space) {
 }
 
 void ExpressionPrinter::type(const Type &t, bool space) {
+  if (t.scalar.empty() && t.range)
+    return expr(*t.range, space);
   put(t.scalar, space);
   if (t.range)
     in_parens(*t.range);

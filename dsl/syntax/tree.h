@@ -87,7 +87,7 @@ inline constexpr int max_height = 1000;
 
 struct Type {
   std::string scalar; // real f32 bf16 f16 i8 i32 bool index
-  ExprPtr range;      // index(range)
+  ExprPtr range;      // index(range); of a state, with an empty `scalar`: params(…)
   bool has_shape = false;
   std::vector<Place> shape; // value, pack or wildcard
   Span span;

@@ -29,7 +29,8 @@ void tell_seed(int signal) {
   std::_Exit(128 + signal);
 }
 
-constexpr const char *outcome_names[] = {"compared", "refused", "not smooth", "not finite", "not run", "without", "FAILED"};
+constexpr const char *outcome_names[] = {"compared", "refused", "not smooth", "not finite",
+                                         "not run",  "without", "FAILED"};
 
 /// The numbers of the first call of the first entry that the text's first lines give.
 std::map<std::string, int64_t> call_of(const std::string &text) {
