@@ -15,6 +15,6 @@ struct EntryKernel {
 };
 
 /// The kernels of each entry by its name, in the order of their calls; calls without a named definition are left out.
-Result<std::map<std::string, std::vector<EntryKernel>>> kernels_of_entries(Model &model, const Target &target);
+Result<std::map<std::string, std::vector<EntryKernel>>> kernels_of_entries(Model &model, const CompileGoal &goal);
 
 } // namespace heddle

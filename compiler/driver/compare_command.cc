@@ -76,8 +76,8 @@ std::vector<const Tensor *> stages_of(const Entry &entry) {
 /// What docs/testing.md allows a model of these types. A number that is computed in a narrow type is rounded by one
 /// side and perhaps not by the other, and what follows from it differs by that; weights and inputs are the same on
 /// both.
-double tolerance_of(const Program &program) {
-  double out = 2e-4;
+double tolerance_of(const Program &program, const std::string &precision) {
+  double out = precision == "bf16" ? 4e-2 : 2e-4;
   for (const Tensor &tensor : program.tensors)
     if (tensor.kind != Tensor::weight && tensor.kind != Tensor::input)
       out = std::max(out, tensor.type == Type::bf16 ? 4e-2 : tensor.type == Type::f16 ? 1e-2 : 0);
@@ -203,9 +203,9 @@ Result<std::vector<Values>> Comparison::of_library(const std::string &path) cons
 /// What a library computes that returns the `shown` tensors of each entry besides its results.
 Result<std::vector<Values>>
 Comparison::compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const {
-  auto target = find_compile_target(options_.compile);
-  if (!target)
-    return target.error();
+  auto goal = find_compile_goal(options_.compile);
+  if (!goal)
+    return goal.error();
   auto model = load(); // of its own: its entries get further results
   if (!model)
     return model.error();
@@ -222,7 +222,7 @@ Comparison::compiled(const std::function<std::vector<const Tensor *>(const Entry
     return folder.error();
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   std::string path = folder->path() + "/library";
-  if (auto report = compile_model(*model, *target, path, progress); !report)
+  if (auto report = compile_model(*model, *goal, path, progress); !report)
     return report.error();
   return of_library(path);
 }
@@ -275,15 +275,15 @@ Status Comparison::run() {
   auto model = load();
   if (!model)
     return model.error();
-  tolerance_ = options_.tolerance.value_or(tolerance_of(*model->program));
+  tolerance_ = options_.tolerance.value_or(tolerance_of(*model->program, options_.compile.precision));
   if (Status read = read_reference(*model); !read)
     return read;
 
   // What lies between kernels, in the order of the calls.
-  auto target = find_compile_target(options_.compile);
-  if (!target)
-    return target.error();
-  auto kernels = kernels_of_entries(*model, *target);
+  auto goal = find_compile_goal(options_.compile);
+  if (!goal)
+    return goal.error();
+  auto kernels = kernels_of_entries(*model, *goal);
   if (!kernels)
     return kernels.error();
   auto last_of_kernels = [&](const Entry &entry) {

@@ -105,9 +105,9 @@ Status compile_command(const CompileCommand &options) {
     return form.error();
   if (Status good = check_name(options.name); !good)
     return good;
-  auto target = find_compile_target(options.compile);
-  if (!target)
-    return target.error();
+  auto goal = find_compile_goal(options.compile);
+  if (!goal)
+    return goal.error();
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   progress.stage("reading the model");
   auto model = load_model(options.model);
@@ -118,7 +118,7 @@ Status compile_command(const CompileCommand &options) {
   if (!options.name.empty())
     model->library_name = options.name;
   std::string output = options.output.empty() ? model->library_name : options.output;
-  auto report = compile_model(*model, *target, output, progress, *form);
+  auto report = compile_model(*model, *goal, output, progress, *form);
   if (!report)
     return report.error();
   const auto &libraries = report->artifact.libraries;
@@ -134,7 +134,7 @@ Status compile_command(const CompileCommand &options) {
     files += name + " " + megabytes(bytes) + ", ";
   std::printf("%s: %sweights %s%s, %d kernels, for %s, %.1f s\n", output.c_str(), files.c_str(),
               megabytes(report->artifact.weights_bytes).c_str(), form->embed_weights ? " in it" : "",
-              report->artifact.kernels, target->name.c_str(), seconds);
+              report->artifact.kernels, goal->target.name.c_str(), seconds);
   if (std::string from = where_settings_came_from(*model); !from.empty())
     std::printf("settings: %s\n", from.c_str());
   for (const std::string &line : report->general)

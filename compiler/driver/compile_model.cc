@@ -13,15 +13,17 @@ namespace heddle {
 
 using namespace mlir;
 
-Result<Target> find_compile_target(const CompileOptions &options) {
-  if (options.precision == "bf16" || options.precision == "int8")
-    return Error{"--precision " + options.precision +
-                 " is not built yet; leave it out for f32, or store numbers as bf16 with --set real=bf16"};
-  if (options.precision != "f32")
-    return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
+Result<CompileGoal> find_compile_goal(const CompileOptions &options) {
+  if (options.precision == "int8")
+    return Error{"--precision int8 is not built yet; there are f32 and bf16"};
+  if (options.precision != "f32" && options.precision != "bf16")
+    return Error{"there is no precision `" + options.precision + "`; there are f32 and bf16"};
   if (options.target.starts_with("cuda:"))
     return Error{"--target " + options.target + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
-  return find_target(options.target);
+  Result<Target> target = find_target(options.target);
+  if (!target)
+    return target.error();
+  return CompileGoal{*target, options.precision};
 }
 
 /// "bert.heddle:41:5: error: …" for the first error that passes report.
@@ -40,7 +42,7 @@ static std::string render(const mlir::Diagnostic &diagnostic) {
   return text;
 }
 
-Result<CompiledModule> compile_module(Model &model, const Target &target, passes::Stage stage, Progress &progress) {
+Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::Stage stage, Progress &progress) {
   DialectRegistry registry;
   ir::register_dialects(registry);
   CompiledModule out;
@@ -66,19 +68,22 @@ Result<CompiledModule> compile_module(Model &model, const Target &target, passes
   if (!tokens.empty())
     (*out.module)->setAttr(ir::names::tokens, builder.getArrayAttr(tokens));
 
+  if (goal.precision != "f32")
+    (*out.module)->setAttr(ir::names::precision, builder.getStringAttr(goal.precision));
+
   progress.stage("passes");
   passes::PipelineOptions pipeline;
   pipeline.until = stage;
-  if (failed(passes::run_pipeline(*out.module, target, pipeline)))
+  if (failed(passes::run_pipeline(*out.module, goal.target, pipeline)))
     return Error{first.empty()
                      ? std::string("a pass failed without a message; this is a bug of Heddle, please report it")
                      : first};
   return out;
 }
 
-Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress,
-                                    const ArtifactForm &form) {
-  auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
+Result<CompileReport> compile_model(Model &model, const CompileGoal &goal, const std::string &output,
+                                    Progress &progress, const ArtifactForm &form) {
+  auto compiled = compile_module(model, goal, passes::Stage::schedule, progress);
   if (!compiled)
     return compiled.error();
   std::string first;
@@ -87,12 +92,13 @@ Result<CompileReport> compile_model(Model &model, const Target &target, const st
       first = render(diagnostic);
     return success();
   });
-  ArtifactJob job{*compiled->module, model.library_name, target, model.weights ? &*model.weights : nullptr, output};
+  ArtifactJob job{*compiled->module, model.library_name, goal.target, model.weights ? &*model.weights : nullptr,
+                  output};
   job.form = form;
   for (const Program::Setting &setting : model.program->settings)
     job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
   CompileReport report;
-  PageFacts facts = page_facts(model, *compiled->module, target, {});
+  PageFacts facts = page_facts(model, *compiled->module, goal.target, {});
   for (const GeneralWork &work : general_work(facts)) {
     const PageSource &at = facts.kernels[work.kernel].reduced_at;
     report.general.push_back(at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work));

@@ -16,8 +16,14 @@ struct CompileOptions {
   std::string precision = "f32";
 };
 
-/// The target, where this version can compile for it with that precision.
-Result<Target> find_compile_target(const CompileOptions &options);
+/// What a model is compiled for.
+struct CompileGoal {
+  Target target;
+  std::string precision; // of products
+};
+
+/// The options' goal, where this version can reach it.
+Result<CompileGoal> find_compile_goal(const CompileOptions &options);
 
 /// A module and the context that owns its types.
 struct CompiledModule {
@@ -26,7 +32,7 @@ struct CompiledModule {
 };
 
 /// Import and passes, up to the stage. Errors of passes come back with their places.
-Result<CompiledModule> compile_module(Model &model, const Target &target, passes::Stage stage, Progress &progress);
+Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::Stage stage, Progress &progress);
 
 struct CompileReport {
   ArtifactReport artifact;
@@ -35,7 +41,7 @@ struct CompileReport {
 };
 
 /// All of it: MODEL to a folder.
-Result<CompileReport> compile_model(Model &model, const Target &target, const std::string &output, Progress &progress,
-                                    const ArtifactForm &form = {});
+Result<CompileReport> compile_model(Model &model, const CompileGoal &goal, const std::string &output,
+                                    Progress &progress, const ArtifactForm &form = {});
 
 } // namespace heddle

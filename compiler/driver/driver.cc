@@ -125,7 +125,9 @@ private:
                    "native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx")
         ->type_name("T")
         ->capture_default_str();
-    to->add_option("--precision", compile.precision, "f32, bf16 or int8")->type_name("P")->capture_default_str();
+    to->add_option("--precision", compile.precision, "What products multiply: f32 or bf16")
+        ->type_name("P")
+        ->capture_default_str();
   }
 
   void add_check() {

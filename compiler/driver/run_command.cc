@@ -108,9 +108,9 @@ static Status run_reference(const RunCommand &options, const std::vector<TensorM
 
 /// MODEL: compiled into a folder that goes away afterwards.
 static Status run_model(const RunCommand &options, const std::vector<TensorMap> &calls, Trace &trace) {
-  auto target = find_compile_target(options.compile);
-  if (!target)
-    return target.error();
+  auto goal = find_compile_goal(options.compile);
+  if (!goal)
+    return goal.error();
   auto model = load_model(options.model);
   if (!model)
     return model.error();
@@ -121,7 +121,7 @@ static Status run_model(const RunCommand &options, const std::vector<TensorMap> 
     return folder.error();
   std::string output = folder->path() + "/library";
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
-  auto report = trace.span("compile", [&] { return compile_model(*model, *target, output, progress); });
+  auto report = trace.span("compile", [&] { return compile_model(*model, *goal, output, progress); });
   if (!report)
     return report.error();
   return run_library(options, output, calls, trace);

@@ -92,15 +92,15 @@ static Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::
   return out;
 }
 
-static Status write_page(const ShowCommand &options, Model &model, const Target &target) {
+static Status write_page(const ShowCommand &options, Model &model, const CompileGoal &goal) {
   auto sizes = read_sizes(options.dims, *model.program);
   if (!sizes)
     return sizes.error();
   Progress progress(Progress::Show::nothing);
-  auto compiled = compile_module(model, target, passes::Stage::schedule, progress);
+  auto compiled = compile_module(model, goal, passes::Stage::schedule, progress);
   if (!compiled)
     return compiled.error();
-  return write_file(options.html, page_html(page_facts(model, *compiled->module, target, *sizes)));
+  return write_file(options.html, page_html(page_facts(model, *compiled->module, goal.target, *sizes)));
 }
 
 Status show_command(const ShowCommand &options) {
@@ -110,14 +110,15 @@ Status show_command(const ShowCommand &options) {
                    options.model.path + " is a compiled library; give the .heddle file or the Hugging Face folder"};
     return show_manifest(options.model.path);
   }
-  auto target = find_compile_target(options.compile);
-  if (!target)
-    return target.error();
+  auto goal = find_compile_goal(options.compile);
+  if (!goal)
+    return goal.error();
+  const Target &target = goal->target;
   auto model = load_model(options.model);
   if (!model)
     return model.error();
   if (!options.html.empty())
-    return write_page(options, *model, *target);
+    return write_page(options, *model, *goal);
   if (options.stage == "tree") {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};
@@ -125,16 +126,16 @@ Status show_command(const ShowCommand &options) {
   Progress progress(Progress::Show::nothing);
   // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
   passes::Stage stage = passes::find_stage(options.stage).value_or(passes::Stage::schedule);
-  auto compiled = compile_module(*model, *target, stage, progress);
+  auto compiled = compile_module(*model, *goal, stage, progress);
   if (!compiled)
     return compiled.error();
   if (options.stage == "halide")
-    return show_kernels(*compiled->module, *target, KernelForm::statement);
+    return show_kernels(*compiled->module, target, KernelForm::statement);
   if (options.stage == "llvm" || options.stage == "asm") {
     KernelForm form = options.stage == "llvm" ? KernelForm::llvm : KernelForm::assembly;
-    if (Status kernels = show_kernels(*compiled->module, *target, form); !kernels)
+    if (Status kernels = show_kernels(*compiled->module, target, form); !kernels)
       return kernels;
-    return show_host(*model, *compiled->module, *target, options.stage);
+    return show_host(*model, *compiled->module, target, options.stage);
   }
   print_module(*compiled->module);
   return Done{};

@@ -55,6 +55,11 @@ SmallVector<StringRef> dim_names(ModuleOp module) {
   return out;
 }
 
+std::string precision_of(ModuleOp module) {
+  auto precision = module->getAttrOfType<StringAttr>(names::precision);
+  return precision ? precision.str() : "f32";
+}
+
 int dim_number(ModuleOp module, StringRef name) {
   auto all = dim_names(module);
   auto found = llvm::find(all, name);

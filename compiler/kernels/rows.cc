@@ -245,7 +245,8 @@ private:
     if (rows_ == 0) { // a single axis, or nothing that goes by rows
       Axis &lane = output.axes.back();
       if (one_nest() && output.axes.size() == 1 && no_reductions()) {
-        func.split(lane.var, task_, row_, grain_rounded(), Halide::TailStrategy::GuardWithIf).parallel(task_);
+        func.split(lane.var, task_, row_, elements_of_task(lane.extent), Halide::TailStrategy::GuardWithIf)
+            .parallel(task_);
         vectorize(Halide::Stage(func), row_, -1);
       } else {
         vectorize(Halide::Stage(func), lane.var, lane.size);
@@ -269,7 +270,12 @@ private:
     return std::none_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage &s) { return s.has_update(); });
   }
 
-  int grain_rounded() const { return std::max(grain_ / (4 * lanes_), 1) * 4 * lanes_; }
+  /// Elements of a task, in whole vectors: tasks of equal size, so that the last one has few vectors past the end.
+  Halide::Expr elements_of_task(const Halide::Expr &elements) const {
+    int unit = 4 * lanes_, grain = std::max(grain_ / unit, 1) * unit;
+    Halide::Expr tasks = max((elements + (grain - 1)) / grain, 1);
+    return Halide::Internal::simplify(max((elements + tasks * unit - 1) / (tasks * unit), 1) * unit);
+  }
 
   /// How many stages and outputs read a stage. A body that extracts counts as many: it may read anywhere.
   int users_of(const Stage &stage) {

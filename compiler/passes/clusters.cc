@@ -61,6 +61,7 @@ private:
   bool makes_cycle(const Members &members) const;
   bool shares_rows(const Members &members) const;
   bool is_epilogue(const Members &producer, const Members &consumer) const;
+  bool follows_contraction(int producer, int consumer) const;
   bool may_join(int producer, int consumer) const;
   bool not_worth_storing(int last, const Members &members) const;
   void join(const Members &members);
@@ -308,6 +309,20 @@ bool Clusters::is_epilogue(const Members &producer, const Members &consumer) con
   return rows && llvm::all_of(all, [&](int m) { return op(m).getNumParallelLoops() == rows->size(); });
 }
 
+/// Whether all that a cluster of several products passes on to an element-wise consumer is the result of its last
+/// product, element by element: such as attention, whose result is rounded.
+bool Clusters::follows_contraction(int producer, int consumer) const {
+  const Members &from = members_[cluster_[producer]], &to = members_[cluster_[consumer]];
+  if (work_[producer] != Work::contraction || has(to, Work::contraction) || has(to, Work::reduction))
+    return false;
+  Members all = joined(producer, consumer);
+  bool only_producer = llvm::all_of(to, [&](int m) {
+    return llvm::all_of(producers_[m], [&](int p) { return p == producer || !llvm::is_contained(from, p); });
+  });
+  return only_producer && llvm::none_of(from, [&](int m) { return used_outside(m, all); }) &&
+         is_epilogue({producer}, to);
+}
+
 bool Clusters::may_join(int producer, int consumer) const {
   const Members &from = members_[cluster_[producer]], &to = members_[cluster_[consumer]];
   if (reads_in_body(to, from))
@@ -317,6 +332,8 @@ bool Clusters::may_join(int producer, int consumer) const {
     return false;
   Members all = joined(producer, consumer);
   if (from_contraction || to_contraction) {
+    if (follows_contraction(producer, consumer))
+      return !makes_cycle(all);
     if (has(all, Work::reduction) || llvm::count_if(all, [&](int m) { return work_[m] == Work::contraction; }) > 1)
       return false;
     // What comes before a contraction would be computed again for every block of its columns.

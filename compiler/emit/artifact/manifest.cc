@@ -91,7 +91,7 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, const 
               {"build", llvm::utohexstr(weights.build, /*LowerCase=*/true, /*Width=*/16)},
               {"target", job.target.name},
               {"cpu_features", names_of(cpu_features(module, job.target))},
-              {"precision", "f32"}};
+              {"precision", ir::precision_of(module)}};
   out["dims"] = Json::array();
   for (size_t i = 0; i < model.dims.size(); ++i) {
     out["dims"].push_back({{"name", model.dims[i]}});

@@ -108,6 +108,29 @@ LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&ope
   return producer(operand->get());
 }
 
+/// The op behind element-wise ones, such as the rounding of a result. `axes`: of the value, then of the op's result,
+/// the kernel's axes that they run along. Null where more than one op is behind it, or not all of its elements.
+LinalgOp behind_epilogue(LinalgOp op, std::vector<Role> &axes) {
+  while (op && op.getNumReductionLoops() == 0) {
+    if (op.getNumDpsInits() != 1 || extracts_from_ops(op))
+      return {};
+    std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
+    LinalgOp next;
+    for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+      LinalgOp made = producer(operand->get());
+      if (!made)
+        continue;
+      std::optional<std::vector<Role>> read = loops ? operand_roles(op, operand, *loops) : std::nullopt;
+      if (next || !read || read->size() != axes.size())
+        return {};
+      next = made;
+      axes = *read;
+    }
+    op = next;
+  }
+  return op;
+}
+
 } // namespace
 
 std::optional<Match> match(mlir::func::FuncOp kernel) {
@@ -117,15 +140,15 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   if (last->getNumOperands() != 1)
     return std::nullopt;
   mlir::Value value = last->getOperand(0);
-  LinalgOp op = producer(value);
-  if (!op || op.getNumReductionLoops() == 0 || op.getNumDpsInits() != 1 || extracts_from_ops(op))
-    return std::nullopt;
-  std::optional<Product> product = contraction::product_of(op);
-  if (!product || op.getNumReductionLoops() != 1)
-    return std::nullopt;
   std::vector<Role> axes;
   for (int64_t axis = 0; axis < llvm::cast<mlir::RankedTensorType>(value.getType()).getRank(); ++axis)
     axes.push_back(int(axis));
+  LinalgOp op = behind_epilogue(producer(value), axes);
+  if (!op || op.getNumReductionLoops() != 1 || op.getNumDpsInits() != 1 || extracts_from_ops(op))
+    return std::nullopt;
+  std::optional<Product> product = contraction::product_of(op);
+  if (!product)
+    return std::nullopt;
   std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
   if (!loops)
     return std::nullopt;

@@ -1,0 +1,243 @@
+// `--precision bf16`: products with weights multiply bf16 and add up in f32; everything else stays as the program has
+// it. A weight is stored in bf16. An activation is rounded once, where it is produced, and the rounding becomes part of
+// the kernel that produces it. Where the target has no instruction for products of bf16 only weights are narrow: that
+// saves memory, and rounding activations would save nothing.
+//
+//   heddle.weight @w : tensor<768x768xf32>                     heddle.weight @w : tensor<768x768xbf16>
+//   %p = linalg.generic … ins(%x, %w : …f32, …f32) {           %n = linalg.generic ins(%x) { arith.truncf }
+//     %0 = arith.mulf %a, %b : f32                      →      %p = linalg.generic … ins(%n, %w : …bf16, …bf16) {
+//     …                                                          %0 = arith.mulf (arith.extf %a), (arith.extf %b) : f32
+//
+// Products of two activations (attention's) stay in f32.
+#include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/passes/passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+using contraction::Product;
+
+namespace {
+
+/// The tensor that an element of a body comes from, where it is an operand's or a read's; null otherwise.
+Value tensor_read(linalg::LinalgOp op, Value element) {
+  if (auto argument = dyn_cast<BlockArgument>(element); argument && argument.getOwner() == op.getBlock())
+    return op->getOperand(argument.getArgNumber());
+  if (auto read = element.getDefiningOp<tensor::ExtractOp>())
+    return read.getTensor();
+  return {};
+}
+
+class Narrowing {
+public:
+  Narrowing(ModuleOp module, FloatType type, bool activations)
+      : module_(module), symbols_(module), type_(type), activations_(activations) {}
+
+  void run() {
+    SmallVector<Product> products;
+    module_.walk([&](linalg::GenericOp op) {
+      if (auto product = contraction::product_of(op); product && is_wanted(*product))
+        products.push_back(*product);
+    });
+    llvm::SetVector<Operation *> weights;
+    for (const Product &product : products)
+      for (const contraction::Factor *factor : {&product.left, &product.right})
+        if (ir::WeightOp weight = weight_of(product, *factor))
+          weights.insert(weight);
+    for (Operation *weight : weights)
+      narrow(cast<ir::WeightOp>(weight));
+    if (activations_)
+      for (const Product &product : products)
+        for (const contraction::Factor *factor : {&product.left, &product.right})
+          narrow(product, *factor);
+  }
+
+private:
+  ir::WeightOp weight_of(const Product &product, const contraction::Factor &factor) {
+    Value tensor = tensor_read(product.op, factor.value);
+    auto get = tensor ? tensor.getDefiningOp<ir::GetOp>() : ir::GetOp();
+    return get ? symbols_.lookup<ir::WeightOp>(get.getWeight()) : ir::WeightOp();
+  }
+
+  bool is_wanted(const Product &product) {
+    bool real = product.left.value.getType().isF32() && product.right.value.getType().isF32();
+    for (const contraction::Factor *factor : {&product.left, &product.right})
+      if (ir::WeightOp weight = weight_of(product, *factor))
+        return real && can_be_narrow(weight);
+    return false;
+  }
+
+  /// Whether all readers of a weight take it element by element, so that they can widen what they read.
+  bool can_be_narrow(ir::WeightOp weight) {
+    auto [known, is_new] = narrowable_.try_emplace(weight, true);
+    if (!is_new)
+      return known->second;
+    bool out = true;
+    module_.walk([&](ir::GetOp get) {
+      if (get.getWeight() != weight.getSymName())
+        return;
+      for (OpOperand &use : get->getUses()) {
+        auto reader = dyn_cast<linalg::GenericOp>(use.getOwner());
+        out &= isa<tensor::ExtractOp>(use.getOwner()) || (reader && reader.isDpsInput(&use));
+      }
+    });
+    return narrowable_[weight] = out;
+  }
+
+  static Value widened(OpBuilder &builder, Value element, Type wide) {
+    return arith::ExtFOp::create(builder, element.getLoc(), wide, element);
+  }
+
+  void narrow(ir::WeightOp weight) {
+    weight.setType(cast<RankedTensorType>(weight.getType()).clone(type_));
+    module_.walk([&](ir::GetOp get) {
+      if (get.getWeight() != weight.getSymName())
+        return;
+      auto seen = cast<RankedTensorType>(get.getType());
+      get.getResult().setType(seen.clone(type_));
+      for (OpOperand &use : get->getUses()) {
+        Value element;
+        OpBuilder builder(use.getOwner());
+        if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner())) {
+          element = reader.getMatchingBlockArgument(&use);
+          builder.setInsertionPointToStart(reader.getBlock());
+        } else {
+          element = use.getOwner()->getResult(0);
+          builder.setInsertionPointAfter(use.getOwner());
+        }
+        element.setType(type_);
+        Value wide = widened(builder, element, seen.getElementType());
+        element.replaceAllUsesExcept(wide, wide.getDefiningOp());
+      }
+    });
+  }
+
+  void narrow(const Product &product, const contraction::Factor &factor) {
+    linalg::LinalgOp op = product.op;
+    Operation *times = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+    for (Value operand : times->getOperands())
+      if (Operation *made = operand.getDefiningOp(); made && isa<arith::MulFOp>(made))
+        times = made;
+    for (OpOperand &operand : times->getOpOperands()) {
+      if (operand.get() != factor.value)
+        continue;
+      OpBuilder builder(times);
+      Value narrow = narrowed(builder, op, factor.value);
+      Operation *before = operand.get().getDefiningOp();
+      operand.set(widened(builder, narrow, builder.getF32Type()));
+      if (before && isa<arith::ExtFOp>(before) && before->use_empty())
+        before->erase();
+    }
+  }
+
+  /// The element in the narrow type: of a rounded tensor, where it is read from one, else rounded here.
+  Value narrowed(OpBuilder &builder, linalg::LinalgOp op, Value element) {
+    if (auto wide = element.getDefiningOp<arith::ExtFOp>(); wide && wide.getIn().getType() == type_)
+      return wide.getIn();
+    APFloat constant(0.0);
+    if (matchPattern(element, m_ConstantFloat(&constant))) {
+      bool inexact;
+      constant.convert(type_.getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
+      return arith::ConstantOp::create(builder, element.getLoc(), builder.getFloatAttr(type_, constant));
+    }
+    if (auto choice = element.getDefiningOp<arith::SelectOp>()) {
+      Value yes = narrowed(builder, op, choice.getTrueValue()), no = narrowed(builder, op, choice.getFalseValue());
+      return arith::SelectOp::create(builder, element.getLoc(), choice.getCondition(), yes, no);
+    }
+    Value tensor = tensor_read(op, element);
+    Value rounded = tensor ? rounded_tensor(tensor) : Value();
+    if (!rounded)
+      return arith::TruncFOp::create(builder, element.getLoc(), type_, element);
+    if (auto read = element.getDefiningOp<tensor::ExtractOp>()) {
+      OpBuilder there(read);
+      return tensor::ExtractOp::create(there, read.getLoc(), rounded, read.getIndices());
+    }
+    auto argument = cast<BlockArgument>(element);
+    OpOperand &operand = op->getOpOperand(argument.getArgNumber());
+    operand.set(rounded);
+    argument.setType(type_);
+    OpBuilder start = OpBuilder::atBlockBegin(op.getBlock());
+    if (!argument.use_empty()) { // read for something else, too
+      Value wide = widened(start, argument, builder.getF32Type());
+      argument.replaceAllUsesExcept(wide, wide.getDefiningOp());
+    }
+    return argument;
+  }
+
+  /// A tensor of f32 rounded to the narrow type, right behind what makes it. Null where its extents are no formulas.
+  Value rounded_tensor(Value tensor) {
+    auto [known, is_new] = rounded_.try_emplace(tensor);
+    if (!is_new)
+      return known->second;
+    auto type = cast<RankedTensorType>(tensor.getType());
+    auto extents = ir::extent_formulas(tensor);
+    if (!type.getElementType().isF32() || failed(extents))
+      return {};
+    auto entry = dyn_cast<func::FuncOp>(tensor.getParentBlock()->getParentOp());
+    if (!entry)
+      entry = tensor.getParentBlock()->getParentOp()->getParentOfType<func::FuncOp>();
+    for (AffineExpr extent : *extents) // before the place is found: they move to the beginning of the entry
+      extent.walk([&](AffineExpr e) {
+        if (auto dim = dyn_cast<AffineDimExpr>(e))
+          ir::dim_value(entry, dim.getPosition());
+      });
+    OpBuilder builder(module_.getContext());
+    builder.setInsertionPointAfterValue(tensor);
+    while (isa<ir::DimOp>(*builder.getInsertionPoint()))
+      builder.setInsertionPointAfter(&*builder.getInsertionPoint());
+    Location loc = tensor.getLoc();
+    SmallVector<Value> sizes;
+    for (auto [axis, extent] : llvm::enumerate(*extents))
+      if (type.isDynamicDim(axis))
+        sizes.push_back(ir::build_formula(builder, loc, extent, entry));
+    auto narrow = type.clone(type_);
+    Value empty = tensor::EmptyOp::create(builder, loc, narrow, sizes);
+    AffineMap same = AffineMap::getMultiDimIdentityMap(type.getRank(), module_.getContext());
+    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
+    auto rounding = linalg::GenericOp::create(builder, loc, TypeRange(narrow), ValueRange(tensor), ValueRange(empty),
+                                              ArrayRef<AffineMap>{same, same}, loops,
+                                              [&](OpBuilder &body, Location loc, ValueRange elements) {
+                                                Value r = arith::TruncFOp::create(body, loc, type_, elements[0]);
+                                                linalg::YieldOp::create(body, loc, r);
+                                              });
+    return rounded_[tensor] = rounding.getResult(0);
+  }
+
+  ModuleOp module_;
+  SymbolTable symbols_;
+  FloatType type_;
+  bool activations_;
+  DenseMap<Operation *, bool> narrowable_;
+  DenseMap<Value, Value> rounded_;
+};
+
+struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowProducts)
+  explicit NarrowProducts(const Target &target) : target(target) {}
+  StringRef getArgument() const override { return "narrow_products"; }
+  StringRef getDescription() const override { return "products in the precision that was asked for"; }
+  void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
+
+  void runOnOperation() override {
+    if (ir::precision_of(getOperation()) != "bf16")
+      return;
+    const MicroKernel &dot = *find_micro_kernel("dot_bf16");
+    Narrowing(getOperation(), BFloat16Type::get(&getContext()), (dot.needs & ~target.cpu_features()) == 0).run();
+  }
+
+  Target target;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> narrow_products(const Target &target) { return std::make_unique<NarrowProducts>(target); }
+
+} // namespace heddle::passes
