@@ -2,6 +2,7 @@
 """Programs with loops over run-time sizes, states and requirements: one library of each runs several calls on one session
 and must agree with the reference evaluator in every result of every call."""
 
+import math
 import sys
 import tempfile
 import unittest
@@ -558,6 +559,32 @@ class Numbers(Program):
         huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (0, 2**31 - 1), (4, 0))
         with self.assertRaisesRegex(heddle_library.Error, "more than 2147483647 elements"):
             model.session(threads=1).run({"x": huge, "y": huge, "z": huge})
+
+
+class Functions(Program):
+    """Where formulas have no end, or no value."""
+
+    def test_functions_and_powers_of_what_has_no_end_or_no_value(self):
+        odd = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e30, -1e30, 1e-30, 89, -104], np.float32)
+        x, y = (a.reshape(-1) for a in np.meshgrid(odd, odd))
+        functions = {f"of_{name}": (f"{name}(x[n])", lambda x, y, f=getattr(np, name): f(x)) for name in ("exp", "log", "sqrt", "tanh", "floor", "abs")}
+        functions["of_erf"] = "erf(x[n])", lambda x, y: np.where(abs(x) < 1e-20, 0, np.vectorize(math.erf)(x))
+        functions["log_of_more"] = "exp(-abs(log(1 + abs(x[n]))))", lambda x, y: 1 / (1 + abs(x))
+        functions["power"] = "x[n] ** y[n]", lambda x, y: x**y
+        for i, power in enumerate((0, 1, 2, 3, 9, -1, -2, -9, 0.5, -0.5, 1.5, -2.7)):
+            functions[f"power{i}"] = f"x[n] ** {power}", lambda x, y, power=power: x ** np.full_like(x, power)
+            functions[f"base{i}"] = f"({power}) ** x[n]", lambda x, y, power=power: np.full_like(x, power) ** x
+        results = ", ".join(f"{name}: real[N]" for name in functions)
+        lines = "\n".join(f"    {name}[n] = {text}" for name, (text, _) in functions.items())
+        self.compile(f"dim N\nmodel M {{\n  entry run(x: real[N], y: real[N]) -> {results} {{\n{lines}\n"
+                     f"    return {', '.join(functions)}\n  }}\n}}\n")
+        with heddle_library.load(self.library) as model, model.session(threads=1) as session, np.errstate(all="ignore"):
+            got = session.run({"x": x, "y": y})
+            for name, (text, function) in functions.items():
+                exact = function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+                want = np.where(abs(exact) < 2**-126, 0 * exact, exact)
+                for a, b, c, d in zip(x, y, got[name], want):
+                    self.assertTrue(np.isclose(c, d, 3e-5, 1e-6, equal_nan=True), f"{text} is {c}, not {d}, where x is {a} and y {b}")
 
 
 class Places(Program):

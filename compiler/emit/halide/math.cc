@@ -1,5 +1,6 @@
 // Polynomials on clamped arguments: the clamp both keeps the polynomial in its range and stops an infinite constant
-// from reaching arithmetic that LLVM believes to be finite. Inside, ordinary (contractible) operators make FMAs.
+// from reaching arithmetic that LLVM believes to be finite; exp leaves aside what that makes of it. Inside, ordinary
+// (contractible) operators make FMAs.
 #include "compiler/emit/halide/math.h"
 
 #include <cmath>
@@ -72,20 +73,23 @@ Expr exp(Expr x) {
   if (x.type() == Halide::Float(64))
     return Halide::exp(x);
   Halide::Type type = x.type();
-  x = clamp_keeping_nan(cast<float>(x), -104.0f, 89.0f);
+  x = cast<float>(x);
   // x = k ln 2 + r with |r| ≤ ln 2 / 2. Halide would join the two parts of ln 2 that libraries use into one again; what
   // the float of ln 2 lacks, times k, is an ulp at most.
   // The nearest integer by what an addition rounds off: Halide's rounding of 16 lanes is two instructions of 8.
   constexpr float whole = 12582912.0f; // 1.5 * 2^23
-  Expr k = strict_sub(strict_add(x * 1.44269504f, whole), whole);
+  Expr sum = strict_add(x * 1.44269504f, whole);
+  Expr k = strict_sub(sum, whole);
   Expr r = x - k * 0.693147182f;
   // e^r (Cephes, expf.c)
   Expr p = polynomial(
       r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
   p = p * r * r + r + 1.0f;
-  // 2^k by its bits; an exponent of 0 makes it 0, one of 255 infinite. The cast of a NaN ends at 0, times p is NaN.
-  Expr exponent = max(cast<int32_t>(k) + 127, 0);
-  return cast(type, p * reinterpret<float>(exponent << 23));
+  // Times 2^k by adding to the exponent: k is in the last bits of the sum. No factor 2^128 exists, which the largest
+  // results would need. Where this leads out of normal numbers, other values are taken.
+  Expr result = reinterpret<float>(reinterpret<uint32_t>(p) + (reinterpret<uint32_t>(sum) << 23));
+  result = select(less(x, -87.3365448f), 0.0f, result);
+  return cast(type, select(less(x, 88.7228394f), result, strict_add(x, HUGE_VALF))); // NaN stays NaN
 }
 
 Expr erf(Expr x) {
@@ -151,16 +155,56 @@ static std::optional<double> constant(const Expr &e) {
   return std::nullopt;
 }
 
+Expr log(Expr x) {
+  // Halide's is right for all numbers and for -inf; of what has no end upwards it takes the exponent's bits.
+  return select(less(x, Halide::Internal::make_const(x.type(), HUGE_VAL)), Halide::log(x), x);
+}
+
+/// |x|, also of what LLVM may take for no NaN.
+static Expr without_sign(const Expr &x) { return reinterpret<float>(reinterpret<int32_t>(x) & 0x7fffffff); }
+
+static Expr is_whole(const Expr &x) {
+  std::optional<double> n = constant(x);
+  return n ? Halide::Internal::make_bool(*n == std::floor(*n)) : math::equal(floor(x), x);
+}
+
+/// |x|^y = e^(y ln |x|), of which the rules of IEEE 754, 9.2.1, make x^y.
+static Expr general_power(const Expr &x, const Expr &y) {
+  std::optional<double> base = constant(x), exponent = constant(y);
+  Expr size = base ? Expr(float(std::abs(*base))) : without_sign(x);
+  Expr ln = base && *base != 0 ? Expr(float(std::log(std::abs(*base)))) : math::log(size);
+  Expr result = math::exp(strict_mul(y, ln));
+  // 0 times infinity: anything to the power of 0 is 1, and so is 1 to any power.
+  if (!exponent || *exponent == 0)
+    result = select(math::equal(y, 0.0f), 1.0f, result);
+  if (!base || std::abs(*base) == 1) {
+    Expr one = math::equal(x, 1.0f);
+    if (!exponent)
+      one = one || (math::equal(size, 1.0f) && math::equal(without_sign(y), HUGE_VALF));
+    result = select(one, 1.0f, result);
+  }
+  if (base && *base > 0)
+    return result;
+  Expr odd = is_whole(y) && !is_whole(exponent ? Expr(float(*exponent / 2)) : y * 0.5f);
+  result = select(reinterpret<int32_t>(x) < 0 && odd, -result, result);
+  Expr not_real = math::less(x, 0.0f) && math::less(-HUGE_VALF, x) && !is_whole(y);
+  return select(not_real, Halide::Internal::make_const(Halide::Float(32), std::nan("")), result);
+}
+
 Expr power(Expr x, Expr y) {
+  Halide::Type type = x.type();
   if (std::optional<double> n = constant(y)) {
     if (*n == std::nearbyint(*n) && std::abs(*n) <= 8)
       return Halide::Internal::raise_to_integer_power(x, int64_t(*n));
-    if (*n == 0.5)
-      return sqrt(x);
-    if (*n == -0.5)
-      return Halide::Internal::make_one(x.type()) / sqrt(x);
+    if (std::abs(*n) == 0.5 && type == Halide::Float(32)) {
+      // A root, but for -inf, which becomes infinite, and -0, which becomes 0.
+      x = select(math::less(x, 0.0f) && math::less(-HUGE_VALF, x), x, without_sign(x));
+      return *n > 0 ? sqrt(x) : 1.0f / sqrt(x);
+    }
   }
-  return Halide::pow(x, y);
+  if (type == Halide::Float(64))
+    return Halide::pow(x, y);
+  return cast(type, general_power(cast<float>(x), cast<float>(y)));
 }
 
 } // namespace heddle::math
