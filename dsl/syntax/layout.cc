@@ -184,9 +184,10 @@ std::vector<size_t> Layout::breaks() const {
   return out;
 }
 
-bool Layout::fits_on_one_line(size_t first) const {
+/// Whether the last line of the page has room for all words, with no more breaks than these.
+bool Layout::fits_on_one_line(const std::vector<size_t> &broken) const {
   std::vector<size_t> at = breaks();
-  if (at.back() > first)
+  if (at != broken)
     return false;
   int column = at.back() == 0 ? 2 * indent_ : continuation(pieces_[at.back()]);
   for (size_t i = at.back(); i < pieces_.size(); ++i)

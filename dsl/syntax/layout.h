@@ -38,13 +38,19 @@ public:
 
   /// Whether the author wrote the next `{` and the `}` that closes it on one line, without a comment.
   bool author_kept_block_on_one_line() const;
-  /// Tries the words that `inline_block` puts: keeps them if they stand on one line of the page, else takes them back.
+  /// Tries the words that `inline_block` puts: keeps them if they stand on one line of the page and break nothing
+  /// before them, else takes them back. What is kept is never broken, whatever follows: a block's words stand on one
+  /// line or each statement has its own.
   template <class Words> bool try_on_one_line(Words words) {
     State before = state();
     size_t first = pieces_.size();
+    std::vector<size_t> broken = breaks();
     words();
-    if (fits_on_one_line(first))
+    if (fits_on_one_line(broken)) {
+      for (size_t i = first; i < pieces_.size(); ++i)
+        pieces_[i].level = never;
       return true;
+    }
     restore(before);
     return false;
   }
@@ -85,7 +91,7 @@ private:
   void put(std::string_view text, bool space);
   State state() const { return {cursor_, comment_, pieces_.size(), last_end_, depth_}; }
   void restore(const State &state);
-  bool fits_on_one_line(size_t first) const;
+  bool fits_on_one_line(const std::vector<size_t> &broken) const;
   std::vector<size_t> breaks() const;
   int continuation(const Piece &piece) const;
   void comments_before(int offset, bool closes);

@@ -158,6 +158,18 @@ TEST(Printer, a_block_of_one_statement_stays_on_its_line_where_it_fits) {
   EXPECT_EQ(formatted("fn f() -> real { return " + x + " }\n"), "fn f() -> real {\n  return " + x + "\n}\n");
 }
 
+TEST(Printer, a_block_on_one_line_is_never_broken) {
+  std::string place = "a_long_name[some_index, another_index + 3]",
+              text = "if " + place + " > 1 { y[i] <- " + place + " } else { y[i] <- " + place + " * 2 }",
+              body = "model M {\n  entry run(x: real) -> y: real {\n    " + text + "\n    return x\n  }\n}\n";
+  std::string once = formatted(body);
+  EXPECT_NE(
+      once.find("    if " + place + " > 1 { y[i] <- " + place + " } else {\n      y[i] <- " + place + " * 2\n    }\n"),
+      once.npos)
+      << once;
+  EXPECT_EQ(formatted(once), once);
+}
+
 TEST(Printer, long_lines_end_at_the_loosest_place_that_fits) {
   std::string a(50, 'a'), b(50, 'b'), c(50, 'c'), d(30, 'd');
   EXPECT_EQ(formatted("let x = " + a + " * " + b + " + " + c + "\n"), "let x = " + a + " * " + b + "\n  + " + c + "\n");
