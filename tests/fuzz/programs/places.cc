@@ -71,8 +71,8 @@ std::string Generator::place_in(const Extent &room, const std::string &count, in
     at = sum;
     break;
   }
-  case 7: // kept inside by what it is
-    if (least_room >= 24)
+  case 7:                                    // kept inside by what it is
+    if (least_room >= 24 && room.constant()) // a dim may be 0
       return "max(0, min(" + wild_number(ordinary) + ", " + room.text + " - " + count + "))";
     [[fallthrough]];
   case 8:
