@@ -117,7 +117,8 @@ private:
     add_settings(to, model);
   }
   static void add_weights(CLI::App *to, ModelOptions &model) {
-    to->add_option("--weights", model.weights, "A .safetensors file or index; a Hugging Face folder has its own")
+    to->add_option("--weights", model.weights,
+                   "Weights: .safetensors, .npz, PyTorch's .pt or .bin, an index of several, or a folder with them")
         ->type_name("FILE");
   }
   static void add_compile_options(CLI::App *to, CompileOptions &compile) {

@@ -3,6 +3,7 @@
 // to be computed from its other fields is put into the settings here.
 #include "compiler/io/model_folder.h"
 
+#include "compiler/io/input.h"
 #include "embedded/models.h"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ Result<std::vector<std::string>> shards(const std::string &path) {
     return text.error();
   Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    return Error{path + ": is no index of safetensors files: it lacks `weight_map`"};
+    return Error{path + ": is no index of weights files: it lacks `weight_map`"};
   std::vector<std::string> out;
   for (const auto &[tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || fs::path(shard.get<std::string>()).has_parent_path())
@@ -75,14 +76,12 @@ Result<WeightFiles> WeightFiles::open(const std::string &path) {
   std::string file = path;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    file = path + "/model.safetensors";
+    for (const char *name :
+         {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"})
+      if (file = path + "/" + name; fs::exists(file, ignored))
+        break;
     if (!fs::exists(file, ignored))
-      file += ".index.json";
-    if (!fs::exists(file, ignored)) {
-      bool others = fs::exists(path + "/pytorch_model.bin", ignored);
-      return Error{path + ": has no model.safetensors" +
-                   (others ? "; convert its pytorch_model.bin with transformers (save_pretrained)" : "")};
-    }
+      return Error{path + ": has no weights: neither model.safetensors nor pytorch_model.bin"};
   }
   WeightFiles out;
   out.path_ = path;
@@ -96,10 +95,10 @@ Result<WeightFiles> WeightFiles::open(const std::string &path) {
       names.push_back((fs::path(file).parent_path() / shard).string());
   }
   for (const std::string &name : names) {
-    Result<Safetensors> opened = Safetensors::open(name);
+    Result<WeightFile> opened = open_weight_file(name);
     if (!opened)
       return opened.error();
-    for (const auto &[tensor, view] : opened->tensors())
+    for (const auto &[tensor, view] : opened->tensors)
       if (!out.tensors_.emplace(tensor, view).second)
         return Error{name + ": the tensor `" + tensor + "` is in another file of " + path + " too"};
     out.files_.push_back(std::move(*opened));

@@ -1,17 +1,18 @@
 // A folder in the Hugging Face layout: config.json says which model it is and with which settings,
-// model.safetensors (or several files and their index) has the weights. The model files are carried inside
-// the compiler, one for each `model_type`.
+// model.safetensors or pytorch_model.bin (or several files and their index) has the weights. The model files are
+// carried inside the compiler, one for each `model_type`.
 #pragma once
 
 #include "compiler/io/config.h"
-#include "compiler/io/safetensors.h"
+#include "compiler/io/weight_file.h"
 
 namespace heddle {
 
 /// The weights of a model, in one file or several.
 class WeightFiles {
 public:
-  /// A .safetensors file, a .safetensors.index.json, or a folder that has one of them.
+  /// A file of weights, an index of several (model.safetensors.index.json), or a folder that has one of them:
+  /// model.safetensors, or else pytorch_model.bin.
   static Result<WeightFiles> open(const std::string &path);
 
   /// For messages: the file or folder that was opened.
@@ -26,7 +27,7 @@ public:
 private:
   std::string path_;
   std::vector<std::string> names_;
-  std::vector<Safetensors> files_;
+  std::vector<WeightFile> files_;
   std::map<std::string, TensorView> tensors_;
 };
 

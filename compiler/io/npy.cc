@@ -118,11 +118,7 @@ private:
 
 } // namespace
 
-Result<HostTensor> read_npy(const std::string &path) {
-  Result<MappedFile> file = MappedFile::open(path);
-  if (!file)
-    return file.error();
-  std::span<const std::byte> bytes = file->bytes();
+Result<NpyArray> parse_npy(const std::string &path, std::span<const std::byte> bytes) {
   std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   if (text.substr(0, magic.size()) != magic || text.size() < 12)
     return Error{path + ": is no .npy file"};
@@ -148,10 +144,8 @@ Result<HostTensor> read_npy(const std::string &path) {
   if (!descr)
     return Error{path + ": its element type " + header->descr +
                  " is not supported; save it as float32, float16, float64, int8, int32, int64, uint8 or bool"};
-  if (header->fortran && header->shape.size() > 1)
-    return Error{path + ": is in Fortran order; save numpy.ascontiguousarray of it"};
 
-  HostTensor out{descr->dtype, header->shape, {}};
+  TensorView out{descr->dtype, header->shape, {}};
   size_t have = text.size() - start - length;
   size_t need = byte_width(out.dtype);
   for (int64_t extent : out.shape)
@@ -160,8 +154,21 @@ Result<HostTensor> read_npy(const std::string &path) {
   if (have != need)
     return Error{path + ": its shape " + shape_text(out.shape) + " takes " + std::to_string(need) +
                  " bytes, but the file has " + std::to_string(have) + "; the file is truncated or damaged"};
-  out.bytes.assign(bytes.end() - have, bytes.end());
-  return out;
+  out.bytes = bytes.last(have);
+  return NpyArray{out, header->fortran && header->shape.size() > 1};
+}
+
+Result<HostTensor> read_npy(const std::string &path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file)
+    return file.error();
+  Result<NpyArray> array = parse_npy(path, file->bytes());
+  if (!array)
+    return array.error();
+  if (array->fortran)
+    return Error{path + ": is in Fortran order; save numpy.ascontiguousarray of it"};
+  const TensorView &tensor = array->tensor;
+  return HostTensor{tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
 }
 
 Status write_npy(const std::string &path, const TensorView &tensor) {

@@ -5,6 +5,13 @@
 
 namespace heddle {
 
+struct NpyArray {
+  TensorView tensor; // looks into what was parsed
+  bool fortran;      // its first axis is the one that varies fastest
+};
+/// The content of a .npy file; `where` is for messages.
+Result<NpyArray> parse_npy(const std::string &where, std::span<const std::byte> bytes);
+
 Result<HostTensor> read_npy(const std::string &path);
 Status write_npy(const std::string &path, const TensorView &tensor);
 

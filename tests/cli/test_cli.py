@@ -380,7 +380,6 @@ class Refusals(Scratch):
         np.savez(self.folder / "w.npz", **self.weights)
         message = ("error: w.npz: is a NumPy archive, no safetensors file; convert it in Python: "
                    "safetensors.numpy.save_file(dict(numpy.load(\"w.npz\")), \"w.safetensors\")\n")
-        self.refused(message, "compile", "net.heddle", "--weights", "w.npz", "-o", "out")
         self.refused(message, "run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", "w.npz")
 
     def test_a_slip_of_the_text_hides_no_other_mistake(self):

@@ -1,6 +1,7 @@
 // Gradients of whole models, by all of their weights and real inputs at once, at the sizes, weights and inputs of their
 // golden files.
 #include "compiler/io/model_folder.h"
+#include "compiler/io/safetensors.h"
 #include "tests/check/checked.h"
 #include "tests/differentiate/slope.h"
 

@@ -1,7 +1,8 @@
-// Any bytes as a safetensors file, a .npy file and a config.json: an error or a value whose bytes are all there.
+// Any bytes as a file of weights, a .npy file and a config.json: an error or a value whose bytes are all there.
 #include "compiler/io/config.h"
 #include "compiler/io/npy.h"
 #include "compiler/io/safetensors.h"
+#include "compiler/io/weight_file.h"
 
 #include <cstdlib>
 #include <sys/mman.h>
@@ -24,6 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   if (auto file = Safetensors::open(path))
     for (const auto &[name, tensor] : file->tensors())
+      read_all(tensor);
+  if (auto file = open_weight_file(path))
+    for (const auto &[name, tensor] : file->tensors)
       read_all(tensor);
   if (auto tensor = read_npy(path))
     read_all(tensor->view());

@@ -2,6 +2,7 @@
 #include "compiler/io/config.h"
 
 #include "compiler/io/model_folder.h"
+#include "compiler/io/safetensors.h"
 #include "tests/io/files.h"
 
 namespace heddle {
@@ -146,16 +147,16 @@ TEST_F(Folder, its_weights_are_in_one_file_or_several) {
 
 TEST_F(Folder, weights_that_are_not_there_say_what_to_do) {
   write("m/config.json", "{}");
-  EXPECT_EQ(message(WeightFiles::open(path("m"))), "m: has no model.safetensors");
-  write("m/pytorch_model.bin", "");
   EXPECT_EQ(message(WeightFiles::open(path("m"))),
-            "m: has no model.safetensors; convert its pytorch_model.bin with transformers (save_pretrained)");
+            "m: has no weights: neither model.safetensors nor pytorch_model.bin");
+  write("m/pytorch_model.bin", "");
+  EXPECT_EQ(message(WeightFiles::open(path("m"))), "m/pytorch_model.bin: is no safetensors file: it has only 0 bytes");
 }
 
 TEST_F(Folder, a_damaged_index_is_refused) {
   for (const char *text : {"", "{}", R"({"weight_map": []})"})
     EXPECT_EQ(message(WeightFiles::open(write("m/model.safetensors.index.json", text))),
-              "m/model.safetensors.index.json: is no index of safetensors files: it lacks `weight_map`");
+              "m/model.safetensors.index.json: is no index of weights files: it lacks `weight_map`");
   EXPECT_EQ(message(WeightFiles::open(write("m/model.safetensors.index.json", R"({"weight_map": {"a": "../b"}})"))),
             "m/model.safetensors.index.json: the file of tensor `a` is not a file's name");
   EXPECT_EQ(message(WeightFiles::open(write("m/model.safetensors.index.json", R"({"weight_map": {"a": "b"}})"))),
