@@ -536,6 +536,8 @@ mlir::Value BodyWriter::write_narrow(const HExpr &expr, Location loc) {
   case HExpr::erf:
   case HExpr::floor:
     return write_function(expr, loc);
+  case HExpr::philox:
+    return write_philox(expr, loc);
   default:
     return write_arithmetic(expr, loc);
   }

@@ -65,6 +65,7 @@ private:
   mlir::Value write_power(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_whole_quotient(const heddle::Expr &expr, mlir::Value a, mlir::Value b, mlir::Location loc);
   mlir::Value write_cast(const heddle::Expr &expr, mlir::Location loc);
+  mlir::Value write_philox(const heddle::Expr &expr, mlir::Location loc);
   mlir::Value write_number_as_real(mlir::Value x, heddle::Type from, mlir::Location loc);
   mlir::Value write_whole(mlir::Value x, mlir::Location loc);
   mlir::Value write_extract(const heddle::Expr &read, mlir::Location loc);

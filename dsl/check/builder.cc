@@ -146,6 +146,12 @@ const Expr *Builder::stopped(const Expr *value) {
   return keep(std::move(e));
 }
 
+const Expr *Builder::philox(int word, std::vector<const Expr *> key_and_counter) {
+  Expr e = make(Expr::philox, Type::i32, std::move(key_and_counter));
+  e.whole = word;
+  return keep(std::move(e));
+}
+
 const Expr *Builder::with_args(const Expr *node, std::vector<const Expr *> args) {
   Expr e = *node;
   e.args = std::move(args);

@@ -24,6 +24,8 @@ public:
   const Expr *cast(const Expr *value, Type type);
   /// `value`, which gradients take for a constant.
   const Expr *stopped(const Expr *value);
+  /// Word `word` of Philox 4x32-10.
+  const Expr *philox(int word, std::vector<const Expr *> key_and_counter);
   /// An operation whose operands have one type; null where folding fails (a division by zero, a whole number too
   /// large).
   const Expr *apply(Expr::Op op, Type type, std::vector<const Expr *> args, Span span);

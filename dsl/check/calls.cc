@@ -141,6 +141,14 @@ Entity Elaborator::eval_call(const Tree &e, Frame &frame) {
   }
   if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::gradient)
     return gradient(e, frame);
+  if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::random)
+    return random(e, frame);
+  if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::fold)
+    return fold(e, frame);
+  if (!e.places.empty()) {
+    report(Code::E046, e.places[0].span, {name + "(…, " + text(e.places[0].span) + ")", "only `random` takes indices"});
+    return {};
+  }
   if (f.kind == Entity::builtin && f.operation->meaning == ScalarFunction::params) {
     report(Code::E046, e.callee->span, {name, "it stands after `in` of a loop, or as the type of a state"});
     return {};
@@ -473,7 +481,7 @@ void Elaborator::check_size_names(const syntax::Function &f, FileScope *home, In
   auto collect = [&](const syntax::Type &type) {
     for (const Place &place : type.shape) {
       bool name = place.kind == Place::value && place.expr->kind == Tree::name;
-      if (place.kind == Place::pack)
+      if (place.kind == Place::pack && place.name.text != "_") // `.._` is any shape
         first.emplace(place.name.text, place.span);
       else if (name && !find(place.expr->text, frame))
         first.emplace(place.expr->text, place.span);

@@ -255,6 +255,12 @@ private:
   /// What a session's params begin as.
   std::map<const Tensor *, Weight> updated_params_;
 
+  // --- random.cc
+  Entity random(const Tree &e, Frame &frame);
+  Entity fold(const Tree &e, Frame &frame);
+  /// The two words of a key.
+  std::optional<std::vector<const Expr *>> key_of(const Tree &e, const char *call, Frame &frame);
+
   // --- notes.cc
   void note(Span at, const Entity &e);
   std::string described(const Entity &e) const;

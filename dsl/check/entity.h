@@ -26,7 +26,7 @@ struct ScalarFunction {
   std::string_view name;
   Expr::Op op; // of meaning `scalar`
   size_t arguments;
-  enum Meaning { scalar, gradient, stop, params } meaning = scalar;
+  enum Meaning { scalar, gradient, stop, params, random, fold } meaning = scalar;
 };
 
 struct Entity {

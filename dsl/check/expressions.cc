@@ -15,7 +15,7 @@ namespace {
 
 constexpr ScalarFunction functions[] = {
 #define HEDDLE_SCALAR(name, op, arguments) {name, Expr::op, arguments},
-#define HEDDLE_OF_GRADIENTS(name, meaning, arguments) {name, Expr::read, arguments, ScalarFunction::meaning},
+#define HEDDLE_SPECIAL(name, meaning, arguments) {name, Expr::read, arguments, ScalarFunction::meaning},
 #include "dsl/check/scalars.def"
 #undef HEDDLE_SCALAR
 };

@@ -62,6 +62,8 @@ std::string Elaborator::described(const Entity &e) const {
     return sized(*e.module);
   case Entity::array:
     return e.modules.empty() ? "no members" : std::to_string(e.modules.size()) + " × " + sized(*e.modules[0]);
+  case Entity::family:
+    return "a state for each of " + std::to_string(e.by_param->size()) + " params";
   case Entity::function:
   case Entity::builtin:
   case Entity::error:

@@ -59,6 +59,8 @@ struct Expr {
     cast,   // args[0] converted to `type`
     // functions of one real
     exp, log, sqrt, sin, cos, tanh, erf, floor,
+    // word `whole` (0 to 3) of Philox 4x32-10: args are the two words of a key and the four of a counter; all are i32
+    philox,
   } op;
   // clang-format on
   Type type;

@@ -215,6 +215,8 @@ private:
       return call("erf");
     case Expr::floor:
       return call("floor");
+    case Expr::philox:
+      return call(("philox." + std::to_string(e.whole)).c_str());
     }
     return "";
   }

@@ -187,6 +187,9 @@ private:
     case Expr::erf:
     case Expr::floor:
       return arguments(1, e.type);
+    case Expr::philox:
+      typed(e.whole >= 0 && e.whole < 4);
+      return arguments(6, Type::i32);
     }
   }
 

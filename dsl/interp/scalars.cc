@@ -1,6 +1,7 @@
 // Each function is one pass over its operands' runs that the compiler vectorises where the machine can.
 #include "dsl/interp/scalars.h"
 
+#include "dsl/check/philox.h"
 #include "dsl/check/round.h"
 
 namespace heddle::interp {
@@ -146,6 +147,16 @@ void apply(const Instruction &instruction, std::vector<Register> &registers, int
     break;
   case Expr::floor:
     each([](double x) { return std::floor(x); }, a, out, n);
+    break;
+  case Expr::philox:
+    for (int64_t i = 0; i < n; ++i) {
+      uint32_t words[6];
+      for (int k = 0; k < 6; ++k) {
+        const Register &from = registers[instruction.args[k]];
+        words[k] = uint32_t(int64_t(from.at[from.run ? i : 0]));
+      }
+      out[i] = double(int32_t(philox(words, words + 2)[size_t(instruction.number)]));
+    }
     break;
   }
 }

@@ -215,6 +215,7 @@ private:
       made.read = emit_read(node);
       break;
     default:
+      made.number = double(node->whole); // of philox
       for (size_t i = 0; i < node->args.size(); ++i)
         made.args[i] = emit(node->args[i]);
     }

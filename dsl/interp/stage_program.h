@@ -49,11 +49,11 @@ struct Read {
 struct Instruction {
   Expr::Op op;
   Type type;
-  int out;                    // register
-  int args[3] = {-1, -1, -1}; // registers
-  int index = -1;             // for Expr::index
-  int read = -1;              // number in `reads`
-  double number = 0;          // for constants
+  int out;                                // register
+  int args[6] = {-1, -1, -1, -1, -1, -1}; // registers
+  int index = -1;                         // for Expr::index
+  int read = -1;                          // number in `reads`
+  double number = 0;                      // for constants; of philox: which word
 };
 
 struct StageProgram {

@@ -8,7 +8,7 @@ namespace heddle::server {
 const std::vector<BuiltIn> &builtin_functions() {
   static const std::vector<BuiltIn> functions = {
 #define HEDDLE_SCALAR(name, op, arguments) {name, arguments},
-#define HEDDLE_OF_GRADIENTS(name, meaning, arguments) {name, arguments},
+#define HEDDLE_SPECIAL(name, meaning, arguments) {name, arguments},
 #include "dsl/check/scalars.def"
 #undef HEDDLE_SCALAR
   };
@@ -39,6 +39,9 @@ std::string word_help(const std::string &word) {
        "`grad(loss, w)`: the derivative of a real number of this entry by a param, an input or a definition, in its "
        "shape"},
       {"stop", "`stop(x)`: x, which gradients take for a constant"},
+      {"random",
+       "`random(key, i, ..s)`: a real number of [0, 1) for each value of the indices, always the same of one key"},
+      {"fold", "`fold(key, n)`: another key, of a key (i32[2]) and a whole number"},
       {"params",
        "`for p in params(encoder) { … }`: once for each param of a module; `state m: params(encoder) = 0`: a state for "
        "each"},

@@ -549,7 +549,7 @@ Place Parser::pack() {
          {"`...` has no meaning here", "name the pack of dimensions: `..s`"});
   out.name = name("the pack's name");
   out.span = since(out.span);
-  if (current().kind == Token::symbol && !at(",") && !at("]") && !at("|"))
+  if (current().kind == Token::symbol && !at(",") && !at("]") && !at(")") && !at("|"))
     slip(Code::E018, current().span,
          {"a pack stands alone, found " + found() + " after `.." + out.name.text + "`",
           "nothing can be added to it: write the indices one by one"});

@@ -278,7 +278,7 @@ ExprPtr Parser::postfix() {
   return out;
 }
 
-// call = "(" [ args ] ")"
+// call = "(" [ args ] { "," ".." NAME } ")"
 ExprPtr Parser::call(ExprPtr callee) {
   ExprPtr out = make(Expr::call, callee->span);
   const Token &opener = advance();
@@ -289,6 +289,8 @@ ExprPtr Parser::call(ExprPtr callee) {
       slip(Code::E010, callee->span, {"`" + callee->text + "` does not say what it runs over", callee->text});
   } else {
     out->args = args(")");
+    for (; at(".."); eat(",")) // of `random(key, ..s)`
+      out->places.push_back(pack());
   }
   close(")", opener);
   out->callee = std::move(callee);
@@ -303,7 +305,7 @@ std::vector<ExprPtr> Parser::args(std::string_view end) {
     return out;
   do
     out.push_back(expr());
-  while (eat(","));
+  while (eat(",") && !at(".."));
   return out;
 }
 

@@ -123,6 +123,10 @@ void ExpressionPrinter::bare(const Expr &e, bool space) {
     operand(*e.callee, of_postfix, space);
     out_.open("(");
     args(e.args);
+    for (size_t i = 0; i < e.places.size(); ++i) {
+      comma(e.args.size() + i);
+      place(e.places[i], e.args.size() + i > 0);
+    }
     out_.close(")");
     return;
   case Expr::access:

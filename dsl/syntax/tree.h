@@ -65,7 +65,7 @@ struct Expr {
     unary,     // op, args[0]
     binary,    // op, args[0], args[1]
     condition, // if args[0] then args[1] else args[2]
-    call,      // callee(args...)
+    call,      // callee(args..., places...): the places are packs
     access,    // callee[places | outside]
     field,     // callee.text
     cast,      // text(args[0]) with text one of the scalar types; index(N)(value) has args {value, N}

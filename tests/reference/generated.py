@@ -16,7 +16,7 @@ PAGES = ROOT / "docs" / "reference"
 def error_index():
     rows = re.findall(r'^HEDDLE_ERROR\((\w+), (\w+), "((?:[^"\\]|\\.)*)"', (ROOT / "dsl/errors/errors.def").read_text(), re.M)
     out = ["# Errors\n", "Every message has a code with a page of its own: what it means, a program that gives it with the whole message, and a",
-           "program that is right. `heddle explain CODE` shows the page. E001 to E019 are slips in the text, E020 to E086 names,",
+           "program that is right. `heddle explain CODE` shows the page. E001 to E019 are slips in the text, E020 to E087 names,",
            "types, sizes and reads, W101 and on warnings.\n", "| code | meaning | message |", "|---|---|---|"]
     for code, _, template in rows:
         page = ROOT / "dsl/errors" / f"{code}.md"
@@ -54,11 +54,12 @@ def prelude_list():
     for path in sorted((ROOT / "dsl/prelude").glob("*.heddle")):
         first, _, text = path.read_text().partition("\n\n")  # what the file is for
         out += [f"## {path.stem}", "", sentence(first), ""]
+        text = re.sub(r"\n    (->|\w+: )", r" \1", text)  # a signature of several lines
         for comment, head, body in re.findall(r"^((?:#.*\n)*)((?:fn|module) .*)\n((?:(?!#|fn |module ).*\n)*)", text, re.M):
             if head.startswith("module "):
                 out += ["", *prelude_module(comment, head.removesuffix(" {"), body)]
             else:  # `fn f(…) -> real =` has its value on the next line
-                out.append(described(f"{head} {body.strip()}" if head.endswith(" =") else head.removesuffix(" {"), comment))
+                out.append(described(f"{head} {' '.join(body.split())}" if head.endswith(" =") else head.removesuffix(" {"), comment))
         out.append("")
     builtin = re.findall(r'HEDDLE_SCALAR\("(\w+)", \w+, (\d)\)', (ROOT / "dsl/check/scalars.def").read_text())
     out += ["## Built in", "", ", ".join(f"`{name}(x{', y' * (count == '2')})`" for name, count in builtin), ""]

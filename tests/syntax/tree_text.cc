@@ -91,7 +91,7 @@ std::string tree_text(const Expr &e) {
   case Expr::condition:
     return "(if " + text(e.args[0]) + " " + text(e.args[1]) + " " + text(e.args[2]) + ")";
   case Expr::call:
-    return "(call " + text(e.callee) + " " + list(e.args) + ")";
+    return "(call " + text(e.callee) + " " + list(e.args) + (e.places.empty() ? "" : " " + list(e.places)) + ")";
   case Expr::access:
     return "(at " + text(e.callee) + " " + list(e.places) + (e.outside ? " | " + text(e.outside) : "") + ")";
   case Expr::field:
