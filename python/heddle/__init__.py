@@ -5,11 +5,12 @@
     session = model.session(threads=2)
     out = session.run({"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
 
-A thin layer over the C interface (runtime/heddle.h, whose rules hold here too): arrays go in without a copy, results
-come back as NumPy arrays, every failure is a heddle.Error with the library's own message.
+A thin layer over the C interface (runtime/heddle.h, whose rules hold here too): NumPy arrays, and tensors of torch, JAX and others
+that speak DLPack, go in without a copy, results come back as NumPy arrays or go into arrays of yours, every failure is a heddle.Error with the library's own message.
 """
 
 from heddle._c import Error
-from heddle.model import Dim, Entry, Extent, Model, Session, State, Value, load
+from heddle.model import Dim, Entry, Extent, Model, State, Value, load
+from heddle.session import Session
 
 __all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "State", "Value", "load"]

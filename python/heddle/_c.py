@@ -149,6 +149,17 @@ class Token(c.Structure):
     _fields_ = [("name", c.c_char_p), ("id", c.c_int64)]
 
 
+Observer = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_int32)
+Concurrency = c.CFUNCTYPE(c.c_int32, c.c_void_p)
+Task = c.CFUNCTYPE(None, c.c_void_p, c.c_int32)
+RunTasks = c.CFUNCTYPE(None, c.c_void_p, c.c_int32, Task, c.c_void_p)
+Release = c.CFUNCTYPE(None, c.c_void_p)
+
+
+class Threads(c.Structure):
+    _fields_ = [("context", c.c_void_p), ("concurrency", Concurrency), ("run", RunTasks), ("release", Release)]
+
+
 Listener = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_int32, c.POINTER(c.c_int64), c.c_int32)
 
 
@@ -273,9 +284,11 @@ class Library:
             raise Error(f"{path}: is not a library made by Heddle", "BAD_LIBRARY") from None
         if self.api.version != API_VERSION or self.api.size < c.sizeof(Api):
             raise Error(f"{path}: made by an incompatible version of Heddle; compile the model again", "BAD_LIBRARY")
+        # Each look at a field of a struct makes a new object.
+        self.functions = {name: getattr(self.api, name) for name, _ in Api._fields_[3:]}
 
     def call(self, function, *arguments):
-        status = getattr(self.api, function)(*arguments)
+        status = self.functions[function](*arguments)
         if status:
             name = STATUSES[status] if status < len(STATUSES) else str(status)
-            raise Error(self.api.last_error().decode(), name)
+            raise Error(self.functions["last_error"]().decode(), name)

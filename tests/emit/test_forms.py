@@ -206,6 +206,18 @@ class Forms(Scratch):
         with self.assertRaisesRegex(heddle.Error, "bert.weights is truncated"):
             heddle.load(self.folder / "ship", weights=self.folder / "ship" / "bert.weights")
 
+    def test_an_observer_is_told_of_every_kernel(self):
+        self.compile(GOLDENS / "bert_model", "-o", "out")
+        session, told = heddle.load(self.folder / "out").session(), []
+        session.observe(lambda *what: told.append(what))
+        session.run({"input_ids": [[1, 2]]})
+        self.assertGreater(len(told), 20)
+        self.assertEqual([begins for _, begins in told], [True, False] * (len(told) // 2))
+        before = len(told)
+        session.observe(None)
+        session.run({"input_ids": [[1, 2]]})
+        self.assertEqual(len(told), before)
+
     def test_weights_are_looked_for_beside_the_library(self):
         self.compile(GOLDENS / "bert_model", "-o", "out")
         (self.folder / "out" / "bert.weights").unlink()

@@ -109,11 +109,11 @@ FIRST = ["load", "Model", "Session"]  # on the page; the others in the order of 
 def python_api():
     package = ast.parse((ROOT / "python/heddle/__init__.py").read_text())
     out = ["# The Python interface", "",
-           "Made from the docstrings of [python/heddle](../../python/heddle), a package of `ctypes` and NumPy alone: put that folder's parent",
-           "on `PYTHONPATH`, or copy it.", "", docstring_of_module(package), ""]
+           "Made from the docstrings of [python/heddle](../../python/heddle), a package of `ctypes` and NumPy alone: `pip install` its",
+           "[wheel](../building.md#python-wheels), or put that folder's parent on `PYTHONPATH`.", "", docstring_of_module(package), ""]
     exported = next(ast.literal_eval(s.value) for s in package.body if isinstance(s, ast.Assign) and s.targets[0].id == "__all__")
     nodes = {}
-    for path in ("_c.py", "model.py"):
+    for path in ("_c.py", "model.py", "session.py"):
         for node in ast.parse((ROOT / "python/heddle" / path).read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 nodes[node.name] = node
@@ -127,7 +127,7 @@ def python_api():
         if fields:
             out += ["Fields: " + ", ".join(f"`{field}`" for field in fields) + ".", ""]
         for method in node.body:
-            if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and not method.name.startswith("_"):
                 is_property = any(isinstance(d, ast.Name) and d.id == "property" for d in method.decorator_list)
                 what = f"{name.lower()}.{method.name}" if is_property else signature(method, f"{name.lower()}.")
                 out += [f"### {what}", "", docstring(method), ""]

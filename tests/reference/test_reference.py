@@ -182,8 +182,10 @@ class Reference(unittest.TestCase):
             if not generated.INTERNAL.fullmatch(function):
                 self.assertIn(f" {function}(".replace("  ", " "), c.replace("*", " "))
         python = (PAGES / "python.md").read_text()
-        for method in re.findall(r"^    def ([a-z]\w*)", (ROOT / "python/heddle/model.py").read_text(), re.M):
-            self.assertIn(f".{method}", python)
+        for source in ("model.py", "session.py"):
+            text = re.sub(r"^class _.*?(?=^class |\Z)", "", (ROOT / "python/heddle" / source).read_text(), flags=re.M | re.S)
+            for method in re.findall(r"^    (?:async )?def ([a-z]\w*)", text, re.M):
+                self.assertIn(f".{method}", python)
         prelude = (PAGES / "prelude.md").read_text()
         for path in (ROOT / "dsl/prelude").glob("*.heddle"):
             for kind, name in re.findall(r"^ *(fn|module) (\w+)", path.read_text(), re.M):

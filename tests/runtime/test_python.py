@@ -120,7 +120,7 @@ class PythonTest(unittest.TestCase):
             read_only.flags.writeable = False
             for wrong in (read_only, [1, 2]):
                 self.assert_error(
-                    "BAD_TENSOR", "result 'y': give a writeable NumPy array",
+                    "BAD_TENSOR", "result 'y': give a writeable NumPy array or a DLPack tensor",
                     session.run, {"ids": np.zeros((2, 3), int)}, "encode", out={"y": wrong},
                 )  # fmt: skip
             self.assert_error(

@@ -1,0 +1,132 @@
+"""Arrays as the library sees them: a Tensor filled in from a NumPy array, or from any tensor that speaks DLPack."""
+
+import ctypes as c
+
+import numpy as np
+
+from heddle import _c
+
+# NumPy has no bf16: such results are ml_dtypes.bfloat16 where that package is installed, else their raw 16 bits as uint16.
+# Both are taken as inputs, with or without the package.
+NUMPY = {"f32": "f4", "bf16": "u2", "f16": "f2", "i8": "i1", "i32": "i4", "bool": "?", "i64": "i8", "u8": "u1"}
+NAMES = {np.dtype(NUMPY[name]): name for name in _c.DTYPES}
+
+
+def result_type(name):
+    if name == "bf16":
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            pass
+        else:
+            return np.dtype(bfloat16)
+    return np.dtype(NUMPY[name])
+
+
+def dtype_code(array):
+    name = "bf16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype)
+    if name is None:
+        raise _c.Error(
+            f"arrays of {array.dtype} cannot be given; convert to one of "
+            + ", ".join(np.dtype(NUMPY[name]).name for name in _c.DTYPES if name != "bf16"),
+            "BAD_TENSOR",
+        )
+    return _c.DTYPES.index(name)
+
+
+_first_byte = c.c_char.from_buffer
+
+
+def address(array):
+    try:
+        return c.addressof(_first_byte(array))  # a fifth of the time
+    except (BufferError, TypeError, ValueError):  # read-only, with gaps, empty, bf16
+        return array.__array_interface__["data"][0]
+
+
+def describe(tensor, name, array, wanted=None):
+    """Fills a Tensor that looks into `array`."""
+    if array.ndim > _c.RANK:
+        raise _c.Error(f"'{name}' has {array.ndim} dimensions; at most {_c.RANK} are supported", "BAD_TENSOR")
+    tensor.name = name.encode()
+    tensor.data = address(array)
+    raw_bf16 = wanted == "bf16" and array.dtype == np.uint16
+    tensor.dtype = _c.DTYPES.index("bf16") if raw_bf16 else dtype_code(array)
+    tensor.rank = array.ndim
+    for i in range(array.ndim):
+        tensor.shape[i] = array.shape[i]
+        tensor.strides[i] = array.strides[i]
+
+
+def room_for(shape, dtype, count):
+    """An array that kernels can write without a copy (64-byte aligned), and its address. count: its bytes."""
+    raw = np.empty(count + 64, np.uint8)
+    at = address(raw)
+    start = -at % 64
+    return np.ndarray(shape, dtype, raw, start), at + start
+
+
+def aligned(shape, dtype):
+    dtype = np.dtype(dtype)
+    return room_for(shape, dtype, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)[0]
+
+
+# ---- DLPack: the structs of dlpack.h
+class _DLTensor(c.Structure):
+    _fields_ = [
+        ("data", c.c_void_p), ("device_type", c.c_int32), ("device_id", c.c_int32), ("ndim", c.c_int32),
+        ("code", c.c_uint8), ("bits", c.c_uint8), ("lanes", c.c_uint16), ("shape", c.POINTER(c.c_int64)),
+        ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64),
+    ]  # fmt: skip
+
+
+_DLPACK = {(0, 8): "i8", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (2, 16): "f16", (2, 32): "f32", (4, 16): "bf16",
+           (6, 8): "bool"}  # fmt: skip
+_CPU, _CUDA_HOST = 1, 3
+_pointer_of = c.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
+
+
+def _from_dlpack(name, tensor):
+    """An array over the tensor's memory, which its `base` keeps: torch's, JAX's, … of any of our dtypes, bf16 included."""
+    try:
+        capsule = tensor.__dlpack__()
+    except Exception as error:
+        raise _c.Error(f"'{name}': {type(tensor).__name__} does not share its memory: {error}", "BAD_TENSOR") from None
+    dl = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    if dl.device_type not in (_CPU, _CUDA_HOST):
+        raise _c.Error(f"'{name}' is not in the memory of the CPU; move it there, as with .cpu()", "BAD_TENSOR")
+    dtype = _DLPACK.get((dl.code, dl.bits)) if dl.lanes == 1 else None
+    if dtype is None:
+        raise _c.Error(
+            f"'{name}': elements of {dl.bits} bits and DLPack's type {dl.code} cannot be given; convert to one of "
+            + ", ".join(sorted(_DLPACK.values())), "BAD_TENSOR",
+        )  # fmt: skip
+    dtype = result_type(dtype)
+    shape = tuple(dl.shape[: dl.ndim])
+    if dl.strides:
+        strides = tuple(stride * dtype.itemsize for stride in dl.strides[: dl.ndim])
+    else:
+        strides = np.empty(shape, np.bool_).strides
+        strides = tuple(stride * dtype.itemsize for stride in strides)
+    return np.asarray(_Shared(capsule, (dl.data or 0) + dl.byte_offset, shape, strides, dtype)).view(dtype)
+
+
+class _Shared:
+    """Memory of a capsule, which goes back to its owner with the last array over it."""
+
+    def __init__(self, capsule, data, shape, strides, dtype):
+        self.capsule = capsule
+        plain = np.dtype(np.uint16) if dtype.kind == "V" else dtype
+        self.__array_interface__ = {
+            "version": 3, "data": (data, False), "shape": shape, "strides": strides, "typestr": plain.str,
+        }  # fmt: skip
+
+
+def array_of(name, given):
+    """A NumPy array over what was given; without a copy where that has memory of its own."""
+    if isinstance(given, np.ndarray):
+        return given
+    if hasattr(given, "__dlpack__"):
+        return _from_dlpack(name, given)
+    return np.asarray(given)

@@ -1,0 +1,311 @@
+"""Sessions: what runs a model."""
+
+import asyncio
+import ctypes as c
+import threading
+import weakref
+
+import numpy as np
+
+from heddle import _c
+from heddle._tensors import address, aligned, array_of, describe, result_type, room_for
+
+
+def _free_session(model, pointer):
+    model._library.api.session_free(pointer)
+
+
+class _Threads:
+    """heddle_threads over an executor: the kernel's thread hands out all tasks but one and does that itself."""
+
+    def __init__(self, pool):
+        def run(_, count, task, data):
+            others = [pool.submit(task, data, i) for i in range(1, count)]
+            task(data, 0)
+            for other in others:
+                other.result()
+
+        self.callbacks = _c.Threads(
+            concurrency=_c.Concurrency(lambda _: pool._max_workers + 1), run=_c.RunTasks(run), release=_c.Release()
+        )
+
+
+class _Plan:
+    """What calls of an entry with inputs of the same names, dtypes, shapes and strides have in common."""
+
+    def __init__(self, session, number):
+        model = session.model
+        self.pointer, self.number = session._pointer, number
+        self.description = list(model.entries.values())[number]
+        self.values = self.description.results
+        self.wanted = {value.name: value.dtype for value in self.description.inputs}
+        self.fixed = not model.states  # else results may have other shapes in every call
+        self.model, self.call = model, model._library.call
+        self.results = (_c.Tensor * max(1, len(self.values)))()
+        self.like = None
+
+    def run(self, inputs, out):
+        arrays = [(name, array_of(name, array)) for name, array in inputs.items()]  # alive until the call returns
+        like = [(name, array.dtype, array.shape, array.strides) for name, array in arrays]
+        if like != self.like:
+            self.describe(arrays)
+            self.like = like if self.fixed else None
+        else:
+            for tensor, (_, array) in zip(self.given, arrays):
+                tensor.data = address(array)
+        taken, results, kept = (dict(out), {}, []) if out else (None, {}, None)
+        for tensor, value, (name, dtype, shape, strides, count) in zip(self.results, self.values, self.rooms):
+            if taken and name in taken:
+                results[name] = given = taken.pop(name)
+                kept.append(self.describe_result(tensor, value, given, shape, strides))
+            else:
+                results[name], tensor.data = room_for(shape, dtype, count)
+        if taken:
+            raise _c.Error(f"entry '{self.description.name}' has no result '{sorted(taken)[0]}'", "NOT_FOUND")
+        self.call("run", self.pointer, self.number, self.given, len(arrays), self.results, len(results))
+        return results
+
+    def describe(self, arrays):
+        self.like = None
+        self.given = (_c.Tensor * max(1, len(arrays)))()
+        for tensor, (name, array) in zip(self.given, arrays):
+            describe(tensor, name, array, self.wanted.get(name))
+        self.call("session_result_shapes", self.pointer, self.number, self.given, len(arrays), self.results, len(self.values))
+        self.rooms = []
+        for tensor, value in zip(self.results, self.values):
+            shape, dtype = tuple(tensor.shape[: tensor.rank]), result_type(value.dtype)
+            strides = tuple(tensor.strides[: tensor.rank])
+            self.rooms.append((value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+
+    def describe_result(self, tensor, value, given, shape, strides):
+        """Room of the caller's, which may have other strides than ours; gives the array over it."""
+        array = array_of(value.name, given) if isinstance(given, np.ndarray) or hasattr(given, "__dlpack__") else None
+        if array is None or not array.flags.writeable:
+            raise _c.Error(f"result '{value.name}': give a writeable NumPy array or a DLPack tensor", "BAD_TENSOR")
+        if array.shape == shape and array.strides == strides and array.dtype == result_type(value.dtype):
+            tensor.data = address(array)
+        else:
+            self.like = None  # the next call finds our strides again
+            describe(tensor, value.name, array, value.dtype)
+        return array
+
+
+class Session:
+    """Runs entries, one call at a time; other threads take sessions of their own."""
+
+    def __init__(self, model, threads=0, memory_limit=0, pool=None):
+        self._pointer = None
+        options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
+        self._kept = _Threads(pool) if pool else None  # what the library calls
+        if pool:
+            options.custom = c.addressof(self._kept.callbacks)
+        pointer = c.c_void_p()
+        model._call("session_create", c.byref(options), c.byref(pointer))
+        self._own(model, pointer)
+
+    def _own(self, model, pointer):
+        self.model = model
+        self._pointer = pointer
+        self._plans = {}
+        self._observer = None
+        # It holds the model, so that sessions always go first, also when the interpreter ends.
+        self._finalizer = weakref.finalize(self, _free_session, model, pointer)
+
+    def _call(self, function, *arguments):
+        if not self._pointer:
+            raise _c.Error("the session is closed", "INVALID_ARGUMENT")
+        self.model._library.call(function, self._pointer, *arguments)
+
+    @property
+    def threads(self):
+        """How many threads a run uses at most."""
+        threads = c.c_int32()
+        self._call("session_threads", c.byref(threads))
+        return threads.value
+
+    @property
+    def memory(self):
+        """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, state_bytes,
+        allocations."""
+        info = _c.MemoryInfo()
+        self._call("session_memory", c.byref(info))
+        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "allocations")}
+
+    def run(self, inputs, entry=None, out=None):
+        """Runs an entry on a dict of arrays and returns its results by name, as NumPy arrays.
+
+        NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
+        `out` may hold such arrays for some of the results; they are filled instead of new ones. With several entries,
+        `entry` names one."""
+        if not self._pointer:
+            raise _c.Error("the session is closed", "INVALID_ARGUMENT")
+        # Taken away meanwhile: another thread's call, which is refused, makes its own.
+        plan = self._plans.pop(entry, None) or _Plan(self, self.model._entry_number(entry))
+        try:
+            return plan.run(inputs, out)
+        finally:
+            self._plans[entry] = plan
+
+    async def run_async(self, inputs, entry=None, out=None):
+        """`run` on a thread of its own, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.run, inputs, entry, out)
+
+    def observe(self, observer):
+        """From the next run on, observer(kernel, begins) is told when a kernel begins (True) and has ended (False); None
+        ends that. It must not use the session, and what it raises is printed and forgotten."""
+        callback = _c.Observer(lambda _, kernel, begins: observer(kernel.decode(), bool(begins))) if observer else None
+        self._call("session_observe", c.cast(callback, c.c_void_p) if callback else None, None)
+        self._observer = callback
+
+    def generate(self, inputs, steps, *, min_steps=0, beams=1, length_penalty=1.0, early_stopping=False, sample=False,
+                 temperature=1.0, top_k=0, top_p=1.0, seed=0, tokens=None, keep_state=False, listener=None):  # fmt: skip
+        """Writes texts (docs/generation.md): (sequences, scores), the tokens as int64 and what each text's probability is.
+
+        `inputs` are the source, or the prompt of a decoder. `tokens` replaces ids of the model: {"eos_token_id": [2]}.
+        `listener(step, tokens)` is told of the new tokens after every step of a greedy search or of sampling; when it
+        returns something true, the generation ends there. An exception of it is raised when the call returns."""
+        options = self._generate_options(tokens, keep_state)
+        options.steps, options.min_steps, options.beams = steps, min_steps, beams
+        options.length_penalty, options.early_stopping = length_penalty, _c.EARLY_STOPPING[early_stopping]
+        options.flags |= _c.SAMPLE if sample else 0
+        options.temperature, options.top_k, options.top_p, options.seed = temperature, top_k, top_p, seed
+        failed = []
+
+        def listen(_, step, new, texts):
+            try:
+                return bool(listener(step, np.ctypeslib.as_array(new, (texts,)).copy()))
+            except BaseException as error:
+                failed.append(error)
+                return True
+
+        if listener:
+            options.listener = _c.Listener(listen)
+        given, count, _arrays = self._given(inputs)
+        result, score, length = _c.Tensor(), _c.Tensor(), c.c_int64()
+        self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), None)
+        sequences = np.empty(result.shape[:2], np.int64)
+        scores = np.empty(result.shape[0], np.float32)
+        describe(result, "sequences", sequences)
+        describe(score, "scores", scores)
+        self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), c.byref(score))
+        if failed:
+            raise failed[0]
+        return sequences[:, : length.value], scores
+
+    async def generate_async(self, inputs, steps, **how):
+        """`generate` on a thread of its own, so that an event loop goes on meanwhile."""
+        return await asyncio.to_thread(self.generate, inputs, steps, **how)
+
+    async def stream(self, inputs, steps, **how):
+        """Texts as they are written: `async for tokens in session.stream(…)` gives the new token of each text after every
+        step of a greedy search or of sampling. The options are those of `generate`. Leaving the loop ends the generation."""
+        loop, queue, left = asyncio.get_running_loop(), asyncio.Queue(), threading.Event()
+
+        def listen(_, tokens):
+            loop.call_soon_threadsafe(queue.put_nowait, tokens)
+            return left.is_set()
+
+        def work():
+            try:
+                self.generate(inputs, steps, listener=listen, **how)
+            finally:
+                loop.call_soon_threadsafe(queue.put_nowait, None)
+
+        task = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            while (tokens := await queue.get()) is not None:
+                yield tokens
+        finally:
+            left.set()
+            await asyncio.shield(task)
+
+    def score(self, inputs, labels=None, *, tokens=None, keep_state=False):
+        """The log-probability of each token of given texts: of `labels` for an encoder-decoder, whose source `inputs`
+        is, else of the texts in `inputs`."""
+        options = self._generate_options(tokens, keep_state)
+        given, count, _arrays = self._given(inputs)
+        result, label = _c.Tensor(), None
+        if labels is not None:
+            labels, label = array_of("labels", labels), _c.Tensor()
+            describe(label, "labels", labels)
+        arguments = c.byref(options), given, count, None if label is None else c.byref(label), c.byref(result)
+        self._call("score", *arguments)
+        out = np.empty(result.shape[:2], np.float32)
+        describe(result, "log_probabilities", out)
+        self._call("score", *arguments)
+        return out
+
+    def _generate_options(self, tokens, keep_state):
+        pairs = [(name, value) for name, ids in (tokens or {}).items() for value in np.ravel(ids)]
+        array = (_c.Token * (len(pairs) + 1))(*((name.encode(), int(value)) for name, value in pairs))
+        return _c.GenerateOptions(
+            n_tokens=len(pairs), tokens=array, steps=1, beams=1, length_penalty=1, temperature=1, top_p=1,
+            flags=_c.KEEP_STATE if keep_state else 0,
+        )  # fmt: skip
+
+    def _given(self, inputs):
+        """The tensors of a dict of arrays, their number, and the arrays, which must outlive the call."""
+        arrays = {name: array_of(name, array) for name, array in inputs.items()}
+        wanted = {value.name: value.dtype for entry in self.model.entries.values() for value in entry.inputs}
+        given = (_c.Tensor * (len(arrays) + 1))()
+        for tensor, (name, array) in zip(given, arrays.items()):
+            describe(tensor, name, array, wanted.get(name))
+        return given, len(arrays), arrays
+
+    def reset(self):
+        """Forgets all states: they are as in a new session."""
+        self._call("session_reset")
+
+    def capacity(self, **dims):
+        """Sets how large dims are that no input tells, in states that no one has written yet: capacity(P=64). None
+        makes it the declared bound again."""
+        for name, size in dims.items():
+            number = self.model._number("dim", (dim.name for dim in self.model.dims), name)
+            self._call("session_capacity", number, -1 if size is None else size)
+
+    def state(self, name):
+        """A copy of what a state holds, or None where nothing was written yet."""
+        number = self.model._number("state", self.model.states, name)
+        value, description = _c.StateValue(), self.model.states[name]
+        self._call("session_state", number, c.byref(value))
+        if not value.is_set:
+            return None
+        array = aligned(tuple(value.shape[: len(description.extents)]), result_type(description.dtype))
+        tensor = _c.Tensor()
+        describe(tensor, name, array, description.dtype)
+        self._call("session_read_state", number, c.byref(tensor))
+        return array
+
+    def save(self):
+        """The states as bytes, for `restore` of any session of the same library."""
+        size = c.c_size_t()
+        self._call("session_save", None, 0, c.byref(size))
+        buffer = c.create_string_buffer(size.value)
+        self._call("session_save", buffer, size, c.byref(size))
+        return buffer.raw
+
+    def restore(self, saved):
+        """Takes over states that `save` gave."""
+        self._call("session_restore", saved, len(saved))
+
+    def clone(self):
+        """A second session with the same options and a copy of the states."""
+        pointer = c.c_void_p()
+        self._call("session_clone", c.byref(pointer))
+        copy = Session.__new__(Session)
+        copy._kept = None
+        copy._own(self.model, pointer)
+        return copy
+
+    def close(self):
+        """Frees the session. Deleting the last reference does the same."""
+        if self._pointer:
+            self._call("session_free")
+            self._finalizer.detach()
+            self._pointer = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

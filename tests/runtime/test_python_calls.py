@@ -1,0 +1,180 @@
+"""Calls from Python against libraries that play artifacts: tensors of others by DLPack, rooms for results, pools of threads,
+event loops, and what a call costs."""
+
+import asyncio
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+import timeit
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import heddle
+from heddle import _tensors
+from test_python import LIBRARY, STATEFUL, weights_file
+
+
+class Foreign:
+    """A tensor of another library: its memory can be reached by DLPack alone."""
+
+    def __init__(self, array, device=1, code=None, bits=None):
+        self.array, self.device, self.code, self.bits = array, device, code, bits
+
+    def __dlpack__(self):
+        capsule = self.array.__dlpack__()
+        dl = _tensors._DLTensor.from_address(_tensors._pointer_of(capsule, b"dltensor"))
+        dl.device_type = self.device
+        if self.code is not None:
+            dl.code, dl.bits = self.code, self.bits
+        return capsule
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        path = pathlib.Path(cls.folder.name)
+        shutil.copy(LIBRARY, path / "libfake.so")
+        (path / "fake.weights").write_bytes(weights_file())
+        cls.model = heddle.load(path)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+        cls.folder.cleanup()
+
+    def refused(self, message, *arguments, **keywords):
+        with self.model.session() as session, self.assertRaises(heddle.Error) as caught:
+            session.run(*arguments, **keywords)
+        self.assertEqual((caught.exception.status, str(caught.exception)), ("BAD_TENSOR", message))
+
+    def test_tensors_of_others_go_in_and_out_by_dlpack(self):
+        with self.model.session() as session:
+            ids = np.arange(12).reshape(3, 4).T[::2]
+            want = session.run({"ids": ids}, "encode")["y"]
+            room = np.full((2, 3, 8), -1, np.float32)
+            result = Foreign(room[..., ::2])
+            out = session.run({"ids": Foreign(ids), "mask": Foreign(np.ones((2, 3), np.int8))}, "encode", out={"y": result})
+            self.assertIs(out["y"], result)
+            np.testing.assert_array_equal(room[..., ::2], want)
+            self.assertTrue((room[..., 1::2] == -1).all())
+            bf16 = Foreign(np.uint16([0x3F80] * 4), code=4, bits=16)
+            results = session.run({"x": Foreign(np.ones((1, 1), np.float32)), "bf16": bf16}, "floats")
+            self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
+            session.run({"x": Foreign(np.empty((0,), np.float32))}, "spread")
+
+    def test_memory_of_a_dlpack_tensor_goes_back_to_its_owner(self):
+        array = np.ones(5, np.float32)
+        before = sys.getrefcount(array)
+        with self.model.session() as session:
+            for _ in range(3):
+                session.run({"x": Foreign(array)}, "spread")
+        self.assertEqual(sys.getrefcount(array), before)
+
+    def test_dlpack_tensors_that_cannot_be_taken_say_why(self):
+        x = np.ones(3, np.float32)
+        self.refused("'x' is not in the memory of the CPU; move it there, as with .cpu()", {"x": Foreign(x, device=2)}, "spread")
+        self.refused("'x': elements of 32 bits and DLPack's type 5 cannot be given; convert to one of bf16, bool, f16, f32, i32, i64, i8, u8",
+                     {"x": Foreign(x, code=5, bits=32)}, "spread")  # fmt: skip
+
+        class Locked:
+            def __dlpack__(self):
+                raise BufferError("it wants a gradient")
+
+        self.refused("'x': Locked does not share its memory: it wants a gradient", {"x": Locked()}, "spread")
+
+    def test_calls_of_changing_shapes_layouts_and_rooms(self):
+        with self.model.session() as session:
+            random = np.random.default_rng(0)
+            for _ in range(300):
+                b, s = random.integers(0, 4, 2)
+                ids = random.integers(0, 100, (b, s)).astype(random.choice([np.int32, np.int64, np.uint8]))
+                ids = np.asfortranarray(ids) if random.random() < 0.3 else ids
+                out = {}
+                if random.random() < 0.5:
+                    out["y"] = np.empty((b, s, 8), np.float32)[..., ::2] if random.random() < 0.5 else np.empty((b, s, 4), np.float32)
+                results = session.run({"ids": ids}, "encode", out=out)
+                np.testing.assert_array_equal(results["y"], ids[..., None].astype(np.float32) + np.float32([0.5, 1.5, 2.5, 3.5]))
+                np.testing.assert_array_equal(results["total"], ids.sum(1))
+                if out:
+                    self.assertIs(results["y"], out["y"])
+            kept = session.run({"ids": [[1]]}, "encode")["y"]
+            session.run({"ids": [[9]]}, "encode")
+            self.assertEqual(kept[0, 0, 0], 1.5, "results belong to the caller")
+
+    def test_kernels_run_on_an_executor_s_threads(self):
+        with ThreadPoolExecutor(3) as pool, self.model.session(pool=pool) as session:
+            self.assertEqual(session.threads, 4)
+            np.testing.assert_array_equal(session.run({"x": np.ones(100_000, np.float32)}, "spread")["y"][-1], 100_000)
+            with self.assertRaisesRegex(heddle.Error, "cannot be cloned"):
+                session.clone()
+
+    def test_a_memory_limit_is_kept(self):
+        with self.model.session(memory_limit=64) as session, self.assertRaises(heddle.Error) as caught:
+            session.run({"ids": np.zeros((8, 100), int)}, "encode")
+        self.assertEqual(caught.exception.status, "OUT_OF_MEMORY")
+
+    def test_a_call_costs_a_few_microseconds(self):
+        with self.model.session(threads=1) as session:
+            x, room = np.ones(16, np.float32), {"y": np.empty(16, np.float32)}
+            session.run({"x": x}, "spread")
+            for call in (lambda: session.run({"x": x}, "spread"), lambda: session.run({"x": x}, "spread", out=room)):
+                best = min(timeit.repeat(call, number=200, repeat=50)) / 200
+                self.assertLess(best, 40e-6)  # 6 on a quiet machine, 20 before arrays were described once
+
+
+class Generation(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        shutil.copy(STATEFUL.with_name("libheddle_fake_text_3.so"), pathlib.Path(folder.name) / "libtext.so")
+        (pathlib.Path(folder.name) / "text.weights").write_bytes(weights_file(b"t\x03", b""))
+        self.model = heddle.load(folder.name)
+        self.addCleanup(self.model.close)
+        self.prompts = {"ids": [[1, 2], [3, 4]]}
+
+    def test_an_event_loop_goes_on_while_texts_are_written(self):
+        async def main():
+            with self.model.session() as session:
+                texts, _ = session.generate(self.prompts, 6, min_steps=6)
+                same, _ = await session.generate_async(self.prompts, 6, min_steps=6)
+                np.testing.assert_array_equal(same, texts)
+                streamed = [tokens async for tokens in session.stream(self.prompts, 6, min_steps=6)]
+                np.testing.assert_array_equal(np.stack(streamed, 1), texts[:, 2:])
+                with self.model.session() as other:
+                    async def whole():
+                        return [tokens async for tokens in other.stream(self.prompts, 6, min_steps=6)]
+
+                    both = await asyncio.gather(whole(), session.generate_async(self.prompts, 6, min_steps=6))
+                np.testing.assert_array_equal(np.stack(both[0], 1), both[1][0][:, 2:])
+
+        asyncio.run(main())
+
+    def test_leaving_a_stream_ends_the_generation(self):
+        async def main():
+            with self.model.session() as session:
+                stream = session.stream(self.prompts, 100_000, min_steps=100_000)
+                first = await anext(stream)
+                await stream.aclose()
+                self.assertEqual(first.shape, (2,))
+                self.assertEqual(threading.active_count() - 1, len([t for t in threading.enumerate() if "asyncio" in t.name]))
+                session.generate(self.prompts, 2)  # the session is free again
+
+        asyncio.run(main())
+
+    def test_a_failure_reaches_the_loop(self):
+        async def main():
+            with self.model.session() as session:
+                with self.assertRaisesRegex(heddle.Error, "steps must be at least 1"):
+                    async for _ in session.stream(self.prompts, 0):
+                        pass
+
+        asyncio.run(main())
+
+
+if __name__ == "__main__":
+    unittest.main()
