@@ -112,6 +112,10 @@ class Space(FileScratch):
         for words in [["fmt", "net.heddle"], ["run", "out", "--in", "x.safetensors", "--out", "y.safetensors"],
                       ["show", "net.heddle", "--html", "page.html"]]:  # fmt: skip
             self.fails(r"[^\n]*: cannot write: File too large", *words, preexec_fn=limited(10))
+        (self.folder / "net.heddle").write_text(MODEL)
+        for stage in ("halide", "llvm", "asm"):  # no file is written
+            words = ("show", "net.heddle", "--stage", stage)
+            self.assertEqual(self.heddle(*words, preexec_fn=limited(10)), self.heddle(*words))
 
     def tmpfs(self, size):
         place = self.folder / "small"
@@ -325,7 +329,7 @@ class NoRegularFiles(FileScratch):
         self.compile()
         commands = [["run", "out", "--in", "x.safetensors"], ["bench", "out", "--dim", "B=1"], ["check", "out"],
                     ["generate", "out", "--in", "x.safetensors", "--steps", "1"]]  # fmt: skip
-        whole = {name: (self.folder / "out" / name).read_bytes() for name in ["libnet.so", "net.json"]}
+        whole = {name: (self.folder / "out" / name).read_bytes() for name in ["libnet.so", "net.json", "net.weights"]}
         for name, bytes in whole.items():
             for path, kind in self.kinds(f"out/{name}"):
                 for words in commands + [["show", "out"]]:

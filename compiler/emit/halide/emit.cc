@@ -1,6 +1,6 @@
 // Lowers and schedules rows one by one and compiles them as one module. Halide reports mistakes by exceptions of its
-// own and warnings through a process-wide reporter; both end here, as an Error or nowhere. Halide writes objects to
-// files only, so they go through an anonymous file in memory.
+// own and warnings through a process-wide reporter; both end here, as an Error or nowhere. Halide writes to
+// files only: texts go through a pipe, which no limit on the size of files stops.
 #include "compiler/emit/halide/emit.h"
 
 #include "compiler/emit/halide/bfloat.h"
@@ -13,13 +13,15 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace heddle {
@@ -44,32 +46,50 @@ void install_reporter() {
   });
 }
 
-/// A file without a name that Halide can open by path.
-class MemoryFile {
+/// Halide opens it by path and writes; what comes out is kept.
+class Pipe {
 public:
-  MemoryFile() : fd_(memfd_create("kernel", MFD_CLOEXEC)) {}
-  ~MemoryFile() {
-    if (fd_ >= 0)
-      close(fd_);
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      return;
+    try {
+      reader_ = std::thread([this, from = ends[0]] {
+        char part[1 << 16];
+        for (ssize_t got; (got = read(from, part, sizeof part)) > 0 || (got < 0 && errno == EINTR);)
+          bytes_.append(part, got > 0 ? size_t(got) : 0);
+        close(from);
+      });
+      write_ = ends[1];
+    } catch (const std::system_error &) { // no thread, no text
+      close(ends[0]);
+      close(ends[1]);
+    }
   }
-  MemoryFile(const MemoryFile &) = delete;
-  MemoryFile &operator=(const MemoryFile &) = delete;
+  ~Pipe() { finish(); }
+  Pipe(const Pipe &) = delete;
+  Pipe &operator=(const Pipe &) = delete;
 
-  bool valid() const { return fd_ >= 0; }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-  std::string contents() const {
-    struct stat info;
-    std::string bytes;
-    if (fstat(fd_, &info) != 0)
-      return bytes;
-    bytes.resize(size_t(info.st_size));
-    ssize_t got = pread(fd_, bytes.data(), bytes.size(), 0);
-    bytes.resize(got < 0 ? 0 : size_t(got));
-    return bytes;
+  bool valid() const { return write_ >= 0; }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(write_); }
+  /// All that was written, once.
+  std::string contents() {
+    finish();
+    return std::move(bytes_);
   }
 
 private:
-  int fd_;
+  void finish() {
+    if (write_ >= 0)
+      close(write_);
+    if (reader_.joinable())
+      reader_.join();
+    write_ = -1;
+  }
+
+  int write_ = -1;
+  std::string bytes_;
+  std::thread reader_;
 };
 
 Halide::OutputFileType file_type(KernelForm form) {
@@ -209,10 +229,11 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
     Halide::Buffer<uint8_t> bytes = module.compile_to_buffer();
     object.bytes.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size_in_bytes());
   } else { // Halide writes texts to files only
-    MemoryFile file;
+    Pipe file;
     if (!file.valid())
       return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its text"};
-    module.compile({{file_type(options.form), file.path()}});
+    const std::string path = file.path();
+    module.compile({{file_type(options.form), path}});
     object.bytes = file.contents();
   }
   object.compile_seconds = seconds_since(start) - object.lower_seconds;
