@@ -3,6 +3,8 @@
 
 #include "runtime/heddle.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <cstring>
 #include <filesystem>
 
@@ -94,7 +96,9 @@ bool Library::is_described_by(const Manifest &manifest) const {
     return equal;
   };
   heddle_model_info model = describe(model_.get());
-  bool equal = manifest.name == model.name && same(manifest.dims, model.n_dims, [&](int i) { return dims_[i].name; }) &&
+  bool equal = manifest.name == model.name &&
+               manifest.build == llvm::utohexstr(model.build, /*LowerCase=*/true, /*Width=*/16) &&
+               same(manifest.dims, model.n_dims, [&](int i) { return dims_[i].name; }) &&
                int(manifest.entries.size()) == model.n_entries;
   for (int number = 0; equal && number < model.n_entries; ++number) {
     const Manifest::Entry &entry = manifest.entries[number];

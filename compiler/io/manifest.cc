@@ -78,6 +78,7 @@ constexpr Member kernel_members[] = {
     {"name", text}, {"kind", text}, {"calls", whole}, {"schedule", list, true, &object, row_members}};
 constexpr Member manifest_members[] = {{"name", text},
                                        {"compiler", text},
+                                       {"build", text},
                                        {"target", text},
                                        {"precision", text},
                                        {"dims", list, true, &object, dim_members},
@@ -130,6 +131,7 @@ std::vector<std::string> names_of(const Json &list) {
 Manifest manifest_of(const Json &json) {
   Manifest out;
   out.name = json["name"];
+  out.build = json["build"];
   out.dims = names_of(json["dims"]);
   for (const Json &kernel : json["kernels"])
     out.kernels.emplace(kernel["name"], kernel["kind"]);

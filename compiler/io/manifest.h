@@ -27,6 +27,7 @@ struct Manifest {
 
   std::string path, text; // the whole file
   std::string name;       // of the library
+  std::string build;      // 16 hexadecimal digits that tell libraries apart whose code differs
   std::vector<std::string> dims;
   std::vector<Entry> entries;
   std::map<std::string, std::string> kernels; // name to kind

@@ -91,6 +91,13 @@ class Manifests(FileScratch):
         message = "out/net.json: describes another library than libnet.so; compile the model again"
         self.fails(message, "check", "out")
         self.fails(message, "bench", "out")
+        self.compile()
+        shutil.copy(place, self.folder / "older.json")
+        (self.folder / "net.heddle").write_text((self.folder / "net.heddle").read_text().replace("x[", "2 * x[", 1))
+        self.compile()
+        shutil.copy(self.folder / "older.json", place)  # names and shapes are the same
+        for command in ("check", "bench"):
+            self.fails(message, command, "out")
         place.unlink()
         self.assertIn("intact", self.done("check", "out"))
         self.assertEqual(self.heddle("run", "out", "--in", "x.safetensors")[::2], (0, ""))

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 using ManifestFile = Files;
 
 const char *whole = R"({
-  "name": "net", "compiler": "heddle 0.1.0", "target": "x86-64-v3", "precision": "f32",
+  "name": "net", "compiler": "heddle 0.1.0", "build": "00123456789abcde", "target": "x86-64-v3", "precision": "f32",
   "dims": [{"name": "B"}, {"name": "S", "most": 77}],
   "entries": [{"name": "apply",
     "inputs": [{"name": "x", "dtype": "f32", "shape": ["B", "S", 5]},
@@ -38,6 +38,7 @@ TEST_F(ManifestFile, a_whole_one_is_read) {
   Result<Manifest> manifest = read_manifest(write("net.json", whole));
   ASSERT_TRUE(manifest) << manifest.error().message;
   EXPECT_EQ(manifest->name, "net");
+  EXPECT_EQ(manifest->build, "00123456789abcde");
   EXPECT_EQ(manifest->text, whole);
   EXPECT_EQ(manifest->dims, (std::vector<std::string>{"B", "S"}));
   EXPECT_EQ(manifest->kernels, (std::map<std::string, std::string>{{"k0", "contraction"}, {"k1", "rows"}}));
