@@ -169,19 +169,48 @@ bool conditional(const Expr *e) {
 } // namespace
 
 bool Elaborator::may_wrap(const Expr *e) const {
+  // The most that what is read adds to a number: a lookup as much as a size can be, other data anything.
+  constexpr int64_t most = std::numeric_limits<int32_t>::max(), anything = most + 1;
   bool wraps = false;
-  std::map<const Expr *, bool> unbounded; // what only the data tell
-  std::function<bool(const Expr *)> visit = [&](const Expr *part) {
-    if (auto known = unbounded.find(part); known != unbounded.end())
-      return known->second;
-    bool any = false;
-    for (const Expr *arg : part->args)
-      any |= visit(arg);
-    bool sums = part->op == Expr::add || part->op == Expr::sub || part->op == Expr::mul || part->op == Expr::negate;
-    wraps |= any && sums;
-    if (part->op == Expr::read)
-      return unbounded[part] = !below_.count(part->tensor);
-    return unbounded[part] = part->op == Expr::cast || (any && part->op != Expr::mod);
+  std::map<const Expr *, int64_t> known;
+  std::function<int64_t(const Expr *)> visit = [&](const Expr *part) -> int64_t {
+    if (auto found = known.find(part); found != known.end())
+      return found->second;
+    int64_t largest = 0, sum = 0, product = 1;
+    for (const Expr *arg : part->args) {
+      int64_t from = visit(arg);
+      largest = std::max(largest, from);
+      sum += from;
+      product = std::min(product * std::max<int64_t>(from, 1), anything);
+    }
+    int64_t &out = known[part];
+    switch (part->op) {
+    case Expr::read: {
+      auto below = below_.find(part->tensor);
+      out = below == below_.end()               ? anything
+            : below->second.below.is_constant() ? std::max<int64_t>(below->second.below.constant() - 1, 0)
+                                                : most - 1;
+      return out;
+    }
+    case Expr::cast:
+      return out = anything;
+    case Expr::mod:
+      return out = 0;
+    case Expr::add:
+      out = sum;
+      break;
+    case Expr::mul:
+      out = product > 1 ? product : largest;
+      break;
+    case Expr::sub:
+    case Expr::negate:
+      out = largest;
+      break;
+    default:
+      return out = largest;
+    }
+    wraps |= out > most;
+    return out = std::min(out, anything);
   };
   visit(e);
   return wraps;

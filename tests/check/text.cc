@@ -86,6 +86,17 @@ TEST(Text, WholeTensorsAndScalarFunctionsMakeOneStage) {
             "  output w: f32[S, 3] = t\n");
 }
 
+TEST(Text, SumsOfTwoLookupsMayLeave32BitsWhereTheirBoundsMay) {
+  auto read = [](const std::string &below) {
+    std::string all = text_of("dim V, T\nmodel M { entry run(a: index(" + below +
+                              ")[T], t: real[V + 13], z: real[V]) -> y: real[T, T] {\n" +
+                              "  y[i, j] = t[min(a[i] + a[j], V + 12)]  return y } }\n");
+    return all.find("t[min(a[i] + a[j], V + 12)]?") != all.npos;
+  };
+  EXPECT_TRUE(read("V"));
+  EXPECT_FALSE(read("7"));
+}
+
 TEST(Text, WhatNoResultNeedsIsDropped) {
   EXPECT_EQ(text_of("model M { param w: real[3] param v: real[3] entry run(x: real[3]) -> y: real[3] {\n"
                     "  let a = x * w  let _b = a * v  return a } }\n"),
