@@ -54,6 +54,8 @@ private:
       if (stage.reducer == Reducer::none || !stage.over.empty())
         fail("V2: " + name(&result) + " has indices to reduce over and no reduction");
     bool position = stage.reducer == Reducer::argmax || stage.reducer == Reducer::argmin;
+    if (position && stage.over.size() != 1)
+      fail("V2: " + name(&result) + " is the best place of not one index");
     if (result.type != (position ? Type::i32 : stage.value->type))
       fail("V2: " + name(&result) + " is " + type_name(result.type) + ", its value " + type_name(stage.value->type));
     indices_ = int(stage.space.size() + stage.over.size());

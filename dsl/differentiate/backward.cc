@@ -73,8 +73,29 @@ void Backward::hand_on(const Placed &placed, const std::function<Target(const Te
   Term zero = terms_.real(0, adjoint->type), condition = terms_.boolean(true);
   if (stage.reducer == Reducer::max || stage.reducer == Reducer::min) { // to the first place that attains it
     bool most = stage.reducer == Reducer::max;
-    const Tensor *best =
-        adjoints_.emit(stage.result->name + ".at", space, most ? Reducer::argmax : Reducer::argmin, over, value, stage);
+    // The best of several indices is the best of one that counts them all: argmax is of one.
+    std::vector<int> each = over;
+    std::map<int, Term> pieces;
+    if (over.size() > 1) {
+      Size inner(1);
+      for (int v : over)
+        inner = inner * terms_.variable(v).extent;
+      int all = terms_.new_variable("n", inner);
+      for (int v : over) {
+        Size outer = inner;
+        inner = Size(1);
+        for (int w : over)
+          if (w > v)
+            inner = inner * terms_.variable(w).extent;
+        Term piece = terms_.index(all);
+        if (v != over.front())
+          piece = terms_.make(Expr::mod, Type::i32, {piece, terms_.size(outer)});
+        pieces[v] = terms_.make(Expr::floor_div, Type::i32, {piece, terms_.size(inner)});
+      }
+      each = {all};
+    }
+    const Tensor *best = adjoints_.emit(stage.result->name + ".at", space, most ? Reducer::argmax : Reducer::argmin,
+                                        each, terms_.substitute(value, pieces), stage);
     Polynomial place;
     for (int v : over)
       place = plus(times(place, whole_.of(terms_.variable(v).extent)), whole_.of(terms_.index(v)));
