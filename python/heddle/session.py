@@ -215,9 +215,11 @@ class Session:
         try:
             while (tokens := await queue.get()) is not None:
                 yield tokens
+            await asyncio.shield(task)  # what has failed is raised here
         finally:
             left.set()
-            await asyncio.shield(task)
+            await asyncio.wait([task])
+            task.exception()  # who has left the loop is not told
 
     def score(self, inputs, labels=None, *, tokens=None, keep_state=False):
         """The log-probability of each token of given texts: of `labels` for an encoder-decoder, whose source `inputs`
