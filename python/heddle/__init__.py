@@ -11,6 +11,6 @@ that speak DLPack, go in without a copy, results come back as NumPy arrays or go
 
 from heddle._c import Error
 from heddle.model import Dim, Entry, Extent, Model, State, Value, load
-from heddle.session import Session
+from heddle.session import ArrayLike, Session, SupportsDLPack
 
-__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "State", "Value", "load"]
+__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "State", "SupportsDLPack", "Value", "load"]

@@ -3,12 +3,23 @@
 import asyncio
 import ctypes as c
 import threading
+import typing
 import weakref
 
 import numpy as np
+import numpy.typing
 
 from heddle import _c
 from heddle._tensors import address, aligned, array_of, describe, result_type, room_for
+
+
+class SupportsDLPack(typing.Protocol):
+    """A tensor that shares its memory by DLPack, as those of torch and JAX do."""
+
+    def __dlpack__(self) -> typing.Any: ...
+
+
+ArrayLike = numpy.typing.ArrayLike | SupportsDLPack
 
 
 def _free_session(model, pointer):

@@ -229,7 +229,7 @@ class Road(Scratch):
         out = self.compile()
         self.assertRegex(out, r"^out: libnet\.so \d+\.\d\d MB, weights 0\.00 MB, \d+ kernels, for x86-64-v\d\S*, \d+\.\d s\nsettings: 2 defaults \(I, O\)\n$")
         self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()),
-                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights"])
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights", "net_model.py"])
         self.done("run", "out", "--in", "x.safetensors", "--out", "y.safetensors")
         np.testing.assert_allclose(self.load("y.safetensors")["y"], self.expected(self.x), rtol=1e-5, atol=1e-5)
 

@@ -144,7 +144,7 @@ class Space(FileScratch):
         place = self.tmpfs(2000)
         self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", place)
         self.assertEqual(sorted(path.name for path in place.iterdir()),
-                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights"])  # fmt: skip
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights", "net_model.py"])  # fmt: skip
         self.assertIn("intact", self.done("check", place))
 
     def test_standard_output_that_is_full_or_closed(self):
@@ -229,7 +229,7 @@ class Meanwhile(FileScratch):
         self.assertIn("intact", self.done("check", "out"))
         self.assertEqual(list(self.temporary.iterdir()), [])
         self.assertEqual(sorted(path.name for path in (self.folder / "out").iterdir()),
-                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights"])  # fmt: skip
+                         ["heddle.h", "libnet.so", "net.h", "net.json", "net.pc", "net.weights", "net_model.py"])  # fmt: skip
 
 
 class Signals(FileScratch):

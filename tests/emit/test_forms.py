@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -173,7 +174,7 @@ class Forms(Scratch):
     def test_a_name_is_that_of_files_functions_soname_and_guard(self):
         self.compile(GOLDENS / "bert_model", "--name", "my_bert")
         self.assertEqual(self.files("my_bert"),
-                         ["heddle.h", "libmy_bert.so", "my_bert.h", "my_bert.json", "my_bert.pc", "my_bert.weights"])  # fmt: skip
+                         ["heddle.h", "libmy_bert.so", "my_bert.h", "my_bert.json", "my_bert.pc", "my_bert.weights", "my_bert_model.py"])  # fmt: skip
         self.assertIn("soname: [libmy_bert.so]", self.done("readelf", "-d", "my_bert/libmy_bert.so"))
         header = (self.folder / "my_bert" / "my_bert.h").read_text()
         self.assertIn("#ifndef HEDDLE_MODEL_MY_BERT_H", header)
@@ -217,6 +218,31 @@ class Forms(Scratch):
         session.observe(None)
         session.run({"input_ids": [[1, 2]]})
         self.assertEqual(len(told), before)
+
+    def test_the_python_module_has_the_entries_with_types(self):
+        (self.folder / "words.heddle").write_text(
+            "dim B <= 4\nmodel M {\n  state total: i32[B] = 0\n"
+            "  entry score(x: real[B, 3], lambda: index(7)[B] = 2, self: real[B]) -> class: real[B, 3], del: i32[B] {\n"
+            "    y[b, i] = x[b, i] + self[b] * real(lambda[b])\n    total[b] <- total[b] + lambda[b]\n    return y, lambda\n  }\n}\n")  # fmt: skip
+        self.compile("words.heddle", "-o", "out")
+        program = """
+import inspect, sys, typing, numpy as np
+sys.path.insert(0, "out")
+import words_model
+session = words_model.load().session(threads=1)
+method = session.score_
+print(list(inspect.signature(method).parameters))
+hints = typing.get_type_hints(words_model.ScoreResults, vars(words_model))
+print(sorted(hints), typing.get_type_hints(method, vars(words_model))["return"] is words_model.ScoreResults)
+print("state total: read and updated" in method.__doc__, "lambda_: i32[B], each from 0 to below 7; if not given" in method.__doc__)
+results = method(np.ones((1, 3), np.float32), np.float32([2]))
+print(results["class"].tolist(), results["del"].tolist(), method(np.zeros((1, 3), np.float32), np.float32([1]), lambda_=[5])["class"].tolist())
+"""
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+        done = subprocess.run([sys.executable, "-c", program], cwd=self.folder, env=env, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines(), ["['x', 'self_', 'lambda_', 'out']", "['class', 'del'] True", "True True",
+                                                    "[[5.0, 5.0, 5.0]] [2] [[5.0, 5.0, 5.0]]"])  # fmt: skip
 
     def test_weights_are_looked_for_beside_the_library(self):
         self.compile(GOLDENS / "bert_model", "-o", "out")

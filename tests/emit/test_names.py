@@ -52,7 +52,7 @@ class Names(unittest.TestCase):
         name = library.name.removeprefix("lib").removesuffix(".so")
         self.assertIn(f"lib{name}.so", said)
         self.assertEqual(sorted(path.name for path in out.iterdir()),
-                         sorted(["heddle.h", library.name, f"{name}.h", f"{name}.json", f"{name}.pc", f"{name}.weights"]))  # fmt: skip
+                         sorted(["heddle.h", library.name, f"{name}.h", f"{name}.json", f"{name}.pc", f"{name}.weights", f"{name}_model.py"]))  # fmt: skip
         return name, out
 
     def compiles_and_runs(self, name, out, body, compilers=COMPILERS):

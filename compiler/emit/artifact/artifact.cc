@@ -6,6 +6,7 @@
 #include "compiler/emit/artifact/link.h"
 #include "compiler/emit/artifact/pack_weights.h"
 #include "compiler/emit/artifact/parallel.h"
+#include "compiler/emit/artifact/python_module.h"
 #include "compiler/emit/halide/emit.h"
 #include "compiler/emit/host/host.h"
 #include "compiler/io/output.h"
@@ -235,6 +236,9 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
         std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
         std::pair(job.name + ".pc", package_text(job)), std::pair(job.name + ".json", manifest(model, job, layout))})
     if (Status written = folder->write(name, text); !written)
+      return written.error();
+  if (job.form.shared)
+    if (Status written = folder->write(job.name + "_model.py", python_module(model)); !written)
       return written.error();
   report.weights_bytes = layout.payload_bytes;
   for (auto function : ModuleOp(job.module).getOps<func::FuncOp>())

@@ -40,8 +40,8 @@ struct ArtifactReport {
   int kernels = 0; // compiled functions
 };
 
-/// Writes the library, <name>.h, heddle.h, <name>.pc, <name>.json and, unless they are in the library, <name>.weights
-/// to the folder: all of them or none.
+/// Writes the library, <name>.h, heddle.h, <name>.pc, <name>.json, beside a shared library <name>_model.py and, unless
+/// they are in the library, <name>.weights to the folder: all of them or none.
 Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress);
 
 } // namespace heddle
