@@ -346,6 +346,7 @@ private:
   Span reused_;                                         // where the last search for a range met the index's name again
   const Tree *guarded_ = nullptr;                       // a bare use of that name that the same search passed over
   struct Derivative {
+    const Expr *formula; // of the loss, where that is no tensor
     const Tensor *loss, *of, *result;
     std::string loss_name, of_name; // as the author wrote them; of a loop over params none
     Span span;

@@ -122,15 +122,15 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
 }
 
 void Elaborator::check_states_set() {
+  std::map<const Tensor *, std::pair<bool, bool>> uses; // read by some entry, set by one that does not read it
+  for (const Entry &entry : program_->entries)
+    for (const Uses::OfState &use : uses_of(*program_, entry.steps).states) {
+      uses[use.state].first |= use.reads;
+      uses[use.state].second |= use.updates && !use.reads;
+    }
   for (const State &state : program_->states) {
-    bool read = false, set = state.initial.has_value() || updated_params_.count(state.tensor);
-    for (const Entry &entry : program_->entries)
-      for (const Uses::OfState &use : uses_of(*program_, entry.steps).states)
-        if (use.state == state.tensor) {
-          read |= use.reads;
-          set |= use.updates && !use.reads;
-        }
-    if (read && !set)
+    auto [read, set] = uses[state.tensor];
+    if (read && !set && !state.initial && !updated_params_.count(state.tensor))
       report(Code::E074, state.tensor->span,
              {state.tensor->name,
               type_name(state.tensor->type) + (state.tensor->shape.empty() ? "" : std::string("[…]"))});

@@ -42,6 +42,10 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
     return {};
   }
   const Tensor *number = tensor_of(loss);
+  if (!number && loss.kind == Entity::scalar) // one stage of a formula, however often its name is asked for
+    for (const Derivative &known : derivatives_)
+      if (known.formula == loss.value)
+        number = known.loss;
   if (!number || number->kind != Tensor::stage)
     number = materialise(loss, frame.path + "loss", first.span);
   if (!number)
@@ -79,7 +83,8 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
   bool of_each = std::any_of(frame.scopes.begin(), frame.scopes.end(), [&](const Scope &scope) {
     return scope.loop && scope.loop->exprs.size() == 1 && is_params(*scope.loop->exprs[0], frame);
   });
-  derivatives_.push_back({number, by, result, text(first.span), of_each ? "" : text(second.span), e.span});
+  derivatives_.push_back({loss.kind == Entity::scalar ? loss.value : nullptr, number, by, result, text(first.span),
+                          of_each ? "" : text(second.span), e.span});
   return entity(result, shape);
 }
 

@@ -141,13 +141,20 @@ const Tensor *Adjoints::emit(const std::string &name, const std::vector<int> &sp
   return std::get<Stage>(steps->back().what).result;
 }
 
+const Tensor *Adjoints::as_tensor(const Tensor *t) {
+  std::vector<int> places;
+  Term value = total(t, places);
+  bool is_copy = value->op == Expr::read && value->args == as_terms(places) && value->tensor->type == t->type &&
+                 value->tensor->shape == t->shape && value->tensor->kind == Tensor::stage;
+  return is_copy ? value->tensor : nullptr;
+}
+
 const Tensor *Adjoints::materialise(const Tensor *t, const std::string &name, const Stage &by, const Tensor *result) {
   std::vector<int> places;
   Term value = total(t, places);
   if (!result) {
-    bool is_copy = value->op == Expr::read && value->args == as_terms(places) && value->tensor->type == t->type &&
-                   value->tensor->kind == Tensor::stage;
-    return is_copy ? value->tensor : emit(name, places, Reducer::none, {}, value, by);
+    const Tensor *known = as_tensor(t);
+    return known ? known : emit(name, places, Reducer::none, {}, value, by);
   }
   live(places, {});
   value = whole_.simplified(value);

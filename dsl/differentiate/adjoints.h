@@ -28,6 +28,8 @@ public:
                      const std::vector<int> &over, Term value, const Stage &by);
   /// The adjoint of `t` as a stage of its own, into `result` where that is given.
   const Tensor *materialise(const Tensor *t, const std::string &name, const Stage &by, const Tensor *result = nullptr);
+  /// The tensor that the adjoint of `t` just is, in type and shape; null where it is more than that.
+  const Tensor *as_tensor(const Tensor *t);
   /// A read whose places are looked at again: whether they are proven.
   Term read(const Tensor *t, std::vector<Term> at);
   const Tensor *new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape, Span span);

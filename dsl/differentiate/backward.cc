@@ -154,11 +154,22 @@ std::optional<NoGradient> Backward::run(const Tensor *loss, const std::vector<Gr
     by.span = one.result->span;
     if (!adjoints_.has(one.of))
       unrelated.push_back(one.of);
-    adjoints_.materialise(one.of, "", by, one.result);
+    if (const Tensor *sum = adjoints_.as_tensor(one.of); !sum || !take_over(sum, one.result))
+      adjoints_.materialise(one.of, "", by, one.result);
   }
   finish(made_);
   std::move(made_.begin(), made_.end(), std::back_inserter(forward_));
   return std::nullopt;
+}
+
+/// `sum`, which a new stage outside of loops computes, becomes `result`: no copy is made of it.
+bool Backward::take_over(const Tensor *sum, const Tensor *result) {
+  for (Step &step : made_)
+    if (auto *stage = std::get_if<Stage>(&step.what); stage && stage->result == sum && !renamed_.count(sum)) {
+      stage->result = renamed_[sum] = result;
+      return true;
+    }
+  return false;
 }
 
 /// Copies the values of new steps to where the program keeps its own.
@@ -169,14 +180,20 @@ void Backward::finish(std::vector<Step> &steps) {
     Expr copy = *e;
     for (const Expr *&arg : copy.args)
       arg = copied(arg);
+    if (auto other = renamed_.find(e->tensor); other != renamed_.end())
+      copy.tensor = other->second;
     program_.exprs.push_back(std::move(copy));
     return finished_[e] = &program_.exprs.back();
   };
   for (Step &step : steps)
     if (auto *stage = std::get_if<Stage>(&step.what))
       stage->value = copied(stage->value);
-    else if (auto *inner = std::get_if<Loop>(&step.what))
+    else if (auto *inner = std::get_if<Loop>(&step.what)) {
+      for (Loop::Carried &c : inner->carried)
+        if (auto other = renamed_.find(c.start); other != renamed_.end())
+          c.start = other->second;
       finish(inner->steps);
+    }
 }
 
 } // namespace heddle::differentiating

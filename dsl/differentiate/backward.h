@@ -36,6 +36,7 @@ private:
     int skip = 0;
   };
   void hand_on(const Placed &placed, const std::function<Target(const Tensor *t)> &target);
+  bool take_over(const Tensor *sum, const Tensor *result);
   void finish(std::vector<Step> &steps);
   void refuse(Span span, const std::string &reason);
 
@@ -56,6 +57,7 @@ private:
   Adjoints adjoints_;
   std::set<const Tensor *> active_;
   std::vector<Step> made_;
+  std::map<const Tensor *, const Tensor *> renamed_; // new tensors that are results of gradients
   std::unordered_map<Term, const Expr *> finished_;
   std::optional<NoGradient> refused_;
 };
