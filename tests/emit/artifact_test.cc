@@ -106,7 +106,8 @@ TEST_F(Artifact, has_its_files_and_needs_only_the_c_library) {
   std::set<std::string> names;
   for (const auto &file : fs::directory_iterator(folder + "/out"))
     names.insert(file.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"heddle.h", "libtiny.so", "tiny.h", "tiny.json", "tiny.pc", "tiny.weights", "tiny_model.py"}));
+  EXPECT_EQ(names, (std::set<std::string>{"heddle.h", "libtiny.so", "tiny.h", "tiny.json", "tiny.pc", "tiny.weights",
+                                          "tiny_model.py"}));
   std::string listing = folder + "/listing", library = folder + "/out/libtiny.so";
   ASSERT_EQ(std::system(("readelf -dW " + library + " > " + listing).c_str()), 0);
   std::ifstream lines(listing);

@@ -1,0 +1,81 @@
+"""The programs of docs/deploying: each block is compiled or run as it stands, and what the page says that it prints is compared."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+HEDDLE = os.environ["HEDDLE"]
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "deploying"
+CXX = next(name for name in ("clang++-22", "g++") if shutil.which(name))
+
+
+def blocks(page, language):
+    """The page's blocks in that language, each with the block of text after it, or None."""
+    found = re.findall(r"```(\w+)\n(.*?)```", (PAGES / page).read_text(), re.S)
+    follows = [text if kind == "text" else None for kind, text in found[1:]] + [None]
+    return [(text, after) for (kind, text), after in zip(found, follows) if kind == language]
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.folder = Path(cls.scratch.name)
+        (cls.folder / "net.heddle").write_text(blocks("cmake.md", "heddle")[0][0])
+        (cls.folder / "part.heddle").write_text("fn scaled(x: real) -> real = 2 * x\n")
+        safetensors.save_file({"w": np.float32([1, 2, 3])}, cls.folder / "w.safetensors")
+        subprocess.run([HEDDLE, "compile", "net.heddle", "--weights", "w.safetensors", "--emit", "so,a"], cwd=cls.folder, check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+
+    def output(self, *words, **environment):
+        done = subprocess.run([str(word) for word in words], cwd=self.folder, capture_output=True, text=True,
+                              env={**os.environ, **environment})  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def program(self, text, *words):
+        (self.folder / "main.cc").write_text(text)
+        self.output(CXX, "-std=c++17", "-Wall", "-Wextra", "-Inet", "main.cc", *words, "-o", "main")
+
+    def test_a_program_that_opens_a_library(self):
+        (text, said), _ = blocks("cpp.md", "cpp")
+        self.program(text, "-ldl")
+        self.assertEqual(self.output("./main", "net"), said)
+
+    def test_weights_from_a_function_that_decrypts_them(self):
+        _, (text, _) = blocks("cpp.md", "cpp")
+        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
+        secret = bytes(byte ^ 0x5A for byte in (self.folder / "net" / "net.weights").read_bytes())
+        (self.folder / "secret").write_bytes(secret)
+        self.assertEqual(self.output("./main", "secret"), "2 4 6\n")
+
+    def test_programs_in_python(self):
+        found = blocks("python.md", "python")
+        self.assertGreaterEqual(len(found), 3)
+        for text, said in found:
+            self.assertEqual(self.output(sys.executable, "-c", text, PYTHONPATH=str(ROOT / "python")), said)
+
+    def test_every_link_leads_to_a_page_and_a_heading(self):
+        for page in [*PAGES.glob("*.md"), ROOT / "README.md", ROOT / "docs" / "building.md"]:
+            for link, heading in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", page.read_text()):
+                if link.startswith("http"):
+                    continue
+                self.assertTrue((page.parent / link).exists(), f"{page.name}: {link}")
+                if heading:
+                    titles = re.findall(r"^#+ (.*)$", (page.parent / link).read_text(), re.M)
+                    anchors = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
+                    self.assertIn(heading, anchors, f"{page.name}: {link}")
+
+
+if __name__ == "__main__":
+    unittest.main()
