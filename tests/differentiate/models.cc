@@ -57,6 +57,7 @@ TEST_P(Models, HaveTheDerivativesThatDifferencesShow) {
           slope.given[weight.names[0]] = *weight_array(*view, weight.tensor->type, name);
   Slope::Outcome outcome = slope.run();
   EXPECT_EQ(outcome, Slope::compared) << slope.what;
+  EXPECT_LE(slope.backward, 2.15 * slope.forward) << "multiply-adds; " << slope.forward << " forward";
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Models,

@@ -7,6 +7,7 @@
 #include "dsl/check/verify.h"
 #include "dsl/differentiate/differentiate.h"
 #include "dsl/interp/interp.h"
+#include "tests/differentiate/work.h"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,8 @@ public:
 
   /// Values that are not drawn, by name of an input or weight.
   Values given;
-  std::string what; // of a failure, or why there is no gradient
+  std::string what;                 // of a failure, or why there is no gradient
+  double forward = 0, backward = 0; // multiply-adds of the results, and what their gradients add
 
   Outcome run() {
     if (!collect() || !add_loss())
@@ -38,6 +40,8 @@ public:
       gradients.push_back({of, &program_->tensors.back()});
       entry_->outputs.push_back({"d " + of->name, &program_->tensors.back()});
     }
+    std::vector<int64_t> dims = dims_of_inputs();
+    forward = Work(dims).of(entry_->steps);
     int made = 0;
     std::vector<const Tensor *> unrelated;
     auto none = differentiate(
@@ -48,6 +52,7 @@ public:
       return refused;
     }
     checking::keep_needed(*entry_);
+    backward = Work(dims).of(entry_->steps) - forward;
     if (std::string wrong = verify(*program_, *entry_); !wrong.empty()) {
       what = wrong;
       return failed;
@@ -56,6 +61,16 @@ public:
   }
 
 private:
+  std::vector<int64_t> dims_of_inputs() const {
+    std::vector<int64_t> dims(program_->dims.size());
+    for (const Input &input : entry_->inputs)
+      if (auto known = inputs_.find(input.name); known != inputs_.end())
+        for (size_t axis = 0; axis < input.tensor->shape.size(); ++axis)
+          if (int dim = input.tensor->shape[axis].as_dim(); dim >= 0)
+            dims[dim] = known->second.shape[axis];
+    return dims;
+  }
+
   bool collect() {
     const auto &call = numbers_;
     std::vector<int64_t> dims;

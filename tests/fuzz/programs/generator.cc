@@ -2,12 +2,16 @@
 #include "tests/fuzz/programs/generator.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace heddle::fuzz {
 
-std::string generate(uint64_t seed) { return Generator(seed).program(); }
+std::string generate(uint64_t seed) { return Generator(seed % with_gradients, seed >= with_gradients).program(); }
 
-Generator::Generator(uint64_t seed) : random_(seed * 0x9E3779B97F4A7C15 + 1), widths_(seed) { variables_.reserve(256); }
+Generator::Generator(uint64_t seed, bool gradients)
+    : random_(seed * 0x9E3779B97F4A7C15 + 1), widths_(seed), gradients_(gradients) {
+  variables_.reserve(256);
+}
 
 void Generator::line(const std::string &text) { body_.push_back(std::string(2 * indent_, ' ') + text); }
 
@@ -240,6 +244,8 @@ std::string Generator::entry(const std::string &name) {
     header = "\n    out0: " + type_name(v.kind, {}) + bracketed(v.shape);
     returned = v.name;
   }
+  if (gradients_)
+    add_gradients(header, returned);
   std::string out = "  entry " + name + "(";
   for (size_t i = 0; i < inputs_.size(); ++i)
     out += (i ? ",\n    " : "\n    ") + inputs_[i];
@@ -247,6 +253,44 @@ std::string Generator::entry(const std::string &name) {
   for (const std::string &text : body_)
     out += text + "\n";
   return out + "    return " + returned + "\n  }\n";
+}
+
+/// The gradients of one number that all real results make, by the real inputs and params; nothing is drawn for it.
+void Generator::add_gradients(std::string &header, std::string &returned) {
+  std::string loss;
+  std::istringstream names(returned);
+  for (std::string name; std::getline(names >> std::ws, name, ',');)
+    for (const Variable &v : variables_) {
+      if (v.name != name || v.kind != real)
+        continue;
+      std::string at, angle = "0.3";
+      for (size_t axis = 0; axis < v.shape.size(); ++axis) {
+        std::string index = "at" + std::to_string(axis);
+        at += (axis ? ", " : "") + index;
+        angle += " + " + std::to_string(axis + 1) + ".3 * " + index;
+      }
+      loss += (loss.empty() ? "" : " + ") +
+              (at.empty() ? name + " * 0.7" : "sum[" + at + "](" + name + "[" + at + "] * sin(" + angle + "))");
+    }
+  if (loss.empty())
+    return;
+  body_.push_back("    of_all = " + loss);
+  int number = 0;
+  auto ask = [&](const std::string &declared) { // "x0: real[B, 3]", "param w3 as "w3.weight": real[4, 3]"
+    size_t colon = declared.rfind(": real");
+    if (colon == std::string::npos)
+      return;
+    std::string name = declared.substr(declared.starts_with("param ") ? 6 : 0);
+    name = name.substr(0, name.find_first_of(": "));
+    std::string shape = declared.substr(colon + 6);
+    header += ",\n    gradient" + std::to_string(number++) + ": real" + shape.substr(0, shape.find(']') + 1);
+    returned += ", grad(of_all, " + name + ")";
+  };
+  for (const std::string &one : inputs_)
+    ask(one);
+  for (const std::string &one : members_)
+    if (one.starts_with("param "))
+      ask(one);
 }
 
 std::string Generator::program() {

@@ -23,10 +23,12 @@ namespace heddle::fuzz {
 ///   # target NAME       what to compile for
 ///   # real bf16         what `real` is; without it f32
 std::string generate(uint64_t seed);
+/// From this seed on: the program of the rest, with gradients of its results.
+constexpr uint64_t with_gradients = uint64_t(1) << 40;
 
 class Generator {
 public:
-  explicit Generator(uint64_t seed);
+  explicit Generator(uint64_t seed, bool gradients = false);
   std::string program();
 
 private:
@@ -170,11 +172,13 @@ private:
   bool has_states() const;
   /// An entry's text.
   std::string entry(const std::string &name);
+  void add_gradients(std::string &header, std::string &returned);
 
   /// The type of an input or weight of that kind: sometimes one of other width than the usual.
   std::string width(Kind kind);
 
   std::mt19937_64 random_, widths_; // widths have their own, so that a program is the same but for them
+  bool gradients_ = false;          // each entry gives those of its results, too
   std::vector<Variable> variables_;
   std::vector<Index> indices_;
   std::map<std::string, int64_t> dims_; // with their bounds
