@@ -207,20 +207,37 @@ static std::string one_decimal(double value) {
   return text;
 }
 
+/// Three digits or more in the unit that has them: "0.142 us", "5.12 us", "1234 us", "12.345 ms".
+static std::string time_text(double ms) {
+  char text[32];
+  double us = ms * 1000;
+  if (us < 10)
+    std::snprintf(text, sizeof text, us < 1 ? "%.3f us" : "%.2f us", us);
+  else
+    std::snprintf(text, sizeof text, us < 1000 ? "%.1f us" : "%.3f ms", us < 1000 ? us : ms);
+  return text;
+}
+
 static void print_kernels(const std::vector<KernelTime> &kernels) {
   double all = 0;
+  bool over = false; // more than the limit
   for (const KernelTime &kernel : kernels)
     all += kernel.ms;
-  std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "ms", "of all", "GFLOP/s",
+  std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "time", "of all", "GFLOP/s",
               "GB/s", "of roof", "first computes");
   for (const KernelTime &kernel : kernels) {
-    std::printf("%-8s %-14s %6d %10.3f %6.1f%%", kernel.name.c_str(), kernel.kind.c_str(), kernel.calls, kernel.ms,
-                100 * kernel.ms / all);
-    std::string share = kernel.known ? std::to_string(std::lround(100 * kernel.bound_ms / kernel.ms)) + "%" : "-";
+    std::printf("%-8s %-14s %6d %10s %6.1f%%", kernel.name.c_str(), kernel.kind.c_str(), kernel.calls,
+                time_text(kernel.ms).c_str(), 100 * kernel.ms / all);
+    long percent = kernel.known ? std::lround(100 * kernel.bound_ms / kernel.ms) : 0;
+    std::string share = kernel.known ? std::to_string(percent) + "%" : "-";
+    over |= percent > 100;
     std::string flops = kernel.operations > 0 ? one_decimal(kernel.operations / kernel.ms / 1e6) : "-";
     std::string bytes = kernel.known ? one_decimal((kernel.weights + kernel.values) / kernel.ms / 1e6) : "-";
     std::printf(" %9s %8s %8s  %s\n", flops.c_str(), bytes.c_str(), share.c_str(), kernel.definition.c_str());
   }
+  if (over)
+    std::printf("more than 100%%: what the kernel reads lay in a nearer cache than as much data does by itself, or the "
+                "machine\nwas busier while its limit was measured\n");
 }
 
 static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels) {
@@ -312,11 +329,17 @@ Status bench_command(const BenchCommand &options) {
     shape += " " + library->dims()[i].name + "=" + std::to_string((*dims)[i]);
     json["dims"][library->dims()[i].name] = (*dims)[i];
   }
-  std::printf("%s%s, %d thread%s: min %.3f ms, median %.3f ms (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
-              library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s", times[0],
-              median, times.size(), roof.gflops, roof.gigabytes);
+  std::printf("%s%s, %d thread%s: min %s, median %s (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
+              library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s",
+              time_text(times[0]).c_str(), time_text(median).c_str(), times.size(), roof.gflops, roof.gigabytes);
   if (operations > 0)
-    std::printf("products: %.2f GFLOP, %.1f GFLOP/s, %.0f%% of the limit\n", operations / 1e9,
+    std::printf("products: %.3g %s, %.1f GFLOP/s, %.0f%% of the limit\n",
+                operations / (operations < 1e6   ? 1e3
+                              : operations < 1e9 ? 1e6
+                                                 : 1e9),
+                operations < 1e6   ? "kFLOP"
+                : operations < 1e9 ? "MFLOP"
+                                   : "GFLOP",
                 operations / times[0] / 1e6, operations / times[0] / 1e6 / roof.gflops * 100);
   print_kernels(*kernels);
   json["operations"] = operations;

@@ -41,13 +41,26 @@ __attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
   return out;
 }
 
-__attribute__((target("avx2"))) static long read_all(const std::vector<long> &data) {
+__attribute__((target("avx512f"))) static long read_512(const std::vector<long> &data) {
+  __m512i sum[4] = {};
+  const __m512i *at = reinterpret_cast<const __m512i *>(data.data());
+  for (size_t i = 0; i + 4 <= data.size() / 8; i += 4)
+    for (int j = 0; j < 4; ++j)
+      sum[j] = _mm512_add_epi64(sum[j], _mm512_loadu_si512(at + i + j));
+  return _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3])));
+}
+
+__attribute__((target("avx2"))) static long read_256(const std::vector<long> &data) {
   __m256i sum[4] = {};
   const __m256i *at = reinterpret_cast<const __m256i *>(data.data());
   for (size_t i = 0; i + 4 <= data.size() / 4; i += 4)
     for (int j = 0; j < 4; ++j)
       sum[j] = _mm256_add_epi64(sum[j], _mm256_loadu_si256(at + i + j));
   return _mm256_extract_epi64(_mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3])), 0);
+}
+
+static long read_all(const std::vector<long> &data) {
+  return __builtin_cpu_supports("avx512f") ? read_512(data) : read_256(data);
 }
 
 /// Seconds that `work` takes when each of `threads` threads does it, the best of some turns.
@@ -82,7 +95,7 @@ Roof measure_roof(int threads) {
 static long rounds_over(size_t bytes) { return std::max<long>(1, long((48 << 20) / std::max<size_t>(bytes, 1))); }
 static constexpr size_t smallest = 4096; // per thread
 
-double read_gigabytes(int threads, size_t bytes) {
+static double read_with(int threads, size_t bytes) {
   size_t each = std::max(bytes / size_t(threads), smallest);
   std::vector<std::vector<long>> data(threads, std::vector<long>(each / sizeof(long), 1));
   long rounds = rounds_over(each);
@@ -94,7 +107,7 @@ double read_gigabytes(int threads, size_t bytes) {
   return double(each) * threads * rounds / taken / 1e9;
 }
 
-double copy_gigabytes(int threads, size_t bytes) {
+static double copy_with(int threads, size_t bytes) {
   size_t each = std::max(bytes / 2 / size_t(threads), smallest);
   std::vector<std::vector<char>> from(threads, std::vector<char>(each, 1)), to = from;
   long rounds = rounds_over(2 * each);
@@ -105,6 +118,16 @@ double copy_gigabytes(int threads, size_t bytes) {
     }
   });
   return 2.0 * each * threads * rounds / taken / 1e9;
+}
+
+// Of a little data one thread reads more than several do.
+double read_gigabytes(int threads, size_t bytes) {
+  double alone = read_with(1, bytes);
+  return threads == 1 ? alone : std::max(alone, read_with(threads, bytes));
+}
+double copy_gigabytes(int threads, size_t bytes) {
+  double alone = copy_with(1, bytes);
+  return threads == 1 ? alone : std::max(alone, copy_with(threads, bytes));
 }
 
 } // namespace heddle

@@ -14,7 +14,8 @@ struct Roof {
 /// About 0.2 seconds of measuring.
 Roof measure_roof(int threads);
 
-/// GB/s of reading `bytes` again and again: from a cache where they fit one, shared out among the threads.
+/// GB/s of reading `bytes` again and again: from a cache where they fit one, shared out among the threads, or by one of
+/// them, whichever is faster.
 double read_gigabytes(int threads, size_t bytes);
 /// GB/s, reads and writes together, of copying one half of `bytes` to the other again and again.
 double copy_gigabytes(int threads, size_t bytes);
