@@ -283,6 +283,29 @@ bool Adjoints::shorten(Guarded &term, std::vector<int> &over, const std::vector<
   return false;
 }
 
+/// Where `ids[s] == q` holds, what is asked of ids[s] is asked of q, which is a place of the result: `0 <= q` always
+/// holds.
+void Adjoints::use_equalities(Guarded &term, const std::vector<int> &over, const std::vector<int> &places) {
+  live(over, places);
+  for (Term equality : std::vector<Term>(term.guards)) {
+    if (equality->op != Expr::equal || equality->args[0]->type != Type::i32)
+      continue;
+    for (int side : {0, 1}) {
+      Term data = equality->args[side], place = equality->args[1 - side];
+      if (place->op != Expr::index || !terms_.reads(data))
+        continue;
+      std::vector<Term> guards;
+      for (Term guard : term.guards) {
+        if (guard != equality)
+          guard = whole_.simplified(terms_.rewrite(guard, [&](Term e) { return e == data ? place : nullptr; }));
+        if (!is_true(guard))
+          guards.push_back(guard);
+      }
+      term.guards = std::move(guards);
+    }
+  }
+}
+
 void Adjoints::add_sum(const Tensor *t, const std::vector<Term> &at, Term value, const std::vector<int> &variables,
                        const Stage &by) {
   std::vector<int> places = indices_for(t);
@@ -298,6 +321,7 @@ void Adjoints::add_sum(const Tensor *t, const std::vector<Term> &at, Term value,
       return;
   if (is_zero(term.value))
     return;
+  use_equalities(term, over, outer);
   live(over, outer);
   if (!term.guards.empty()) {
     term.value = reproved(term.value);

@@ -88,6 +88,53 @@ model M {
   EXPECT_EQ(look(), (std::vector<double>{3, 3}));
 }
 
+TEST(Steps, OfADefinitionItIsWhatTheLossMakesOfThat) {
+  Checked checked = check_text(R"(
+dim S
+model M {
+  param w: real
+  entry run(x: real[S]) -> d: real[S], dh: real[S] {
+    y[s] = w * x[s]
+    let h = 0.0
+    for t in S with h {
+      h = 0.5 * h + y[t]
+      hs[t] = h
+    }
+    loss = sum[s](y[s] ** 2) + sum[s](hs[s] * (s + 1))
+    return grad(loss, y), grad(loss, hs)
+  }
+}
+)");
+  ASSERT_NE(checked.program, nullptr) << checked.messages;
+  Interpreter session(*checked.program, [](const std::string &) -> Result<Array> { return Array{Type::f32, {}, {2}}; });
+  auto results = session.run("run", {{"x", Array{Type::f32, {3}, {1, 2, 3}}}});
+  ASSERT_TRUE(results) << results.error().message;
+  EXPECT_EQ(results->at("dh").data, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(results->at("d").data, (std::vector<double>{4 + 1 + 0.5 * (2 + 0.5 * 3), 8 + 2 + 0.5 * 3, 12 + 3}));
+}
+
+TEST(Steps, AStepMayBeLeftOut) {
+  Checked checked = check_text(R"(
+model M {
+  param w: real[2]
+  entry step(x: real[2]) -> loss: real {
+    loss = sum[i]((w[i] - x[i]) ** 2)
+    if loss < 10 { w <- w - 0.5 * grad(loss, w) }
+    return loss
+  }
+}
+)");
+  ASSERT_NE(checked.program, nullptr) << checked.messages;
+  Interpreter session(*checked.program,
+                      [](const std::string &) -> Result<Array> { return Array{Type::f32, {2}, {3, 3}}; });
+  auto loss_of = [&](double x) {
+    return session.run("step", {{"x", Array{Type::f32, {2}, {x, x}}}})->at("loss").data[0];
+  };
+  EXPECT_EQ(loss_of(0), 18); // too much: w stays
+  EXPECT_EQ(loss_of(2), 2);
+  EXPECT_EQ(loss_of(2), 0);
+}
+
 TEST(Steps, AGradientOfAGradientIsADerivativeToo) {
   compare_gradients(R"(
 dim S
