@@ -1,6 +1,7 @@
 #include "dsl/differentiate/backward.h"
 
 #include "dsl/differentiate/derivative.h"
+#include "dsl/differentiate/swap_sums.h"
 
 #include <algorithm>
 
@@ -157,6 +158,7 @@ std::optional<NoGradient> Backward::run(const Tensor *loss, const std::vector<Gr
     if (const Tensor *sum = adjoints_.as_tensor(one.of); !sum || !take_over(sum, one.result))
       adjoints_.materialise(one.of, "", by, one.result);
   }
+  swap_sums(terms_, forward_, made_);
   finish(made_);
   std::move(made_.begin(), made_.end(), std::back_inserter(forward_));
   return std::nullopt;

@@ -22,7 +22,7 @@ model M {
 }
 
 TEST(Layers, CausalAttention) {
-  compare_gradients(R"(
+  std::string tree = compare_gradients(R"(
 config D = 4, H = 2, E = 2
 dim B, S
 model M {
@@ -39,7 +39,13 @@ model M {
   }
 }
 )",
-                    {2, 3});
+                                       {2, 3});
+  // The adjoint of softmax's total: over the elements of a head instead of all keys.
+  size_t at = tree.find("  attend.softmax.total.grad.y[");
+  ASSERT_NE(at, std::string::npos) << tree;
+  std::string line = tree.substr(at, tree.find('\n', at) - at);
+  EXPECT_NE(line.find("sum[e in 2]("), std::string::npos) << line;
+  EXPECT_NE(line.find("attend.o["), std::string::npos) << line;
 }
 
 TEST(Layers, EmbeddingAndPositions) {
