@@ -92,21 +92,63 @@ std::vector<Expr> scalars_of(LoweredKernel &kernel) {
   return scalars;
 }
 
-Halide::Func redefine(Output &output, Expr value) {
+static bool same_shape(const Output &a, const Output &b) {
+  if (a.axes.size() != b.axes.size())
+    return false;
+  for (size_t axis = 0; axis < a.axes.size(); ++axis)
+    if (!hi::graph_equal(hi::simplify(a.axes[axis].extent), hi::simplify(b.axes[axis].extent)))
+      return false;
+  return true;
+}
+
+/// A Func of these values with the bounds and strides of `output`, in its place.
+static Halide::Func replace(Output &output, const std::string &name, const std::vector<Expr> &values) {
   std::vector<Halide::Var> args; // innermost first
   for (size_t i = output.axes.size(); i-- > 0;)
     args.push_back(output.axes[i].var);
-  Halide::Func func(output.func.name() + "_tiled");
-  func(args) = std::move(value);
-  Halide::OutputImageParam buffer = func.output_buffer();
+  Halide::Func func(name);
+  if (values.size() == 1)
+    func(args) = values[0];
+  else
+    func(args) = Halide::Tuple(values);
+  std::vector<Halide::OutputImageParam> buffers = func.output_buffers();
   Expr stride = 1;
   for (size_t dim = 0; dim < args.size(); ++dim) {
     const Axis &axis = output.axes[output.axes.size() - 1 - dim];
-    buffer.dim(int(dim)).set_bounds(0, axis.extent).set_stride(stride);
+    buffers[0].dim(int(dim)).set_bounds(0, axis.extent); // the others' follow
+    for (Halide::OutputImageParam &buffer : buffers)
+      buffer.dim(int(dim)).set_stride(stride);
     stride = stride * axis.extent;
-    func.bound(axis.var, 0, axis.extent);
   }
   output.func = func;
+  return func;
+}
+
+void join_outputs(LoweredKernel &kernel) {
+  std::vector<Output> &outputs = kernel.outputs;
+  std::vector<Expr> values;
+  for (const Output &output : outputs) {
+    if (!same_shape(output, outputs.back()))
+      return;
+    values.push_back(output.func.value());
+  }
+  if (outputs.size() == 1)
+    return;
+  replace(outputs.back(), "results", values);
+  for (const Axis &axis : outputs.back().axes)
+    if (axis.size >= 0)
+      outputs.back().func.bound(axis.var, 0, int(axis.size));
+  outputs.erase(outputs.begin(), outputs.end() - 1);
+}
+
+Halide::Func redefine(Output &output, const std::function<Expr(const Expr &)> &definition) {
+  std::vector<Expr> values;
+  const Halide::Tuple before = output.func.values();
+  for (const Expr &value : before.as_vector())
+    values.push_back(definition(value));
+  Halide::Func func = replace(output, output.func.name() + "_tiled", values);
+  for (const Axis &axis : output.axes)
+    func.bound(axis.var, 0, axis.extent);
   return func;
 }
 

@@ -49,7 +49,11 @@ std::optional<std::pair<Halide::Expr, Halide::Expr>> factors_of(const Stage &pro
 /// The arguments that are sizes or scalars as the kernel's formulas name them, by number; undefined where they don't.
 std::vector<Halide::Expr> scalars_of(LoweredKernel &kernel);
 
-/// A Func in the place of `output.func`: the same bounds and strides, another definition.
-Halide::Func redefine(Output &output, Halide::Expr value);
+/// Makes one output of the outputs of a kernel, with a tuple of their values, where all have the same shape: one loop
+/// nest writes them all.
+void join_outputs(LoweredKernel &kernel);
+
+/// A Func in the place of `output.func`: the same bounds and strides, another definition of each of its values.
+Halide::Func redefine(Output &output, const std::function<Halide::Expr(const Halide::Expr &value)> &definition);
 
 } // namespace heddle

@@ -4,6 +4,7 @@
 #include "compiler/kernels/rows.h"
 
 #include "compiler/emit/halide/infinities.h"
+#include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/product.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -134,7 +135,7 @@ public:
       : kernel_(kernel), rows_(rows), grain_(int(grain)), lanes_(target.lanes) {}
 
   Status build() {
-    join_outputs();
+    join_outputs(kernel_);
     for (Output &output : kernel_.outputs)
       arrange(output);
     for (Stage &stage : kernel_.stages)
@@ -146,44 +147,6 @@ private:
   /// The output in whose loops everything is computed, where there is only one.
   Output &host() { return kernel_.outputs.back(); }
   bool one_nest() const { return kernel_.outputs.size() == 1; }
-
-  /// Results of the same shape as one Func of several values: one loop nest writes them all.
-  void join_outputs() {
-    std::vector<Output> &outputs = kernel_.outputs;
-    std::vector<Halide::Expr> values;
-    for (const Output &output : outputs) {
-      if (!same_shape(output, host()))
-        return;
-      values.push_back(output.func.value());
-    }
-    if (outputs.size() == 1)
-      return;
-    Halide::Func all("results");
-    all(host().func.args()) = Halide::Tuple(values);
-    std::vector<Halide::OutputImageParam> buffers = all.output_buffers();
-    Halide::Expr stride = 1;
-    for (size_t axis = host().axes.size(), dim = 0; axis-- > 0; ++dim) {
-      buffers[0].dim(int(dim)).set_bounds(0, host().axes[axis].extent); // the others' follow
-      for (Halide::OutputImageParam &buffer : buffers)
-        buffer.dim(int(dim)).set_stride(stride);
-      stride = stride * host().axes[axis].extent;
-    }
-    for (const Axis &axis : host().axes)
-      if (axis.size >= 0)
-        all.bound(axis.var, 0, int(axis.size));
-    host().func = all;
-    outputs.erase(outputs.begin(), outputs.end() - 1);
-  }
-
-  static bool same_shape(const Output &a, const Output &b) {
-    if (a.axes.size() != b.axes.size())
-      return false;
-    for (size_t axis = 0; axis < a.axes.size(); ++axis)
-      if (!Halide::Internal::graph_equal(Halide::Internal::simplify(a.axes[axis].extent),
-                                         Halide::Internal::simplify(b.axes[axis].extent)))
-        return false;
-    return true;
-  }
 
   /// Elements that one row of an output or of what it is made from takes.
   Halide::Expr row_length() {

@@ -309,6 +309,14 @@ bool Clusters::is_epilogue(const Members &producer, const Members &consumer) con
   return rows && llvm::all_of(all, [&](int m) { return op(m).getNumParallelLoops() == rows->size(); });
 }
 
+/// Whether an op does nothing but round its operand, at the same place.
+static bool is_rounding(LinalgOp op) {
+  auto rounding = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<arith::TruncFOp>();
+  return rounding && op.getNumDpsInits() == 1 && op.getNumDpsInputs() == 1 &&
+         rounding.getIn() == op.getBlock()->getArgument(0) &&
+         llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); });
+}
+
 /// Whether all that a cluster of several products passes on to an element-wise consumer is the result of its last
 /// product, element by element: such as attention, whose result is rounded.
 bool Clusters::follows_contraction(int producer, int consumer) const {
@@ -339,8 +347,9 @@ bool Clusters::may_join(int producer, int consumer) const {
     // What comes before a contraction would be computed again for every block of its columns.
     if (work_[consumer] == Work::contraction)
       return false;
-    // A kernel with a product has one result: the product would be computed again for each further one.
-    if (llvm::any_of(from, [&](int m) { return used_outside(m, all); }))
+    // A kernel with a product has one result, perhaps rounded to a narrower type beside: one loop nest writes both.
+    bool rounds = to.size() == 1 && is_rounding(ops_[to[0]]);
+    if (llvm::any_of(from, [&](int m) { return used_outside(m, all) && !(rounds && m == producer); }))
       return false;
     return is_epilogue(from, to) && !makes_cycle(all);
   }

@@ -14,6 +14,7 @@ struct Shape {
   std::string read = "%py, %px, %c";
   std::string image = "?x?x?x$C";
   std::string extents = "b, y, x, $C";
+  bool narrow = false; // picture and weight are bf16
 };
 
 std::string replace_all(std::string text, const std::string &from, const std::string &to) {
@@ -30,11 +31,12 @@ std::string convolution(const Shape &shape) {
     #result = affine_map<(b, i, j, o, c, u, v) -> (b, i, j, o)>
     #same = affine_map<(b, i, j, o) -> (b, i, j, o)>
     func.func private @k(%b: index, %y: index, %x: index,
-        %image: tensor<$IMAGExf32> {heddle.extents = affine_map<(b, y, x) -> ($EXTENTS)>},
-        %w: tensor<$Ox$Cx$Rx$Rxf32> {heddle.extents = affine_map<(b, y, x) -> ($O, $C, $R, $R)>$LAYOUT},
+        %image: tensor<$IMAGEx$E> {heddle.extents = affine_map<(b, y, x) -> ($EXTENTS)>},
+        %w: tensor<$Ox$Cx$Rx$Rx$E> {heddle.extents = affine_map<(b, y, x) -> ($O, $C, $R, $R)>$LAYOUT},
         %r: tensor<?x?x?x$Oxf32> {heddle.extents = affine_map<(b, y, x) -> (b, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1, $O)>})
         -> (tensor<?x?x?x$Oxf32> {heddle.extents = affine_map<(b, y, x) -> (b, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1, $O)>}) {
       %zero = arith.constant 0.0 : f32
+      %outside = arith.constant 0.0 : $E
       %c0 = arith.constant 0 : index
       %rows = affine.apply affine_map<()[s] -> ((s - 1) floordiv $S + 1)>()[%y]
       %columns = affine.apply affine_map<()[s] -> ((s - 1) floordiv $S + 1)>()[%x]
@@ -44,8 +46,8 @@ std::string convolution(const Shape &shape) {
       %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x?x?x$Oxf32>) -> tensor<?x?x?x$Oxf32>
       %p = linalg.generic {indexing_maps = [#weight, #result],
           iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
-          ins(%w : tensor<$Ox$Cx$Rx$Rxf32>) outs(%f : tensor<?x?x?x$Oxf32>) {
-      ^bb0(%weight: f32, %sum: f32):
+          ins(%w : tensor<$Ox$Cx$Rx$Rx$E>) outs(%f : tensor<?x?x?x$Oxf32>) {
+      ^bb0(%weight: $E, %sum: f32):
         %n = linalg.index 0 : index
         %i = linalg.index 1 : index
         %j = linalg.index 2 : index
@@ -65,9 +67,9 @@ std::string convolution(const Shape &shape) {
         %py = arith.maxsi %y1, %c0 : index
         %x1 = arith.minsi %x0, %last_x : index
         %px = arith.maxsi %x1, %c0 : index
-        %value = tensor.extract %image[%n, $READ] : tensor<$IMAGExf32>
-        %padded = arith.select %inside, %value, %zero : f32
-        %product = arith.mulf %padded, %weight : f32
+        %value = tensor.extract %image[%n, $READ] : tensor<$IMAGEx$E>
+        %padded = arith.select %inside, %value, %outside : $E
+$PRODUCT
         %next = arith.addf %sum, %product : f32
         linalg.yield %next : f32
       } -> tensor<?x?x?x$Oxf32>
@@ -81,7 +83,14 @@ std::string convolution(const Shape &shape) {
       return %q : tensor<?x?x?x$Oxf32>
     })";
   text = replace_all(text, "$IMAGE", shape.image);
+  text = replace_all(text, "$PRODUCT",
+                     shape.narrow ? R"(
+        %padded_f32 = arith.extf %padded : bf16 to f32
+        %weight_f32 = arith.extf %weight : bf16 to f32
+        %product = arith.mulf %padded_f32, %weight_f32 : f32)"
+                                  : "        %product = arith.mulf %padded, %weight : f32");
   text = replace_all(text, "$EXTENTS", shape.extents);
+  text = replace_all(text, "$E", shape.narrow ? "bf16" : "f32");
   text = replace_all(text, "$READ", shape.read);
   text =
       replace_all(text, "$LAYOUT",
@@ -98,9 +107,9 @@ const std::vector<std::vector<int64_t>> pictures = {{1, 1, 1}, {2, 5, 7}, {1, 9,
 
 /// One row, with Halide's asserts and without. `depth`: terms of a chunk; 0: the sum in one go.
 void check_row(const std::string &text, int64_t rows, int64_t width, const std::vector<std::vector<int64_t>> &sizes,
-               int64_t depth = 0) {
+               int64_t depth = 0, const std::string &micro_kernel = "fma") {
   KernelText kernel(text);
-  heddle::ScheduleRow row{"tiles", {{"rows", rows}, {"width", width}}, {}};
+  heddle::ScheduleRow row{"tiles", {{"rows", rows}, {"width", width}}, {}, micro_kernel};
   if (depth > 0) {
     row.variant = "chunks";
     row.params["depth"] = depth;
@@ -126,6 +135,18 @@ TEST(ConvolutionKernels, read_weights_in_panels) {
   check_row(convolution({.layout = "(o floordiv 32, u, v, c, o mod 32)"}), 12, 32, pictures);
   check_row(convolution({.layout = "(o floordiv 16, c, u, v, o mod 16)"}), 6, 16, pictures);
   check_row(convolution({.layout = "(o floordiv 16, c, v, u, o mod 16)"}), 6, 32, pictures); // another kernel's
+}
+
+TEST(ConvolutionKernels, multiply_pairs_of_bf16) {
+  std::string pairs = "(o floordiv 32, u, v, c floordiv 2, o mod 32, c mod 2)";
+  for (int channels : {4, 5})
+    for (int stride : {1, 2})
+      check_row(convolution({.stride = stride, .channels = channels, .layout = pairs, .narrow = true}), 12, 32,
+                pictures, 0, "dot_bf16");
+  check_row(convolution({.channels = 6, .layout = "", .narrow = true}), 6, 16, pictures, 0, "dot_bf16");
+  check_row(convolution({.channels = 7, .layout = pairs, .narrow = true}), 6, 32, pictures, 21,
+            "dot_bf16"); // in chunks
+  check_row(convolution({.window = 1, .channels = 6, .layout = pairs, .narrow = true}), 6, 32, pictures, 0, "dot_bf16");
 }
 
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }

@@ -122,10 +122,10 @@ Result<Halide::Func> Formulas::result_of(const std::function<Expr(Stage &)> &wei
   Inliner inline_all(kernel_);
   Expr sum;
   inline_all.replace(*stage, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted(*stage); });
-  Expr value = inline_all(output_.func.value());
+  Halide::Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
   if (error_)
     return *error_;
-  return redefine(output_, value);
+  return result;
 }
 
 Expr Formulas::fail(const std::string &what) {

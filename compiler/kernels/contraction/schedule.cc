@@ -89,12 +89,11 @@ public:
     for (Stage &stage : kernel_.stages)
       if (stage.has_update())
         inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return product(stage, indices); });
-    Expr value = inline_all(output_.func.value());
+    Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
     if (error_)
       return *error_;
     if (sums_.empty())
       return Error{"a product is computed that nothing reads"};
-    Func result = redefine(output_, value);
     schedule(result);
     return Done();
   }
@@ -111,7 +110,7 @@ private:
   };
   struct Sum {
     std::string stage;
-    Func func;                 // the product, over (column, row, ..); in chunks over (lane, row, .., panel)
+    Func func;                 // the product, over (lane, row, .., panel)
     std::vector<Piece> pieces; // one that is `func` itself, or the whole chunks and then the rest
     Halide::RVar chunks;
   };
@@ -157,10 +156,8 @@ private:
       args.push_back(Var("o" + std::to_string(args.size())));
       here[name] = args.back();
     }
-    if (chunk_ > 0) {
-      call[0] = lane_.var % width_;
-      call.push_back(lane_.var / width_);
-    }
+    call[0] = lane_.var % width_;
+    call.push_back(lane_.var / width_);
     for (Sum &sum : sums_)
       if (sum.stage == stage.func.name())
         return sum.func(call);
@@ -182,19 +179,20 @@ private:
         loops.push_back({0, stage.loops[i].extent});
     factors.terms = loops[0].extent;
     Sum sum{stage.func.name(), {}, {}, {}};
+    std::vector<Var> stored = {Var("l")};
+    stored.insert(stored.end(), args.begin() + 1, args.end());
+    stored.push_back(Var("p"));
+    here_in_panel_ = {{args[0].name(), Expr(stored.back()) * width_ + stored[0]}};
+    initial = hi::substitute(here_in_panel_, initial);
     if (chunk_ == 0) {
-      sum.pieces.push_back(piece(factors, here, args, args, loops, 0, initial));
+      sum.pieces.push_back(piece(factors, here, args, stored, loops, 0, initial));
       sum.pieces[0].prefetch.terms = loops[0].extent;
       sum.func = sum.pieces[0].func;
     } else {
       // Whole chunks of the outermost loop, then the rest: each a tile of sums of its own, added to those before.
       Expr terms = loops.back().extent, whole = hi::simplify(terms / chunk_), rest = hi::simplify(terms % chunk_);
-      std::vector<Var> stored = {Var("l")};
-      stored.insert(stored.end(), args.begin() + 1, args.end());
-      stored.push_back(Var("p"));
-      here_in_panel_ = {{args[0].name(), Expr(stored.back()) * width_ + stored[0]}};
       sum.func = Func("partial");
-      sum.func(stored) = hi::substitute(here_in_panel_, initial);
+      sum.func(stored) = initial;
       Halide::RDom chunks(0, whole);
       sum.chunks = chunks.x;
       for (bool last : {false, true}) {
@@ -249,7 +247,7 @@ private:
     if (Input *input = input_read_by(read_of(wide)); input && panel_width(*input) == width_)
       piece.panels = input->param.name();
     wide = stage_wide(piece, micro_kernel_.group > 1 ? unwidened(wide) : wide, args, k, factors.terms);
-    piece.tile.define(piece.func, own, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
+    piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
   }
 
@@ -452,11 +450,8 @@ private:
     const std::vector<Var> &args = piece.args;
     auto at = [&](const Func &func, const VarOrRVar &loop) { Func(func).compute_at(Halide::LoopLevel(user, loop)); };
     at(piece.func, inner);
-    if (chunk_ > 0)
-      piece.func.bound(args[0], 0, width_);
-    else
-      piece.func.bound_extent(args[0], width_).align_bounds(args[0], width_);
-    bool tiled = has_rows_ && args.size() > 1;
+    piece.func.bound(args[0], 0, width_);
+    bool tiled = has_rows_;
     if (tiled)
       piece.func.bound_extent(args[1], rows_);
     for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
@@ -561,7 +556,7 @@ private:
   bool has_rows_;
   std::vector<Axis> others_; // innermost first
   std::vector<Sum> sums_;
-  Substitution here_in_panel_; // the column as (lane, panel), where the sum is cut
+  Substitution here_in_panel_; // the column as (lane, panel)
   bool rows_outside_ = false;  // a staged block of rows is shared by all panels, so panels go inside
   std::optional<Error> error_;
 };
@@ -589,6 +584,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   for (const std::vector<Reached> &products : *results)
     if (chunks && row_axis(products.front()) < 0)
       return Error{"a sum is cut into chunks only where rows share them"};
+  join_outputs(kernel);
   for (size_t i = 0; i < kernel.outputs.size(); ++i)
     if (Status status = Nest(kernel, kernel.outputs[i], shape, row_axis((*results)[i].front()), target).build();
         !status)

@@ -4,7 +4,7 @@
 // What it takes, how it wants its weights, and which register tiles it uses.
 #include "compiler/kernels/convolution/schedule.h"
 #include "compiler/kernels/kinds.h"
-#include "compiler/kernels/product/product.h"
+#include "compiler/kernels/product/micro_kernel.h"
 
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
@@ -45,7 +45,7 @@ static mlir::tensor::ExtractOp read_behind(LinalgOp op, mlir::Value value) {
 
 static std::optional<Reached> match(mlir::func::FuncOp kernel) {
   std::optional<std::vector<std::vector<Reached>>> results = contraction::match(kernel);
-  if (!results || results->size() != 1 || results->front().size() != 1)
+  if (!results || !contraction::has_one_product(*results))
     return std::nullopt;
   Reached reached = results->front().front();
   const Factor *wide = contraction::wide_factor(reached);
@@ -83,7 +83,8 @@ static int64_t depth_of(const Reached &reached) {
 
 /// Columns that a panel should have: wide ones read the picture seldom, but a panel should leave half of the second
 /// cache to it, and padding the last panel is waste. Shares of the peak as measured on Cascade Lake, K = 576.
-static int64_t panel_width(int64_t columns, int64_t depth, const Target &target) {
+static int64_t panel_width(int64_t columns, int64_t depth, const MicroKernel &micro_kernel, const Target &target) {
+  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
   static constexpr std::pair<int, double> widths[] = {{4, 1.0}, {3, 0.95}, {2, 0.92}, {1, 0.7}};
   int64_t best = target.lanes;
   double best_cost = 0;
@@ -91,7 +92,7 @@ static int64_t panel_width(int64_t columns, int64_t depth, const Target &target)
     if (target.registers < 32 && vectors > 2)
       continue;
     int64_t width = vectors * target.lanes, panels = (columns + width - 1) / width;
-    bool fits = vectors == 1 || depth * width * 4 <= target.l2 / 2;
+    bool fits = vectors == 1 || depth * width * bytes <= target.l2 / 2;
     double cost = double(panels * width) / (fits ? share : share * 0.8);
     if (best_cost == 0 || cost < best_cost * 0.999) {
       best = width;
@@ -99,6 +100,37 @@ static int64_t panel_width(int64_t columns, int64_t depth, const Target &target)
     }
   }
   return best;
+}
+
+/// The factor that is read from the picture.
+static const Factor *picture_of(const Reached &reached) {
+  return contraction::wide_factor(reached) == &reached.product.left ? &reached.product.right : &reached.product.left;
+}
+
+/// The loop of the sum that the picture is read along at plain places, innermost in the picture, such as its channels:
+/// no window slides along it. -1: there is none.
+static int plain_term(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  auto kinds = op.getIteratorTypesArray();
+  for (mlir::Value index : llvm::reverse(read_behind(op, picture_of(reached)->value).getIndices()))
+    if (auto loop = index.getDefiningOp<mlir::linalg::IndexOp>();
+        loop && kinds[loop.getDim()] == mlir::utils::IteratorType::reduction)
+      return int(loop.getDim());
+  return -1;
+}
+
+/// Terms that slide are not taken in groups: past the last one there would be a place of the picture instead of a zero.
+/// Few terms aren't, either: the loop over groups would be too short (measured: 3 channels are 2.2 times as slow in
+/// pairs).
+static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &target) {
+  constexpr int64_t least_groups = 4;
+  const MicroKernel &best = micro_kernel_for({&reached.product, 1}, target);
+  LinalgOp op = reached.product.op;
+  int term = plain_term(reached);
+  int64_t terms = term < 0 ? 0 : op.getStaticLoopRanges()[term];
+  return best.group == 1 || mlir::ShapedType::isDynamic(terms) || terms >= least_groups * best.group
+             ? best
+             : micro_kernels().front();
 }
 
 static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
@@ -110,20 +142,22 @@ static mlir::AffineMap wanted_layout(mlir::func::FuncOp kernel, unsigned argumen
   auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
   if (tensor.getArgNumber() != argument || axis < 0 || !type.hasStaticShape())
     return {};
-  // The axis along which the picture is contiguous comes last, so that both are read along it.
-  const Factor *wide = contraction::wide_factor(*reached);
-  const Factor *narrow = wide == &reached->product.left ? &reached->product.right : &reached->product.left;
+  // The axis along which the picture is contiguous comes last, so that both are read along it; with groups of terms,
+  // the one along which they lie.
   LinalgOp op = reached->product.op;
-  auto along = read_behind(op, narrow->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
+  const MicroKernel &micro_kernel = micro_kernel_of(*reached, target);
+  auto along = read_behind(op, picture_of(*reached)->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
   bool summed = along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction;
+  int innermost = micro_kernel.group > 1 ? plain_term(*reached) : summed ? int(along.getDim()) : -1;
   llvm::SmallVector<unsigned> others, last;
   for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
     if (int(other) != axis)
-      (summed && expr == mlir::getAffineDimExpr(unsigned(along.getDim()), op.getContext()) ? last : others)
+      (innermost >= 0 && expr == mlir::getAffineDimExpr(unsigned(innermost), op.getContext()) ? last : others)
           .push_back(unsigned(other));
+  int64_t group = last.empty() ? 1 : micro_kernel.group;
   llvm::append_range(others, last);
-  int64_t width = panel_width(type.getDimSize(unsigned(axis)), depth_of(*reached), target);
-  return layout::panels(kernel.getContext(), unsigned(axis), width, others);
+  int64_t width = panel_width(type.getDimSize(unsigned(axis)), depth_of(*reached), micro_kernel, target);
+  return layout::panels(kernel.getContext(), unsigned(axis), width, others, group);
 }
 
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
@@ -134,15 +168,19 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
     if (std::optional<layout::Panels> panels = layout::panels_of(given.getMap()))
       width = int(panels->axis) == axis ? panels->width : 0;
+  const MicroKernel &micro_kernel = micro_kernel_of(reached, target);
+  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
   int64_t columns = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]).getShape().back();
   if (width == 0 || width % target.lanes != 0)
-    width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes : panel_width(columns, depth_of(reached), target);
+    width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes
+                                                 : panel_width(columns, depth_of(reached), micro_kernel, target);
   int64_t vectors = width / target.lanes;
   // Accumulators, a row of the weight and one broadcast share the registers.
   int64_t rows = std::clamp<int64_t>((target.registers - 2 - vectors) / vectors, 1, 12);
-  if (depth_of(reached) * width * 4 <= target.l2 * 3 / 4)
-    return {{"tiles", {{"rows", rows}, {"width", width}}, {}}};
-  return {{"chunks", {{"rows", rows}, {"width", width}, {"depth", target.l2 * 3 / 16 / (width * 4)}}, {}}};
+  std::string name(micro_kernel.name);
+  if (depth_of(reached) * width * bytes <= target.l2 * 3 / 4)
+    return {{"tiles", {{"rows", rows}, {"width", width}}, {}, name}};
+  return {{"chunks", {{"rows", rows}, {"width", width}, {"depth", target.l2 * 3 / 16 / (width * bytes)}}, {}, name}};
 }
 
 static constexpr int64_t row_values[] = {1, 6, 12};
@@ -152,12 +190,14 @@ static const Variant variants[] = {
     {"tiles",
      "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
      {{"rows", {std::begin(row_values), std::end(row_values)}},
-      {"width", {std::begin(width_values), std::end(width_values)}}}},
+      {"width", {std::begin(width_values), std::end(width_values)}}},
+     true},
     {"chunks",
      "tiles over whole inner loops of the sum, `depth` terms at most, so that panels of long sums stay in the cache",
      {{"rows", {std::begin(row_values), std::end(row_values)}},
       {"width", {std::begin(width_values), std::end(width_values)}},
-      {"depth", {std::begin(depth_values), std::end(depth_values)}}}},
+      {"depth", {std::begin(depth_values), std::end(depth_values)}}},
+     true},
 };
 
 } // namespace heddle::convolution

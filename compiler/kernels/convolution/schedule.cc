@@ -12,7 +12,7 @@
 
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
-#include "compiler/kernels/product/product.h"
+#include "compiler/kernels/product/register_tile.h"
 #include "compiler/layout/layout.h"
 
 #include <algorithm>
@@ -37,10 +37,10 @@ constexpr int64_t fewest_places = 96, most_places = 512;
 class Nest {
 public:
   /// `depth`: terms of a chunk at most; 0: the sum stays whole.
-  Nest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t depth, const contraction::Reached &reached,
-       const Target &target)
+  Nest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t depth, const MicroKernel &micro_kernel,
+       const contraction::Reached &reached, const Target &target)
       : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(rows)), width_(int(width)), lanes_(target.lanes),
-        depth_(depth), target_(target) {
+        depth_(depth), micro_kernel_(micro_kernel), target_(target) {
     const contraction::Factor *wide = contraction::wide_factor(reached);
     std::vector<bool> shared(output_.axes.size());
     for (auto [loop, axis] : llvm::enumerate(reached.axis_of_loop))
@@ -59,10 +59,10 @@ public:
     for (Stage &stage : kernel_.stages)
       if (stage.has_update())
         inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return product(stage, indices); });
-    Expr value = inline_all(output_.func.value());
+    Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
     if (error_)
       return *error_;
-    schedule(redefine(output_, value));
+    schedule(result);
     return Done();
   }
 
@@ -87,25 +87,29 @@ private:
       fail("a product is not read at the result's own place");
       return std::string();
     };
-    std::vector<Expr> call = {lane_.var, places_[0].var};
+    std::vector<Expr> call = {lane_.var % width_, places_[0].var};
     if (places_.size() > 1)
       call[1] = places_[0].var + places_[1].var * length();
     for (const Axis &axis : others_)
       call.push_back(axis.var);
+    call.push_back(lane_.var / width_);
     if (block_.defined())
       return block_(call);
 
     auto times = factors_of(stage);
     if (!times)
       return fail("a product does not have the form of one");
-    std::vector<Var> args = {Var("n"), Var("p")}, here = {Var("x"), Var("y")}, sums;
-    Substitution names = {{name_at(lane_), args[0]}, {name_at(places_[0]), here[0]}};
+    Var column("n");
+    std::vector<Var> args = {Var("l"), Var("p")}, here = {Var("x"), Var("y")}, sums;
+    Substitution names = {{name_at(lane_), column}, {name_at(places_[0]), here[0]}};
     if (places_.size() > 1)
       names[name_at(places_[1])] = here[1];
     for (const Axis &axis : others_) {
       args.push_back(Var("o" + std::to_string(args.size())));
       names[name_at(axis)] = args.back();
     }
+    const std::vector<Var> others(args.begin() + 2, args.end());
+    args.push_back(Var("panel"));
     bool left_is_wide = hi::expr_uses_var(times->first, name_at(lane_));
     for (const std::string &name : reduction_names(stage)) {
       sums.push_back(Var("k" + std::to_string(sums.size())));
@@ -115,11 +119,9 @@ private:
     auto factor = [&](const Expr &expr) { return inline_all(hi::substitute(names, expr)); };
     Expr narrow = factor(left_is_wide ? times->second : times->first),
          wide = factor(left_is_wide ? times->first : times->second);
-    Windows windows(narrow, here, sums, {args.begin() + 2, args.end()});
-    if (Input *input = input_read_by(narrow); !input || is_narrow(*input)) {
-      window_ = Func("window");
-      window_(windows.variables()) = windows.value();
-      narrow = window_(windows.places());
+    if (micro_kernel_.group > 1) {
+      narrow = unwidened(narrow);
+      wide = unwidened(wide);
     }
     std::vector<Expr> extents;  // of the sum's loops, innermost first
     std::vector<int64_t> sizes; // the same, as far as known
@@ -128,10 +130,6 @@ private:
         extents.push_back(stage.loops[i].extent);
         sizes.push_back(stage.loops[i].size >= 0 ? stage.loops[i].size : 64);
       }
-    per_place_ = windows.stride();
-    for (size_t i = 0; i < sums.size(); ++i)
-      if (!windows.slides(sums[i]))
-        per_place_ *= sizes[i];
     std::vector<size_t> order(sums.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -140,14 +138,26 @@ private:
     std::vector<Var> ordered;
     for (size_t i : order)
       ordered.push_back(sums[i]);
-    wide = panel(wide, args, ordered);
-    Expr initial = factor(stage.func.value());
+    innermost_ = ordered[0];
+    terms_ = extents[order[0]];
+    Windows windows(filled(narrow), here, sums, others);
+    per_place_ = windows.stride();
+    for (size_t i = 0; i < sums.size(); ++i)
+      if (!windows.slides(sums[i]))
+        per_place_ *= sizes[i];
+    if (!is_read_in_place(narrow)) {
+      window_ = Func("window");
+      window_(windows.variables()) = windows.value();
+      narrow = window_(windows.places());
+    }
+    wide = panel(wide, column, others, ordered);
+    Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
       return fail("a sum begins with other numbers at other places");
 
     // Where the places of a tile are.
     Expr at = min(Expr(args[1]), max(length() * height() - 1, 0));
-    Substitution there = {{here[0].name(), at}};
+    Substitution there = {{here[0].name(), at}, {column.name(), Expr(args.back()) * width_ + args[0]}};
     if (places_.size() > 1) {
       Var p("p");
       row_ = Func("row"); // exact below 2^22 places, as rounding moves a quotient by less than half of 1 / length
@@ -164,14 +174,14 @@ private:
     Halide::Region within, around;
     for (size_t i = 0; i < order.size(); ++i)
       (i < inner ? within : around).push_back({0, extents[order[i]]});
-    Halide::RDom domain(within), chunks(around.empty() ? within : around);
+    tile_ = RegisterTile(micro_kernel_, within);
+    Halide::RDom chunks(around.empty() ? within : around);
     std::vector<Var> own = args;
     std::vector<Expr> chunk(args.begin(), args.end());
     for (size_t i = 0; i < order.size(); ++i) {
       const std::string &name = sums[order[i]].name();
       if (i < inner) {
-        loops_.push_back(domain[int(i)]);
-        there[name] = loops_.back();
+        there[name] = tile_.term(i);
       } else {
         chunks_.push_back(chunks[int(i - inner)]);
         chunk.push_back(chunks_.back());
@@ -180,8 +190,8 @@ private:
       }
     }
     sum_ = Func("sum");
-    sum_(own) = chunks_.empty() ? initial : hi::make_zero(initial.type());
-    sum_(own) += hi::substitute(there, narrow) * hi::substitute(there, wide);
+    tile_.define(sum_, own, width_, chunks_.empty() ? initial : hi::make_zero(initial.type()),
+                 hi::substitute(there, narrow), hi::substitute(there, wide));
     block_ = Func("block");
     if (chunks_.empty()) {
       block_(args) = sum_(args);
@@ -208,47 +218,84 @@ private:
   }
 
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
-  static bool is_narrow(const Input &input) { return input.param.type().bits() < 32; }
+  bool is_widened(const Input &input) const { return micro_kernel_.group == 1 && input.param.type().bits() < 32; }
+
+  /// A factor as its elements are before they are widened to the type of the sum.
+  static Expr unwidened(const Expr &factor) {
+    const hi::Cast *cast = factor.as<hi::Cast>();
+    return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
+  }
+
+  bool has_whole_groups() const { return hi::is_const_zero(hi::simplify(terms_ % micro_kernel_.group)); }
+
+  /// A factor whose groups of terms end with zeros where the terms don't fill them.
+  Expr filled(const Expr &factor) const {
+    if (has_whole_groups())
+      return factor;
+    Expr place = hi::substitute(innermost_.name(), min(innermost_, terms_ - 1), factor);
+    return select(Halide::likely(innermost_ < terms_), place, hi::make_zero(factor.type()));
+  }
+
+  /// Whether tiles read the factor of the picture where it lies, a group of terms side by side.
+  bool is_read_in_place(const Expr &factor) {
+    Input *input = input_read_by(factor);
+    return input && !is_widened(*input) &&
+           (micro_kernel_.group == 1 || (has_whole_groups() && hi::equal(read_of(factor)->args[0], Expr(innermost_))));
+  }
 
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
-  Expr panel(const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &sums) {
+  Expr panel(const Expr &factor, const Var &column, const std::vector<Var> &others, const std::vector<Var> &sums) {
     Input *input = input_read_by(factor);
-    bool packed = input && panel_width(*input) == width_ && is_along_panel(factor, args[0]);
-    if (packed && !is_narrow(*input))
+    bool packed = input && panel_width(*input) == width_ && is_along_panel(factor, column);
+    if (packed && !is_widened(*input))
       return factor;
     std::vector<Var> own = sums;
-    own.insert(own.end(), args.begin() + 2, args.end());
+    own.insert(own.end(), others.begin(), others.end());
     std::erase_if(own, [&](const Var &var) { return !hi::expr_uses_var(factor, var.name()); });
     Var lane("l"), number("panel");
-    Expr column = number * width_ + lane;
-    Expr value = hi::substitute({{args[0].name(), packed ? column : min(column, lane_.extent - 1)}}, factor);
+    Expr here = number * width_ + lane;
+    Expr value = hi::substitute({{column.name(), packed ? here : min(here, lane_.extent - 1)}}, filled(factor));
     if (!packed) // a packed one is filled up with zeros
-      value = select(Halide::likely(column < lane_.extent), value, hi::make_zero(value.type()));
+      value = select(Halide::likely(here < lane_.extent), value, hi::make_zero(value.type()));
     std::vector<Var> parameters = {lane};
-    std::vector<Expr> at = {args[0] % width_};
+    std::vector<Expr> at = {column % width_};
     for (const Var &var : own) {
       parameters.push_back(var);
       at.push_back(var);
     }
     parameters.push_back(number);
-    at.push_back(args[0] / width_);
+    at.push_back(column / width_);
+    if (int group = micro_kernel_.group; group > 1 && !own.empty() && own[0].same_as(innermost_)) {
+      Var member("g"); // of a group, side by side
+      value = hi::substitute(innermost_.name(), Expr(innermost_) * group + member, value);
+      parameters.insert(parameters.begin(), member);
+      at[1] = Expr(innermost_) / group;
+      at.insert(at.begin(), Expr(innermost_) % group);
+    }
     panel_ = Func("packed");
     panel_(parameters) = value;
     return panel_(at);
   }
 
-  static int64_t panel_width(const Input &input) {
+  int64_t panel_width(const Input &input) const {
     std::optional<layout::Panels> panels = layout::panels_of(input.layout);
-    return panels && panels->group == 1 ? panels->width : 0;
+    return panels && panels->group == micro_kernel_.group ? panels->width : 0;
   }
 
-  static bool is_along_panel(const Expr &factor, const Var &lane) {
-    return hi::expr_uses_var(read_of(factor)->args.front(), lane.name());
+  /// Whether a factor stored in panels has columns along them, and groups along the innermost loop of the sum.
+  bool is_along_panel(const Expr &factor, const Var &column) const {
+    const std::vector<Expr> &args = read_of(factor)->args;
+    bool grouped = micro_kernel_.group > 1;
+    return hi::expr_uses_var(args[grouped], column.name()) &&
+           (!grouped || hi::expr_uses_var(args[0], innermost_.name()));
   }
+
+  /// Bytes of a term of an operand, as it is multiplied.
+  int element_bytes() const { return micro_kernel_.takes_any_type() ? 4 : micro_kernel_.row.bytes(); }
 
   /// Rows of the result in a block (with one axis: places).
   Expr rows_of_block() const {
-    int64_t fitting = target_.l2 * window_share / 100 / (4 * std::max<int64_t>(per_place_, 1));
+    int64_t fitting = target_.l2 * window_share / 100 / (element_bytes() * std::max<int64_t>(per_place_, 1));
     int64_t places = std::clamp(fitting, fewest_places, most_places);
     return places_.size() > 1 ? max(int(places) / max(length(), 1), 1) : Expr(int(places));
   }
@@ -293,7 +340,7 @@ private:
             func.bound_extent(var, 1);
     };
     for (Func *func : {&block_, &sum_}) {
-      func->bound_extent(args[0], width_).align_bounds(args[0], width_);
+      func->bound(args[0], 0, width_);
       one_of_each(*func);
     }
     block_.compute_at(result, task).vectorize(args[0], lanes_).unroll(args[0]);
@@ -307,14 +354,10 @@ private:
       in_tiles(block_);
     else
       in_tiles(block_.update().vectorize(args[0], lanes_).unroll(args[0]));
-    auto accumulate = [&](auto &&stage) { stage.vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]); };
     sum_.compute_at(block_, tile).bound_extent(args[1], rows_);
     for (size_t i = args.size(); i < sum_.args().size(); ++i)
       sum_.bound_extent(sum_.args()[i], 1);
-    accumulate(sum_);
-    std::vector<VarOrRVar> inside = {args[0], args[1]};
-    inside.insert(inside.end(), loops_.begin(), loops_.end());
-    accumulate(sum_.update().reorder(inside));
+    tile_.keep_in_registers(sum_, args[0], {args[1]}, lanes_);
     if (row_.defined())
       row_.compute_at(block_, tile).vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp);
     if (window_.defined()) {
@@ -325,11 +368,12 @@ private:
     }
     if (panel_.defined()) {
       one_of_each(panel_);
-      panel_.compute_at(result, task)
-          .bound_extent(panel_.args().front(), width_)
-          .bound_extent(panel_.args().back(), 1)
-          .vectorize(panel_.args().front(), lanes_)
-          .unroll(panel_.args().front());
+      std::vector<Var> own = panel_.args();
+      Var lane("l");
+      panel_.compute_at(result, task).bound_extent(lane, width_).bound_extent(own.back(), 1);
+      if (!lane.same_as(own.front()))
+        panel_.bound_extent(own.front(), micro_kernel_.group).vectorize(own.front());
+      panel_.vectorize(lane, lanes_).unroll(lane);
     }
   }
 
@@ -355,12 +399,15 @@ private:
   Output &output_;
   int rows_, width_, lanes_;
   int64_t depth_;
+  const MicroKernel &micro_kernel_;
   const Target &target_;
   Axis lane_;
   std::vector<Axis> places_, others_; // innermost first
   Func block_, sum_, row_, window_, panel_;
-  std::vector<Halide::RVar> loops_;  // of the sum, innermost first
-  std::vector<Halide::RVar> chunks_; // of the sum, around them
+  RegisterTile tile_;
+  Var innermost_;                    // loop of the sum, along which groups of terms lie
+  Expr terms_;                       // how many it has
+  std::vector<Halide::RVar> chunks_; // the loops of the sum around a tile's own, innermost first
   int64_t per_place_ = 1;            // elements of the window per place of the result
   std::optional<Error> error_;
 };
@@ -374,14 +421,19 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   };
   int64_t rows = parameter("rows"), width = parameter("width"), depth = parameter("depth");
   bool chunks = row.variant == "chunks";
+  const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
+  if (!micro_kernel)
+    return Error{"a convolution's schedule names a micro-kernel"};
   if ((!chunks && row.variant != "tiles") || chunks != (depth > 0) || rows < 1 || rows > 32 || width < target.lanes ||
       width % target.lanes != 0 || width > 256)
     return Error{"a convolution has no schedule of that form"};
   std::optional<std::vector<std::vector<contraction::Reached>>> results = contraction::match(kernel.function);
-  if (!results || results->size() != 1 || results->front().size() != 1 ||
-      contraction::row_axis(results->front().front()) < 0)
-    return Error{"a convolution's schedule needs one product behind its result"};
-  return Nest(kernel, rows, width, depth, results->front().front(), target).build();
+  if (!results || !contraction::has_one_product(*results) || contraction::row_axis(results->front().front()) < 0)
+    return Error{"a convolution's schedule needs one product behind its results"};
+  join_outputs(kernel);
+  if (kernel.outputs.size() != 1)
+    return Error{"a convolution's results have one shape"};
+  return Nest(kernel, rows, width, depth, *micro_kernel, results->front().front(), target).build();
 }
 
 } // namespace heddle::convolution

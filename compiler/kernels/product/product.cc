@@ -167,6 +167,13 @@ int row_axis(const Reached &reached) {
   return innermost;
 }
 
+bool has_one_product(const std::vector<std::vector<Reached>> &results) {
+  return llvm::all_of(results, [&](const std::vector<Reached> &result) {
+    return result.size() == 1 && result[0].product.op == results[0][0].product.op &&
+           result[0].axis_of_loop == results[0][0].axis_of_loop;
+  });
+}
+
 std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel) {
   if (!llvm::hasSingleElement(kernel.getBody()))
     return std::nullopt;

@@ -44,6 +44,9 @@ const Factor *wide_factor(const Reached &reached);
 /// -1: there is none.
 int row_axis(const Reached &reached);
 
+/// Whether all results are element-wise functions of the same product at the same place.
+bool has_one_product(const std::vector<std::vector<Reached>> &results);
+
 /// All results of a kernel, where each comes from products and nothing else in the kernel is a reduction.
 std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel);
 

@@ -26,19 +26,21 @@ RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region exten
   }
 }
 
-Expr RegisterTile::operand(const Expr &value, Halide::Type wanted, Halide::Type sum) const {
-  if (micro_kernel_->group == 1)
-    return value;
-  // An operand in groups is read at `term / group` and `term % group`: said of the loops, these are plain variables.
-  hi::Scope<hi::Interval> bounds;
-  bounds.push(group_.name(), hi::Interval(0, micro_kernel_->group - 1));
-  return Halide::cast(sum, Halide::cast(wanted, hi::simplify(value, false, bounds)));
-}
-
-void RegisterTile::define(Func &sum, const std::vector<Var> &args, const Expr &initial, const Expr &row,
+void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, const Expr &initial, const Expr &row,
                           const Expr &panel) const {
+  // What lies in panels and groups is read at quotients and remainders of columns and terms; said of lanes and of the
+  // terms of a group these are plain variables.
+  hi::Scope<hi::Interval> bounds;
+  bounds.push(args[0].name(), hi::Interval(0, width - 1));
+  bool grouped = micro_kernel_->group > 1;
+  if (grouped)
+    bounds.push(group_.name(), hi::Interval(0, micro_kernel_->group - 1));
+  auto operand = [&](const Expr &value, Halide::Type wanted) {
+    Expr simple = hi::simplify(value, false, bounds);
+    return grouped ? Halide::cast(initial.type(), Halide::cast(wanted, simple)) : simple;
+  };
   sum(args) = initial;
-  sum(args) += operand(row, micro_kernel_->row, initial.type()) * operand(panel, micro_kernel_->panel, initial.type());
+  sum(args) += operand(row, micro_kernel_->row) * operand(panel, micro_kernel_->panel);
 }
 
 void RegisterTile::keep_in_registers(Func &sum, const Var &lane, const std::vector<Var> &rows, int lanes) const {

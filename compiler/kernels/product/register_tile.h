@@ -28,8 +28,9 @@ public:
   /// The loops as they are, innermost first, without the one over the terms of a group.
   const std::vector<Halide::RVar> &loops() const { return loops_; }
 
-  /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args` and of `term(i)`.
-  void define(Halide::Func &sum, const std::vector<Halide::Var> &args, const Halide::Expr &initial,
+  /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args`, the first of which is the
+  /// lane, 0 .. width - 1, and of `term(i)`.
+  void define(Halide::Func &sum, const std::vector<Halide::Var> &args, int width, const Halide::Expr &initial,
               const Halide::Expr &row, const Halide::Expr &panel) const;
 
   /// Vectors of `lanes` accumulators along `lane`, and all of `rows`, unrolled.
@@ -37,8 +38,6 @@ public:
                          int lanes) const;
 
 private:
-  Halide::Expr operand(const Halide::Expr &value, Halide::Type wanted, Halide::Type sum) const;
-
   const MicroKernel *micro_kernel_ = nullptr;
   Halide::RVar group_; // over the terms of a group, where there are several
   std::vector<Halide::RVar> loops_;
