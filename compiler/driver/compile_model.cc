@@ -14,10 +14,8 @@ namespace heddle {
 using namespace mlir;
 
 Result<CompileGoal> find_compile_goal(const CompileOptions &options) {
-  if (options.precision == "int8")
-    return Error{"--precision int8 is not built yet; there are f32 and bf16"};
-  if (options.precision != "f32" && options.precision != "bf16")
-    return Error{"there is no precision `" + options.precision + "`; there are f32 and bf16"};
+  if (options.precision != "f32" && options.precision != "bf16" && options.precision != "int8")
+    return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
   if (options.target.starts_with("cuda:"))
     return Error{"--target " + options.target + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
   Result<Target> target = find_target(options.target);

@@ -126,7 +126,7 @@ private:
                    "native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx")
         ->type_name("T")
         ->capture_default_str();
-    to->add_option("--precision", compile.precision, "What products multiply: f32 or bf16")
+    to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8")
         ->type_name("P")
         ->capture_default_str();
   }
@@ -293,7 +293,7 @@ private:
     sub->add_option(
            "--tolerance", compare.tolerance,
            "Largest difference, as a share of the definition's largest value; if not given, 2e-4, in a model that "
-           "computes in f16 0.01, in bf16 0.04")
+           "computes in f16 0.01, in bf16 0.04, with --precision int8 0.1")
         ->type_name("X")
         ->check(not_negative());
     sub->add_option("--threads", compare.threads, "At most so many threads; 0: all that the machine allows")

@@ -96,6 +96,19 @@ LogicalResult WeightOp::verify() {
       return emitOpError() << "is part of " << seen << " elements, but there are " << stored << " in the weights file";
     stored = elements;
   }
+  if (auto derived = getDerived()) {
+    int64_t channels = 1;
+    for (int64_t axis : derived->getChannels())
+      if (axis < 0 || axis >= int64_t(derived->getShape().size()))
+        return emitOpError() << "has no axis " << axis << " of channels";
+      else
+        channels *= derived->getShape()[axis];
+    if (llvm::product_of(derived->getShape()) != stored)
+      return emitOpError() << "is derived from " << llvm::product_of(derived->getShape()) << " elements, but there are "
+                           << stored << " in the weights file";
+    if (derived->getWhat() != Derivation::quantized)
+      stored = channels;
+  }
   if (stored != type.getNumElements())
     return emitOpError() << "has " << type.getNumElements() << " elements, but " << stored << " in the weights file";
   if (auto layout = getLayout())

@@ -59,6 +59,24 @@ def CopyTimeAttr : EnumAttr<HeddleDialect, CopyTime, "copy"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Derivation : I32Enum<"Derivation", "What packing computes from the floats of a tensor", [
+  I32EnumCase<"quantized", 0>, I32EnumCase<"scales", 1>, I32EnumCase<"sums", 2>]> {
+  let cppNamespace = "::heddle::ir";
+}
+
+def DerivedAttr : AttrDef<HeddleDialect, "Derived"> {
+  let mnemonic = "derived";
+  let summary = "A weight that is computed from a tensor of the file when it is packed";
+  let description = [{
+    The floats, seen as the row-major `shape`, have one scale per place on the axes `channels`: the largest magnitude there,
+    divided by 127 (1 where all are 0). `quantized`: the floats divided by their scale, to the nearest whole number.
+    `scales`: the scales. `sums`: for each channel, the sum of its quantized numbers.
+  }];
+  let parameters = (ins EnumParameter<Derivation>:$what, ArrayRefParameter<"int64_t">:$shape,
+                    ArrayRefParameter<"int64_t">:$channels);
+  let assemblyFormat = "`<` $what `of` `[` $shape `]` `along` `[` $channels `]` `>`";
+}
+
 def WeightOp : HeddleOp<"weight", [Symbol]> {
   let summary = "A tensor of the weights file";
   let description = [{
@@ -66,12 +84,15 @@ def WeightOp : HeddleOp<"weight", [Symbol]> {
     `type` is a row-major view. `names` are its paths in the file, in the order in which they are tried.
     `layout` says how the compiler lays it out in the packed file. Absent: row-major.
     With `part` the weight is less than the tensor in the file: of that one, seen as the row-major `part`, it has the
-    elements whose place on each axis is the number in `at`, -1 being all places.
+    elements whose place on each axis is the number in `at`, -1 being all places. With `derived` it is computed from these.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, StrArrayAttr:$names,
                    DenseI64ArrayAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$part, OptionalAttr<DenseI64ArrayAttr>:$at,
-                   OptionalAttr<LayoutAttr>:$layout);
-  let assemblyFormat = "$sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`layout` $layout^)? attr-dict";
+                   OptionalAttr<LayoutAttr>:$layout, OptionalAttr<DerivedAttr>:$derived);
+  let assemblyFormat = [{
+    $sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`derived` $derived^)? (`layout` $layout^)?
+    attr-dict
+  }];
   let hasVerifier = 1;
 }
 

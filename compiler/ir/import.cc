@@ -202,7 +202,7 @@ void Importer::import_weights() {
     WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
                      TypeAttr::get(type_of(weight.tensor->shape, to_mlir(weight.tensor->type, &context_))),
                      builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), DenseI64ArrayAttr(),
-                     DenseI64ArrayAttr(), LayoutAttr());
+                     DenseI64ArrayAttr(), LayoutAttr(), DerivedAttr());
   }
 }
 

@@ -227,7 +227,7 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {
-    if (ir::precision_of(getOperation()) != "bf16")
+    if (ir::precision_of(getOperation()) == "f32")
       return;
     const MicroKernel &dot = *find_micro_kernel("dot_bf16");
     Narrowing(getOperation(), BFloat16Type::get(&getContext()), (dot.needs & ~target.cpu_features()) == 0).run();

@@ -77,7 +77,7 @@ void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads, SymbolTable &
       part =
           ir::WeightOp::create(builder, weight.getLoc(), builder.getStringAttr(name), TypeAttr::get(part_type),
                                weight.getNames(), weight.getStoredAttr(), builder.getDenseI64ArrayAttr(type.getShape()),
-                               builder.getDenseI64ArrayAttr(at), ir::LayoutAttr());
+                               builder.getDenseI64ArrayAttr(at), ir::LayoutAttr(), ir::DerivedAttr());
       symbols.insert(part, Block::iterator(weight));
     }
     OpBuilder here(read.getTensor().getDefiningOp());

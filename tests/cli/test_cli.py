@@ -117,7 +117,7 @@ class Usage(unittest.TestCase):
     def test_what_is_not_built_yet_says_so(self):
         for words, message in [
             (["tune", "x"], "tune is not built yet; `heddle compile` uses the schedules of its cost model"),
-            (["compile", "x", "--precision", "int8"], "--precision int8 is not built yet; there are f32 and bf16"),
+            (["compile", "x", "--precision", "int4"], "there is no precision `int4`; there are f32, bf16 and int8"),
             (["compile", "x", "--target", "cuda:sm_80"],
              "--target cuda:sm_80 is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"),
         ]:

@@ -162,6 +162,40 @@ TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
     }
 }
 
+/// y[m, o] = sum[i](x[m, i] * w[o, i]) of u8 and s8, added up in i32.
+static const char *const bytes = R"(
+func.func private @k(%M: index, %x: tensor<?x{K}xi8> {heddle.extents = affine_map<(M) -> (M, {K})>, heddle.below = 128},
+    %w: tensor<{N}x{K}xi8> {heddle.below = 128, heddle.extents = affine_map<(M) -> ({N}, {K})>{layout}})
+    -> (tensor<?x{N}xi32> {heddle.extents = affine_map<(M) -> (M, {N})>}) {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty(%M) : tensor<?x{N}xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<?x{N}xi32>) -> tensor<?x{N}xi32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, o, i) -> (m, i)>, affine_map<(m, o, i) -> (o, i)>, affine_map<(m, o, i) -> (m, o)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x{K}xi8>, tensor<{N}x{K}xi8>) outs(%f : tensor<?x{N}xi32>) {
+  ^bb0(%a: i8, %c: i8, %acc: i32):
+    %0 = arith.extui %a : i8 to i32
+    %1 = arith.extsi %c : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %acc, %2 : i32
+    linalg.yield %3 : i32
+  } -> tensor<?x{N}xi32>
+  return %p : tensor<?x{N}xi32>
+})";
+
+TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
+  for (ScheduleRow row : all_rows(*find_kind("contraction"))) {
+    int64_t rows = row.params.at("rows"), width = row.params.at("width");
+    std::string w = std::to_string(width);
+    row.micro_kernel = "dot_u8s8";
+    for (int64_t terms : {16, 19})
+      check_row(with(with(with(bytes, "{N}", std::to_string(width + 5)), "{K}", std::to_string(terms)), "{layout}",
+                     ", heddle.layout = #heddle.layout<(n, k) -> (n floordiv " + w + ", k floordiv 4, n mod " + w +
+                         ", k mod 4)>"),
+                row, {{1}, {rows}, {rows + 1}, {37}}, 0);
+  }
+}
+
 TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
   for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 97})
     check_row(dense_text(columns, 19, columns <= 16 ? 16 : 48),

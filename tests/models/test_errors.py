@@ -107,7 +107,7 @@ class Folders(Case):
 
     def test_no_weights_file(self):
         self.weights.unlink()
-        self.assert_refused("error: bert: has no model.safetensors")
+        self.assert_refused("error: bert: has no weights: neither model.safetensors nor pytorch_model.bin")
 
     def test_a_missing_tensor(self):
         self.change_weights(lambda values: values.pop("encoder.layer.1.output.dense.bias"))

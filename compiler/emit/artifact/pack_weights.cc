@@ -4,6 +4,7 @@
 #include "compiler/emit/artifact/pack_weights.h"
 
 #include "compiler/emit/artifact/parallel.h"
+#include "compiler/emit/artifact/quantize.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
@@ -70,7 +71,15 @@ public:
     }
   }
 
+  /// What is derived from these elements, read as floats, instead of them.
+  void derive(std::shared_ptr<const Quantization> quantization, ir::Derivation what) {
+    quantization_ = std::move(quantization);
+    derivation_ = what;
+  }
+
   void read(int64_t begin, std::span<std::byte> out) const {
+    if (quantization_)
+      return quantization_->read(derivation_, begin, out);
     if (at_.empty())
       return read_as(*tensor_, dtype_, begin, out);
     size_t each = byte_width(dtype_);
@@ -100,6 +109,8 @@ private:
   DType dtype_;                       // in the packed file
   SmallVector<int64_t> extents_, at_; // of the axes up to the last one that has one place
   int64_t run_ = 1;                   // elements that lie in one piece
+  std::shared_ptr<const Quantization> quantization_;
+  ir::Derivation derivation_ = ir::Derivation::quantized;
 };
 
 /// Part of a weight that one thread writes: elements `begin` .. `end` of a row-major weight, or groups of lanes.
@@ -146,6 +157,18 @@ static void write(const Piece &piece) {
     write_groups<uint8_t>(piece);
 }
 
+/// Which floats a derived weight comes from, as text: equal for its numbers, scales and sums.
+static std::string floats_of(ir::WeightOp weight) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << weight.getNames() << weight.getPartAttr() << weight.getAtAttr();
+  for (int64_t extent : weight.getDerived()->getShape())
+    out << " " << extent;
+  for (int64_t axis : weight.getDerived()->getChannels())
+    out << ":" << axis;
+  return text;
+}
+
 static DType dtype_of_element(mlir::Type element) {
   if (element.isF32())
     return DType::f32;
@@ -156,9 +179,29 @@ static DType dtype_of_element(mlir::Type element) {
   return element.isInteger(1) ? DType::boolean : element.isInteger(8) ? DType::i8 : DType::i32;
 }
 
+/// The scales of all weights that are derived from floats, by the text of what they are derived from.
+static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp module, const WeightFiles &files) {
+  llvm::StringMap<std::shared_ptr<const Quantization>> out;
+  std::vector<std::pair<llvm::StringMapEntry<std::shared_ptr<const Quantization>> *, ir::WeightOp>> wanted;
+  for (auto weight : module.getOps<ir::WeightOp>())
+    if (weight.getDerived())
+      if (auto [entry, is_new] = out.try_emplace(floats_of(weight)); is_new)
+        wanted.emplace_back(&*entry, weight);
+  for_each_parallel(wanted.size(), [&](int64_t i) {
+    auto [entry, weight] = wanted[i];
+    Source floats(weight, find_tensor(weight, files), DType::f32);
+    entry->second = std::make_shared<Quantization>(*weight.getDerived(), [floats](int64_t begin, std::span<float> out) {
+      floats.read(begin, std::as_writable_bytes(out));
+    });
+    return true;
+  });
+  return out;
+}
+
 static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
                               std::byte *payload) {
   std::vector<Piece> out;
+  llvm::StringMap<std::shared_ptr<const Quantization>> quantizations = quantize(module, *files);
   for (auto weight : module.getOps<ir::WeightOp>()) {
     auto type = cast<RankedTensorType>(weight.getType());
     Piece piece{.source = Source(weight, find_tensor(weight, *files), dtype_of_element(type.getElementType())),
@@ -167,6 +210,8 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
                 .end = type.getNumElements(),
                 .each = passes::element_bytes(type.getElementType()),
                 .layout = {}};
+    if (auto derived = weight.getDerived())
+      piece.source.derive(quantizations[floats_of(weight)], derived->getWhat());
     int64_t step = piece_elements;
     if (auto layout = weight.getLayout()) {
       piece.layout = std::make_shared<LaidOut>(type, layout->getMap());

@@ -44,7 +44,7 @@ WeightsLayout lay_out_weights(ModuleOp module, StringRef name, StringRef target)
     int64_t bytes = elements * passes::element_bytes(type.getElementType());
     out.numbers[weight.getSymName().str()] = out.items.size();
     out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});
-    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << type << " "
+    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr() << type << " "
                 << weight.getLayoutAttr() << " " << out.payload_bytes << "\n";
     out.payload_bytes += llvm::alignTo(bytes, alignment);
   }

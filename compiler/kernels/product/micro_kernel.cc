@@ -28,16 +28,22 @@ mlir::Value unwidened(mlir::Value factor) {
                                                                                                   : factor;
 }
 
-/// Whether a factor has exactly that type before it is widened.
-static bool comes_as(const contraction::Factor &factor, Halide::Type type) {
+/// The type of a factor before it is widened. What is widened with zeros is unsigned.
+static std::optional<Halide::Type> type_before_widening(const contraction::Factor &factor) {
   mlir::Value narrow = unwidened(factor.value);
-  return narrow != factor.value && halide_type(narrow.getType()) == type;
+  std::optional<Halide::Type> type = halide_type(narrow.getType());
+  if (narrow == factor.value || !type)
+    return std::nullopt;
+  return factor.value.getDefiningOp<mlir::arith::ExtUIOp>() ? type->with_code(Halide::Type::UInt) : *type;
 }
 
+/// Of rows the one factor, of panels the one that lanes run along; either may be.
 static bool multiplies(const MicroKernel &micro_kernel, const contraction::Product &product) {
-  return micro_kernel.takes_any_type() ||
-         (comes_as(product.left, micro_kernel.row) && comes_as(product.right, micro_kernel.panel)) ||
-         (comes_as(product.right, micro_kernel.row) && comes_as(product.left, micro_kernel.panel));
+  if (micro_kernel.takes_any_type())
+    return true;
+  std::optional<Halide::Type> left = type_before_widening(product.left), right = type_before_widening(product.right);
+  return (left == micro_kernel.row && right == micro_kernel.panel) ||
+         (right == micro_kernel.row && left == micro_kernel.panel);
 }
 
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target) {

@@ -8,7 +8,7 @@
 // SCHEDULE-SAME: {micro_kernel = "fma", params = {rows = 8 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {micro_kernel = "fma", params = {rows = 4 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {micro_kernel = "fma", params = {rows = 1 : i64, width = 48 : i64}, variant = "tiles"}]
 // CHECK: // k_contraction_0
 // CHECK: for (result0_tiled.s0.a0.tiles.tile, 0,
-// CHECK: allocate sum[float32 * 48 * 8]
+// CHECK: allocate sum[float32 * 48 * 8 * 1]
 // CHECK: produce sum {
 // CHECK-COUNT-24: sum[ramp({{[0-9]+}}, 1, 16)] = x16(0.000000f)
 // CHECK: for (sum.s1.{{[a-z0-9$]+}}, 0, 768) {
@@ -20,9 +20,9 @@
 // CHECK-SAME: arg4[ramp(
 // CHECK: halide_do_par_for((halide_task_t)::k_contraction_0_par_for_result0_tiled
 // CHECK: // k_contraction_1
-// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 4]
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 4 * 1]
 // CHECK: // k_contraction_2
-// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 1]
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 1 * 1]
 // NARROW: // k_contraction_0
 // NARROW: sum[ramp(0, 1, 8)] = sum[ramp(0, 1, 8)] + (arg2[ramp(
 // NARROW-NOT: 1, 16)

@@ -6,9 +6,9 @@
 // channels, lines and columns of a patch; then the block goes to the result, with the bias.
 // SCHEDULE: heddle.kernel = "convolution", heddle.schedule = [{micro_kernel = "fma", params = {rows = 9 : i64, width = 48 : i64}, variant = "tiles"}]
 // CHECK: // k_contraction_0
-// CHECK: allocate block[float32 * 48 * 198]
+// CHECK: allocate block[float32 * 48 * 198 * 1]
 // CHECK: for (block.s0.p.tile, 0, 22) {
-// CHECK: allocate sum[float32 * 48 * 9]
+// CHECK: allocate sum[float32 * 48 * 9 * 1]
 // CHECK: for (sum.s1.{{[a-z0-9]+}}$z, 0, 3) {
 // CHECK: for (sum.s1.{{[a-z0-9]+}}$y, 0, 16) {
 // CHECK: for (sum.s1.{{[a-z0-9]+}}$x, 0, 16) {
