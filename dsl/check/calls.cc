@@ -310,8 +310,10 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
     if (!check_shape(formal.type.shape, actual, callee, false, named)) {
       Diagnostic &d = report(Code::E030, at.span, {name, text(arg.extents()), text(formal.type.span)});
       std::string values, fixed;
-      for (const Place &place : formal.type.shape)
-        if (place.kind == Place::value && place.expr->kind != Tree::integer)
+      bool by_axis = arg.extents().size() == formal.type.shape.size(); // else a pack takes several
+      for (size_t axis = 0; axis < formal.type.shape.size(); ++axis)
+        if (const Place &place = formal.type.shape[axis];
+            place.kind == Place::value && place.expr->kind != Tree::integer)
           if (auto value = find(place.expr->text, callee);
               place.expr->kind == Tree::name && value && value->kind == Entity::scalar && as_size(value->value)) {
             const std::string &size = place.expr->text;
@@ -319,7 +321,8 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
                 callee.scopes[0].names.count(size) ? "" : declared_in(*callee.home->tree, size, sources_, at.span.file);
             values += (values.empty() ? "" : ", ") + size + " = " + text(*as_size(value->value));
             values = origin.starts_with("dim") ? values.substr(0, values.rfind('=')) + "is the " + origin : values;
-            if (!origin.empty() && fixed.empty())
+            bool fits = by_axis && arg.extents()[axis].size == *as_size(value->value);
+            if (!origin.empty() && fixed.empty() && !fits)
               fixed = "`" + size + "` means the " + origin +
                       " in this signature, too: to take any size, write a name " + "that is not declared";
           }

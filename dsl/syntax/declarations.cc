@@ -232,6 +232,10 @@ Member Parser::param() {
   need("param");
   out.name = name("the name of a param");
   out.alias = alias();
+  if (current().kind == Token::string && !out.alias)
+    slip(Code::E017, current().span,
+         {"a name in the weights file stands behind `as`",
+          "write `" + out.name.text + " as " + std::string(current().text) + ": …`"});
   if (!at(":"))
     slip(Code::E017, gap(),
          {"the param `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
