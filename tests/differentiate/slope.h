@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 namespace heddle::tests {
 
@@ -41,6 +42,9 @@ public:
       entry_->outputs.push_back({"d " + of->name, &program_->tensors.back()});
     }
     std::vector<int64_t> dims = dims_of_inputs();
+    for (const Step &step : entry_->steps)
+      if (auto *stage = std::get_if<Stage>(&step.what))
+        own_.insert(stage->result->name);
     forward = Work(dims).of(entry_->steps);
     int made = 0;
     std::vector<const Tensor *> unrelated;
@@ -206,7 +210,12 @@ private:
   std::optional<Values> evaluate() {
     Interpreter interpreter(*program_, [this](const std::string &name) -> Result<Array> { return weights_.at(name); });
     interpreter.round(false);
+    interpreter.keep_all(true);
     auto results = interpreter.run(entry_->name, inputs_);
+    left_numbers_ = false;
+    for (const auto &[name, array] : interpreter.kept())
+      for (double x : array.data)
+        left_numbers_ |= own_.count(name) && std::isnan(x);
     if (!results) {
       what = results.error().message;
       return std::nullopt;
@@ -242,6 +251,8 @@ private:
         size = std::max(size, std::fabs(gradient.data[i]));
       }
     }
+    if (std::isnan(slope) && left_numbers_)
+      return not_finite; // an arm of an `if` that isn't taken: computed, and no number
     // Of a curve the two sides differ by half as much at half the distance; of a kink by as much.
     double estimates[2], jumps[2];
     for (int round = 0; round < 2; ++round) {
@@ -274,6 +285,8 @@ private:
   std::map<std::string, int64_t> numbers_;
   uint64_t random_;
   Values inputs_, weights_;
+  std::set<std::string> own_; // tensors of the entry before it is differentiated
+  bool left_numbers_ = false; // of these some element was NaN in the last call
   std::vector<const Tensor *> wanted_;
   std::vector<Array *> varied_;
   std::vector<std::vector<double>> directions_;
