@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the golden files of gradients with PyTorch's autograd: for each layer of goldens/*.heddle its weights and inputs
 (random) and the gradients, in goldens/NAME.safetensors under `weight:`, `input:` and `gradient:`; of BERT's two losses, at
-the weights and inputs of tests/models/goldens/bert_loss, the gradients of all parameters under their names. Written again
+the weights and inputs of tests/models/goldens/bert_loss, the gradients of all parameters under their names, and the
+losses of fifty steps of Adam. Written again
 only when a layer changes; the tests need NumPy alone.
 
     python make_goldens.py          needs torch, transformers and safetensors"""
@@ -101,14 +102,19 @@ def lstm():
                        "c": torch.randn(3, 7, 6), "length": length}, loss)
 
 
-def bert():
+def pretrained_bert():
     from transformers import BertConfig, BertForPreTraining
     model = BertForPreTraining(BertConfig.from_pretrained(BERT))
     weights = load_file(BERT / "model.safetensors")
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert not unexpected and all("decoder" in k or "position_ids" in k for k in missing), (missing, unexpected)
     model.tie_weights()
-    model = model.double().eval()
+    return model.eval(), weights
+
+
+def bert():
+    model, weights = pretrained_bert()
+    model = model.double()
     inputs = {k: v.long() for k, v in load_file(BERT / "3x19.in.safetensors").items()}
     out = model(**inputs)
     out.loss.backward()
@@ -117,5 +123,28 @@ def bert():
     save_file({"loss": out.loss.detach().float(), **gradients}, HERE / "bert_loss.safetensors")
 
 
-for make in (linear_gelu_norm, attention, embedding, convolution, cross_entropy, lstm, bert):
+def bert_steps(steps=50, warm=10, peak=1e-3):
+    """The losses of steps of Adam with warm-up, each on another batch; without word 0, whose row transformers leaves alone."""
+    model, _ = pretrained_bert()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1, betas=(0.9, 0.98), eps=1e-8)
+    b, s, words = 4, 12, model.config.vocab_size
+    batches = {"input_ids": torch.randint(1, words, (steps, b, s)), "token_type_ids": torch.randint(0, 2, (steps, b, s)),
+               "attention_mask": (torch.arange(s) < torch.randint(s // 2, s + 1, (steps, b, 1))).long(),
+               "labels": torch.where(torch.rand(steps, b, s) < 0.3, torch.randint(0, words, (steps, b, s)), -100),
+               "next_sentence_label": torch.randint(0, 2, (steps, b))}
+    batches["labels"][:, 0, 0] = 3  # at least one word is asked for
+    losses = []
+    for t in range(1, steps + 1):
+        for group in optimiser.param_groups:
+            group["lr"] = peak * min(t / warm, (warm / t) ** 0.5)
+        optimiser.zero_grad()
+        loss = model(**{k: v[t - 1] for k, v in batches.items()}).loss
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    save_file({"losses": torch.tensor(losses), **{k: v.to(torch.int32).contiguous() for k, v in batches.items()}},
+              HERE / "bert_steps.safetensors")
+
+
+for make in (linear_gelu_norm, attention, embedding, convolution, cross_entropy, lstm, bert, bert_steps):
     make()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Gradients against PyTorch's autograd (make_goldens.py): of layers, and of all parameters of BERT with both losses;
-evaluated and compiled, within 1e-4 of the largest value of each."""
+evaluated and compiled, within 1e-4 of the largest value of each; and the losses of fifty steps of Adam, within 2e-5."""
 
 import os
 import re
@@ -70,28 +70,62 @@ class Gradients(unittest.TestCase):
     def test_lstm(self):
         self.layer("lstm")
 
-    def test_all_parameters_of_bert(self):
+    def bert(self, folder, change):
+        """A copy of BERT's model file with another entry `loss`; the golden folder with its weights."""
         source = ROOT / "models" / "bert"
+        for file in source.glob("*.heddle"):
+            (folder / file.name).write_text(file.read_text())
+        text, there = re.subn(r"-> loss: real \{(.*?)return (mean.*?)\n    \}", change, (source / "bert.heddle").read_text(),
+                              flags=re.S)
+        self.assertEqual(there, 1)
+        (folder / "bert.heddle").write_text(text)
+        return ROOT / "tests" / "models" / "goldens" / "bert_loss"
+
+    def test_all_parameters_of_bert(self):
         golden = ROOT / "tests" / "models" / "goldens" / "bert_loss"
         gradients = safetensors.load_file(GOLDENS / "bert_loss.safetensors")
         tree = heddle("show", golden, "--stage", "tree")
         weights = re.findall(r'^weight (\S+): f32(\[.*?\]) as "(\S+)"', tree, re.M)
         self.assertEqual({name for _, _, name in weights}, set(gradients) - {"loss"})
+        results = "".join(f", g{i}: real{shape}" for i, (_, shape, _) in enumerate(weights))
+        paths = [re.sub(r"[.]([0-9]+)", r"[\1]", path) for path, _, _ in weights]
+        asked = "".join(f", grad(loss, {path})" for path in paths)
         with tempfile.TemporaryDirectory() as folder:
             folder = Path(folder)
-            for file in source.glob("*.heddle"):
-                (folder / file.name).write_text(file.read_text())
-            text = (source / "bert.heddle").read_text()
-            results = "".join(f", g{i}: real{shape}" for i, (_, shape, _) in enumerate(weights))
-            paths = [re.sub(r"[.]([0-9]+)", r"[\1]", path) for path, _, _ in weights]
-            asked = "".join(f", grad(loss, {path})" for path in paths)
-            text, there = re.subn(r"-> loss: real \{(.*?)return (mean.*?)\n    \}", lambda m:
-                                  f"-> loss: real{results} {{{m[1]}loss = {m[2]}\n      return loss{asked}\n    }}", text, flags=re.S)
-            self.assertEqual(there, 1)
-            (folder / "bert.heddle").write_text(text)
+            self.bert(folder, lambda m: f"-> loss: real{results} {{{m[1]}loss = {m[2]}\n      return loss{asked}\n    }}")
             expected = {"loss": gradients["loss"], **{f"g{i}": gradients[name] for i, (_, _, name) in enumerate(weights)}}
             self.run_model(folder, safetensors.load_file(golden / "3x19.in.safetensors"), expected, folder / "bert.heddle",
                            "--config", golden, "--weights", golden / "model.safetensors")
+
+    def test_fifty_steps_of_bert(self):
+        step = """
+      let t = step + 1
+      step <- t
+      for p in params(bert, words, next) {
+        let new, a, b = adam(p, m[p], v[p], grad(loss, p), t, inverse_square_root(t, 10, 0.001), 0.9, 0.98, 1e-8)
+        p <- new
+        m[p] <- a
+        v[p] <- b
+      }
+      return loss
+    }"""
+        steps = safetensors.load_file(GOLDENS / "bert_steps.safetensors")
+        losses = steps.pop("losses")
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            golden = self.bert(folder, lambda m: f"-> loss: real {{{m[1]}loss = {m[2]}{step}")
+            text = (folder / "bert.heddle").read_text()
+            states = "  state m: params(bert, words, next) = 0\n  state v: params(bert, words, next) = 0\n  state step: i32 = 0\n"
+            (folder / "bert.heddle").write_text(text.replace("\n  if HEAD ==", "\n" + states + "\n  if HEAD ==", 1))
+            words = ["run", folder / "bert.heddle", "--config", golden, "--weights", golden / "model.safetensors"]
+            for i in range(len(losses)):
+                safetensors.save_file({k: np.ascontiguousarray(v[i]) for k, v in steps.items()}, folder / f"in{i}.safetensors")
+                words += ["--in", folder / f"in{i}.safetensors", "--out", folder / f"out{i}.safetensors"]
+            for mode in (["--reference"], []):
+                heddle(*words, *mode)
+                for i, want in enumerate(losses):
+                    got = safetensors.load_file(folder / f"out{i}.safetensors")["loss"]
+                    self.assertLess(abs(got - want) / want, 2e-5, f"step {i + 1} {'evaluated' if mode else 'compiled'}")
 
 
 if __name__ == "__main__":
