@@ -243,7 +243,10 @@ private:
       Term d = whole_.term(negative ? times(distance, -1) : distance);
       Term by = whole_.term(negative ? times(chosen.factor, -1) : chosen.factor);
       guard(compare(Expr::equal, terms_.make(Expr::mod, Type::i32, {d, by}), terms_.integer(0)));
-      Term place = terms_.make(Expr::floor_div, Type::i32, {d, by});
+      // In terms of the places alone, not of other indices that are kept.
+      Term place = terms_.substitute(terms_.make(Expr::floor_div, Type::i32, {d, by}), solution_.kept);
+      for (auto &[w, value] : solution_.kept)
+        value = terms_.substitute(value, {{v, place}});
       solution_.kept[v] = place;
       drop(v);
       in_range(place, terms_.variable(v).extent);

@@ -186,6 +186,20 @@ model M {
                     {2});
 }
 
+TEST(Subscripts, TwoStridesOfWhichOneIsLookedUpByTheOther) {
+  compare_gradients(R"(
+dim T, B
+model M {
+  entry run(x: real[2, B, B], c: real[T, 5]) -> loss: real, d_x: real[2, B, B] {
+    y[d in T, e in 5] = x[e % 2, d // 2, 2 * d + 0 | 0] + x[d % 2, 2 * e + d, d - 1 | 0]
+    loss = sum[d, e](y[d, e] ** 2 * c[d, e])
+    return loss, grad(loss, x)
+  }
+}
+)",
+                    {5, 8});
+}
+
 TEST(Subscripts, OfNoElementsAreZero) {
   std::string text = R"(
 dim S
