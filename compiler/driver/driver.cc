@@ -181,7 +181,8 @@ private:
         ->allow_extra_args(false);
     sub->add_option(
            "--in", run.in,
-           "Inputs: FILE.safetensors, or NAME=FILE.npy for each; given several times, several calls on one session")
+           "Inputs: FILE.safetensors or .npz, or NAME=FILE.npy for each; given several times, several calls on one "
+           "session")
         ->required()
         ->type_name("FILE")
         ->allow_extra_args(false);

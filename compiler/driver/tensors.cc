@@ -2,6 +2,7 @@
 
 #include "compiler/io/npy.h"
 #include "compiler/io/safetensors.h"
+#include "compiler/io/weight_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,12 +10,12 @@
 
 namespace heddle {
 
-static Result<TensorMap> read_safetensors(const std::string &path) {
-  auto file = Safetensors::open(path);
+static Result<TensorMap> read_tensors(const std::string &path) {
+  auto file = open_weight_file(path);
   if (!file)
     return file.error();
   TensorMap out;
-  for (const auto &[name, view] : file->tensors())
+  for (const auto &[name, view] : file->tensors)
     out.emplace(name, HostTensor{view.dtype, view.shape, {view.bytes.begin(), view.bytes.end()}});
   return out;
 }
@@ -27,7 +28,7 @@ Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words)
     if (equals == std::string::npos || !word.ends_with(".npy")) {
       if (word.ends_with(".npy"))
         return Error{word + ": which input is this? Write NAME=" + word};
-      auto call = read_safetensors(word);
+      auto call = read_tensors(word);
       if (!call)
         return call.error();
       calls.push_back(std::move(*call));

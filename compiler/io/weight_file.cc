@@ -4,6 +4,7 @@
 
 #include "compiler/io/input.h"
 #include "compiler/io/npy.h"
+#include "compiler/io/other_format.h"
 #include "compiler/io/safetensors.h"
 #include "compiler/io/torch_file.h"
 #include "compiler/io/zip.h"
@@ -51,7 +52,7 @@ static Result<WeightFile> read_archive(const std::string &path, std::shared_ptr<
     return read_torch_archive(path, *members, bytes);
   if (ends(".npy"))
     return read_npz(path, *members, bytes);
-  return Error{path + ": is a ZIP archive, but has neither arrays of NumPy nor tensors of PyTorch in it"};
+  return Error{path + ": " + other_format(path, bytes->file.bytes()).value_or("is a ZIP archive without tensors")};
 }
 
 std::span<const std::byte> in_order(const TensorView &tensor, const std::vector<int64_t> &strides,

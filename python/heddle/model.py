@@ -5,6 +5,8 @@ import os
 import weakref
 from dataclasses import dataclass
 
+import numpy as np
+
 from heddle import _c
 from heddle.session import Session
 
@@ -67,8 +69,38 @@ class State:
 
 
 def load(path, weights=None, copy_weights=False):
-    """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one."""
+    """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one.
+
+    `weights` may be the path of another weights file than the one beside the library, or the bytes of one (bytes,
+    memoryview, mmap, …), or a function read(offset, count) that gives them, decrypted or fetched from elsewhere."""
     return Model(path, weights, copy_weights)
+
+
+def _give_weights(options, weights, failed):
+    """Sets where the weights come from; returns what has to live as long as the model."""
+    if weights is None:
+        return None
+    if isinstance(weights, (str, os.PathLike)):
+        options.weights = os.fsencode(weights)
+        return None
+    if not callable(weights):
+        view = np.frombuffer(weights, np.uint8)
+        options.image, options.image_bytes = view.ctypes.data, view.nbytes
+        return view
+
+    def _read(_, offset, to, count):
+        try:
+            data = bytes(weights(offset, count))
+            if len(data) != count:
+                raise ValueError(f"read({offset}, {count}) gave {len(data)} bytes")
+            c.memmove(to, data, count)
+            return 0
+        except BaseException as error:
+            failed.append(error)
+            return 1
+
+    options.read = type(options.read)(_read)
+    return None
 
 
 class Model:
@@ -80,10 +112,15 @@ class Model:
         self._pointer = None
         self._library = _c.Library(_c.find_library(path))
         options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
-        if weights is not None:
-            options.weights = os.fsencode(weights)
+        failed = []
+        self._kept = _give_weights(options, weights, failed)
         pointer = c.c_void_p()
-        self._library.call("model_load", c.byref(options), c.byref(pointer))
+        try:
+            self._library.call("model_load", c.byref(options), c.byref(pointer))
+        except _c.Error:
+            if failed:  # in the caller's function
+                raise failed[0] from None
+            raise
         self._pointer = pointer
         self._finalizer = weakref.finalize(self, self._library.api.model_free, pointer)
         self._describe()

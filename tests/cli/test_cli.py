@@ -379,11 +379,11 @@ class Refusals(Scratch):
                      "do the settings (config.json, --set) belong to these weights?\n",
                      "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
 
-    def test_weights_of_another_format_are_named(self):
-        np.savez(self.folder / "w.npz", **self.weights)
-        message = ("error: w.npz: is a NumPy archive, no safetensors file; convert it in Python: "
-                   "safetensors.numpy.save_file(dict(numpy.load(\"w.npz\")), \"w.safetensors\")\n")
-        self.refused(message, "run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", "w.npz")
+    def test_inputs_may_be_an_archive_of_numpy(self):
+        np.savez(self.folder / "x.npz", x=self.x)
+        for given in ("x.npz", "x.safetensors"):
+            self.done("run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", given, "--out", f"{given}.y")
+        self.assertEqual((self.folder / "x.npz.y").read_bytes(), (self.folder / "x.safetensors.y").read_bytes())
 
     def test_a_slip_of_the_text_hides_no_other_mistake(self):
         (self.folder / "net.heddle").write_text(MODEL.replace("table[kind[b, s], i]", "table[kind[b, s], i").replace("relu(fc(z))", "rellu(fc(x))"))

@@ -118,7 +118,14 @@ class WeightFiles(Scratch):
             self.refuses("odd.pt", why)
         with zipfile.ZipFile(at / "texts.zip", "w") as archive:
             archive.writestr("readme", "hello")
-        self.refuses("texts.zip", "is a ZIP archive, but has neither arrays of NumPy nor tensors of PyTorch in it")
+        self.refuses("texts.zip", 'is a ZIP archive, no safetensors file; unpack it: unzip "texts.zip"')
+        with zipfile.ZipFile(at / "m.keras", "w") as archive:
+            archive.writestr("metadata.json", "{}")
+        self.refuses("m.keras", "is a Keras file, no safetensors file; load it in Keras, and save its weights by name with "
+                     "safetensors.numpy.save_file(…, \"m.safetensors\")")  # fmt: skip
+        with zipfile.ZipFile(at / "none.npz", "w"):
+            pass
+        self.refuses("none.npz", "is a ZIP archive without tensors")
         np.savez(at / "objects.npz", x=np.array([{}], object))
         self.refuses("objects.npz", "`x.npy`: its element type |O is not supported; save it as float32, float16, float64, int8, int32, "
                      "int64, uint8 or bool")  # fmt: skip

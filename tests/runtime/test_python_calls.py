@@ -106,6 +106,25 @@ class Calls(unittest.TestCase):
             session.run({"ids": [[9]]}, "encode")
             self.assertEqual(kept[0, 0, 0], 1.5, "results belong to the caller")
 
+    def test_weights_from_bytes_and_from_a_function(self):
+        path, whole = pathlib.Path(self.folder.name) / "libfake.so", weights_file()
+        asked = []
+
+        def read(offset, count):
+            asked.append((offset, count))
+            return memoryview(whole)[offset : offset + count]
+
+        for weights in (whole, bytearray(whole), memoryview(whole), np.frombuffer(whole, np.uint8), read):
+            with heddle.load(path, weights=weights) as model, model.session() as session:
+                self.assertEqual(session.run({"ids": [[10]]}, "encode")["y"].tolist(), [[[10.5, 11.5, 12.5, 13.5]]])
+        self.assertEqual(asked, [(0, 64), (4096, 16)])
+        with self.assertRaisesRegex(heddle.Error, "the image of the weights is truncated"):
+            heddle.load(path, weights=whole[:-1])
+        with self.assertRaisesRegex(KeyError, "no such secret"):
+            heddle.load(path, weights=lambda *_: {}["no such secret"])
+        with self.assertRaisesRegex(ValueError, r"read\(0, 64\) gave 0 bytes"):
+            heddle.load(path, weights=lambda *_: b"")
+
     def test_kernels_run_on_an_executor_s_threads(self):
         with ThreadPoolExecutor(3) as pool, self.model.session(pool=pool) as session:
             self.assertEqual(session.threads, 4)
