@@ -96,6 +96,10 @@ private:
   /// States that earlier calls wrote keep their sizes: they bind what no input binds, and must agree otherwise.
   std::string states() {
     uses_ = uses_of(program_, entry_.steps);
+    // In the order of their declarations, as a library tests them: which of several is refused is the same.
+    std::sort(uses_.states.begin(), uses_.states.end(), [&](const Uses::OfState &a, const Uses::OfState &b) {
+      return &declared_state(a.state) < &declared_state(b.state);
+    });
     for (const Uses::OfState &use : uses_.states) {
       auto found = states_.find(use.state);
       if (!use.reads)
