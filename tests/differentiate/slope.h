@@ -215,7 +215,7 @@ private:
     left_numbers_ = false;
     for (const auto &[name, array] : interpreter.kept())
       for (double x : array.data)
-        left_numbers_ |= own_.count(name) && std::isnan(x);
+        left_numbers_ |= own_.count(name) && !std::isfinite(x);
     if (!results) {
       what = results.error().message;
       return std::nullopt;
@@ -252,7 +252,8 @@ private:
       }
     }
     if (std::isnan(slope) && left_numbers_)
-      return not_finite; // an arm of an `if` that isn't taken: computed, and no number
+      return not_finite; // an arm of an `if` that isn't taken: computed, and no number; tanh(-inf), times what is
+                         // infinite
     // Of a curve the two sides differ by half as much at half the distance; of a kink by as much.
     double estimates[2], jumps[2];
     for (int round = 0; round < 2; ++round) {
@@ -286,7 +287,7 @@ private:
   uint64_t random_;
   Values inputs_, weights_;
   std::set<std::string> own_; // tensors of the entry before it is differentiated
-  bool left_numbers_ = false; // of these some element was NaN in the last call
+  bool left_numbers_ = false; // of these some element was no finite number in the last call
   std::vector<const Tensor *> wanted_;
   std::vector<Array *> varied_;
   std::vector<std::vector<double>> directions_;
