@@ -3,9 +3,10 @@ search), its results, and the runtimes that can take it. modules.py makes them, 
 
 from dataclasses import dataclass
 
-ALL = ("heddle", "pytorch", "onnxruntime", "openvino")
+# A runtime's name, and the precision of its products where that is not f32.
+ALL = ("heddle", "pytorch", "onnxruntime", "openvino", "heddle bf16", "pytorch bf16", "openvino bf16", "heddle int8", "onnxruntime int8")
 # Search and a loop over attention steps are programs around a network, which an ONNX file doesn't hold.
-PROGRAMS = ("heddle", "pytorch")
+PROGRAMS = ("heddle", "pytorch", "heddle bf16", "heddle int8")
 STEPS = 32  # new tokens of a search
 
 

@@ -1,4 +1,4 @@
-"""One runtime each: a class that loads a model folder for a number of threads and computes it in float32. A runtime
+"""One runtime each: a class that loads a model folder for a number of threads and computes it in one precision. A runtime
 gets what its documentation recommends for latency; all of them see static shapes but Heddle, whose library serves any.
 
 Also the worker process of run.py: `python peers.py NAME FOLDER THREADS` answers one line of JSON per line of stdin.
@@ -16,11 +16,11 @@ from worker import serve, timed
 
 
 class Heddle:
-    def __init__(self, folder, threads):
+    def __init__(self, folder, threads, precision):
         import heddle
 
         self.model, self.inputs = MODELS[folder.name], load_file(folder / "inputs.safetensors")
-        self.session = heddle.load(folder / "heddle").session(threads=threads)
+        self.session = heddle.load(folder / f"heddle-{precision}").session(threads=threads)
 
     def run(self):
         if self.model.entry == "generate":
@@ -29,9 +29,9 @@ class Heddle:
 
 
 class PyTorch:
-    """The module itself, eager, with PyTorch's fused attention."""
+    """The module itself, eager, with PyTorch's fused attention; bf16: all its numbers are."""
 
-    def __init__(self, folder, threads):
+    def __init__(self, folder, threads, precision):
         import torch
 
         torch.set_num_threads(threads)
@@ -40,22 +40,36 @@ class PyTorch:
         self.module = torch.load(folder / "module.pt", weights_only=False)
         inputs = load_file(folder / "inputs.safetensors")
         self.inputs = [torch.from_numpy(inputs[name]) for name in json.loads((folder / "facts.json").read_text())["inputs"]]
+        if precision == "bf16":
+            self.module = self.module.to(torch.bfloat16)
+            self.inputs = [value.to(torch.bfloat16) if value.is_floating_point() else value for value in self.inputs]
         self.mode, self.results = torch.inference_mode, MODELS[folder.name].results
 
     def run(self):
         with self.mode():
-            return {key: value.numpy() for key, value in zip(self.results, self.module(*self.inputs))}
+            return {key: (value.float() if value.is_floating_point() else value).numpy()
+                    for key, value in zip(self.results, self.module(*self.inputs))}  # fmt: skip
 
 
 class OnnxRuntime:
-    def __init__(self, folder, threads):
+    """int8: weights quantized per channel, activations while it runs."""
+
+    def __init__(self, folder, threads, precision):
         import onnxruntime
+
+        file = folder / "model.onnx"
+        if precision == "int8":
+            from onnxruntime.quantization import quantize_dynamic
+
+            whole, file = file, folder / "model-int8.onnx"
+            if not file.exists():
+                quantize_dynamic(whole, file, per_channel=True)
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, ["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
         wanted = {value.name for value in self.session.get_inputs()}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
         self.names = MODELS[folder.name].results
@@ -65,11 +79,11 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, folder, threads):
+    def __init__(self, folder, threads, precision):
         import openvino
 
         core = openvino.Core()
-        settings = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
+        settings = {"INFERENCE_PRECISION_HINT": precision, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
                     "NUM_STREAMS": 1}
         model = core.compile_model(core.read_model(folder / "model.onnx"), "CPU", settings)
         self.request = model.create_infer_request()
@@ -82,18 +96,12 @@ class OpenVino:
         return dict(zip(self.names, results.values()))
 
 
-PEERS = {
-    # name in the table: class, Python package whose version is reported
-    "heddle": (Heddle, None),
-    "pytorch": (PyTorch, "torch"),
-    "onnxruntime": (OnnxRuntime, "onnxruntime"),
-    "openvino": (OpenVino, "openvino"),
-}
+PEERS = {"heddle": Heddle, "pytorch": PyTorch, "onnxruntime": OnnxRuntime, "openvino": OpenVino}
 
 
 def start(threads):
-    name, folder = sys.argv[1], Path(sys.argv[2])
-    peer = PEERS[name][0](folder, threads)
+    (name, _, precision), folder = sys.argv[1].partition(" "), Path(sys.argv[2])
+    peer = PEERS[name](folder, threads, precision or "f32")
 
     def answer(what, argument):
         if what == "time":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Heddle beside PyTorch, ONNX Runtime and OpenVINO: same weights, same inputs, same CPUs, float32, in turn.
+"""Heddle beside PyTorch, ONNX Runtime and OpenVINO: same weights, same inputs, same CPUs, in turn, in float32, bf16 and int8.
 
     ./dev bench peers                                 everything, about 40 minutes the first time
     ./dev bench peers --models vit-b16 --threads 1    one row of the table; others of the same day stay
 
 Each runtime lives in a process of its own, pinned to the same CPUs; all but the one being timed are stopped. A round
 times every runtime a few times, beginning with another one each round, and measures the machine's roofs, so that a
-slow phase of the machine meets all of them. A runtime whose results differ from PyTorch's is not timed.
+slow phase of the machine meets all of them. A runtime whose results differ from PyTorch's in float32 is not timed.
 Writes bench/results/DATE-CPU.md and .csv."""
 
 import argparse
@@ -26,9 +26,10 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 from measure import (TOLERANCE, Worker, add_options, check_options, cpu_in_file_names, cpu_name, difference,  # noqa: E402
                      environment_python, make_roofs, measure_roofs, say, versions)
-from models import MODELS  # noqa: E402
+from models import ALL, MODELS  # noqa: E402
 
-PEERS = ["heddle", "pytorch", "onnxruntime", "openvino"]
+# Of the largest value; narrow: far enough from it to say that something else was computed.
+TOLERANCES = {"f32": TOLERANCE, "bf16": 0.1, "int8": 0.3}
 NOT_COMPILED = {"compile_s": 0.0, "library_mb": 0.0}
 PACKAGES = {"pytorch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino"}
 
@@ -46,18 +47,24 @@ def make_models(python, names, cache):
                 sys.exit(f"making {name} failed:\n{done.stderr}")
 
 
-def compile_with_heddle(heddle, names, cache):
-    """Compiles each model afresh, so that the table speaks of this compiler; returns seconds and library bytes."""
+def precision_of(peer):
+    return peer.partition(" ")[2] or "f32"
+
+
+def compile_with_heddle(heddle, names, precisions, cache):
+    """Compiles each model afresh, so that the table speaks of this compiler; returns seconds and library bytes of the first precision."""
     facts = {}
     for name in names:
-        out = cache / name / "heddle"
-        shutil.rmtree(out, ignore_errors=True)
-        start = time.monotonic()
-        done = subprocess.run([heddle, "compile", cache / name, "-o", out], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"heddle compile {cache / name} failed:\n{done.stderr}")
-        facts[name] = {"compile_s": time.monotonic() - start, "library_mb": sum(path.stat().st_size for path in out.glob("lib*.so")) / 1e6}
-        say(f"heddle compiled {name} in {facts[name]['compile_s']:.1f} s; the library has {facts[name]['library_mb']:.2f} MB")
+        for precision in precisions:
+            out = cache / name / f"heddle-{precision}"
+            shutil.rmtree(out, ignore_errors=True)
+            start = time.monotonic()
+            done = subprocess.run([heddle, "compile", cache / name, "--precision", precision, "-o", out], capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"heddle compile {cache / name} failed:\n{done.stderr}")
+            here = {"compile_s": time.monotonic() - start, "library_mb": sum(path.stat().st_size for path in out.glob("lib*.so")) / 1e6}
+            facts.setdefault(name, here)
+            say(f"heddle compiled {name} in {precision} in {here['compile_s']:.1f} s; the library has {here['library_mb']:.2f} MB")
     return facts
 
 
@@ -66,11 +73,12 @@ def measure(python, name, threads, options, cache, roofs, facts):
     for peer in [peer for peer in options.peers if peer in MODELS[name].peers]:
         worker = None
         try:
-            worker = Worker(python, HERE / "peers.py", [peer, folder], folder / f"{peer}.log", threads)
+            worker = Worker(python, HERE / "peers.py", [peer, folder], folder / f"{peer.replace(' ', '-')}.log", threads)
             worker.peer, worker.times = peer, []
-            worker.ask("output", folder / f"{peer}.safetensors")
-            error = difference(python, folder / f"{peer}.safetensors", folder / "outputs.safetensors")
-            if not error <= TOLERANCE:
+            result = folder / f"{peer.replace(' ', '-')}.safetensors"
+            worker.ask("output", result)
+            error = difference(python, result, folder / "outputs.safetensors")
+            if not error <= TOLERANCES[precision_of(peer)]:
                 raise RuntimeError(f"its results differ from PyTorch's by {error:.1e} of the largest value")
             worker.error = error
             worker.ask("time", 1)  # warm
@@ -107,15 +115,15 @@ def earlier(path, rows):
     """Today's rows of other models and thread counts, so that the table can be made piece by piece."""
     if not path.exists():
         return []
-    now = {(row["model"], row["threads"]) for row in rows}
+    now = {(row["model"], row["threads"], row["peer"]) for row in rows}
     with open(path, newline="") as file:
         read = [{key: value if key in ("model", "peer") else int(value) if key in ("threads", "calls") else float(value)
                  for key, value in row.items()} for row in csv.DictReader(file)]
-    return [row for row in read if row["model"] in MODELS and (row["model"], row["threads"]) not in now]
+    return [row for row in read if row["model"] in MODELS and (row["model"], row["threads"], row["peer"]) not in now]
 
 
 def table(rows, python):
-    lines = [f"# Heddle and its peers, float32, {datetime.date.today().isoformat()}", "",
+    lines = [f"# Heddle and its peers, {datetime.date.today().isoformat()}", "",
              f"{cpu_name()}, {os.cpu_count()} CPUs; " +
              ", ".join(f"{name} {version}" for name, version in versions(python, PACKAGES.values()).items()) +
              "; interleaved rounds of a few calls. Peak: float32 multiply-adds on the same CPUs in the "
@@ -132,8 +140,9 @@ def table(rows, python):
                   "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
         for threads in sorted({row["threads"] for row in here}):
             group = [row for row in here if row["threads"] == threads]
-            ours = next((row for row in group if row["peer"] == "heddle"), None)
-            for row in sorted(group, key=lambda row: row["min_ms"]):
+            for row in sorted(group, key=lambda row: (list(TOLERANCES).index(precision_of(row["peer"])), row["min_ms"])):
+                heddle = " ".join(["heddle", *row["peer"].split()[1:]])  # of the same precision
+                ours = next((other for other in group if other["peer"] == heddle), None)
                 relative = f"{row['min_ms'] / ours['min_ms']:.2f} ({row['median_ms'] / ours['median_ms']:.2f})" if ours else ""
                 rate = f"{row['gflops']:.0f} | {100 * row['gflops'] / row['fma_peak_gflops']:.0f} %" if operations else " |"
                 lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | "
@@ -147,16 +156,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, "peers")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    parser.add_argument("--peers", nargs="+", choices=ALL, default=list(ALL))
+    parser.add_argument("--precision", nargs="+", choices=TOLERANCES, default=list(TOLERANCES))
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60, help="after that long, and three rounds, a row is done")
     parser.add_argument("--calls", type=int, default=4, help="calls of a runtime in one round")
     options = parser.parse_args()
-    check_options(options, "heddle" in options.peers)
+    options.peers = [peer for peer in options.peers if precision_of(peer) in options.precision]
+    ours = [precision_of(peer) for peer in options.peers if peer.startswith("heddle")]
+    check_options(options, bool(ours))
 
     python = environment_python(options.venv)
     make_models(python, options.models, options.cache)
-    facts = compile_with_heddle(options.heddle, options.models, options.cache) if "heddle" in options.peers else {}
+    facts = compile_with_heddle(options.heddle, options.models, ours, options.cache)
     roofs = make_roofs(options.cache)
     rows, refused = [], {}
     for name in options.models:
