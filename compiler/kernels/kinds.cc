@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace heddle {
@@ -87,6 +88,30 @@ Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+Status check_row(const KernelKind &kind, const ScheduleRow &row) {
+  auto wrong = [&](const std::string &what) {
+    return Error{"a schedule of the kind `" + std::string(kind.name) + "`: " + what};
+  };
+  auto variant = std::ranges::find(kind.variants, row.variant, &Variant::name);
+  if (variant == kind.variants.end())
+    return wrong("there is no variant `" + row.variant + "`");
+  std::string of = "variant `" + row.variant + "` ";
+  for (const Parameter &parameter : variant->parameters) {
+    auto given = row.params.find(std::string(parameter.name));
+    if (given == row.params.end())
+      return wrong(of + "lacks the parameter `" + std::string(parameter.name) + "`");
+    if (given->second < parameter.least || given->second > parameter.most)
+      return wrong(of + "has " + given->first + " = " + std::to_string(given->second) + "; it lies in " +
+                   std::to_string(parameter.least) + " .. " + std::to_string(parameter.most));
+  }
+  for (const auto &[name, value] : row.params)
+    if (std::ranges::find(variant->parameters, name, &Parameter::name) == variant->parameters.end())
+      return wrong(of + "has no parameter `" + name + "`");
+  if (variant->multiplies != (find_micro_kernel(row.micro_kernel) != nullptr))
+    return wrong(of + (variant->multiplies ? "names no micro-kernel" : "has no micro-kernel"));
+  return Done();
 }
 
 uint32_t cpu_features(const ScheduleRow &row, const Target &target) {

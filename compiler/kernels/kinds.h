@@ -28,16 +28,18 @@ struct ScheduleRow {
   std::string micro_kernel = {};             // of its products; empty where there are none
 };
 
-/// A parameter of a variant and the values that the tests and the tuner try.
-struct Domain {
+/// A parameter of a variant: what values make sense, and those that the tests and the tuner try.
+struct Parameter {
   std::string_view name;
-  std::vector<int64_t> values;
+  std::string_view what; // with its unit, for the reader of a report
+  int64_t least, most;
+  std::vector<int64_t> tried;
 };
 
 struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
-  std::vector<Domain> domains;
+  std::vector<Parameter> parameters;
   bool multiplies = false; // in register tiles: its rows name a micro-kernel
 };
 
@@ -61,6 +63,10 @@ std::span<const KernelKind *const> kinds();
 const KernelKind &kind_of(mlir::func::FuncOp kernel);
 /// The kind of that name, or null.
 const KernelKind *find_kind(std::string_view name);
+
+/// Whether a row names a variant of the kind, all of its parameters and no others, each within its bounds, and a
+/// micro-kernel exactly where the variant multiplies.
+Status check_row(const KernelKind &kind, const ScheduleRow &row);
 
 /// The CPU features that a row's code is compiled with: what the target always has and what the micro-kernel uses.
 /// Where the target has not all of that, Halide writes the micro-kernel out in plain arithmetic.

@@ -391,10 +391,7 @@ private:
 } // namespace
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto grain = row.params.find("grain");
-  if (row.variant != "rows" || grain == row.params.end() || grain->second < 1)
-    return Error{"the schedule must be the variant `rows` with a positive `grain`"};
-  return Nest(kernel, shared_axes(kernel.function), grain->second, target).build();
+  return Nest(kernel, shared_axes(kernel.function), row.params.at("grain"), target).build();
 }
 
 } // namespace heddle::rows

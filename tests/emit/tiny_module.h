@@ -32,7 +32,7 @@ module @tiny attributes {heddle.dims = [{name = "B", most = 64 : i64}]} {
   func.func private @k0(%d0: index, %x: tensor<?x6xf32> {heddle.extents = affine_map<(d0) -> (d0, 6)>},
                         %w: tensor<6x6xf32> {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 4, k, n mod 4)>}, %b: tensor<6xf32>)
       -> (tensor<?x6xf32> {heddle.extents = affine_map<(d0) -> (d0, 6)>})
-      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]} {
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "stages"}]} {
     %zero = arith.constant 0.0 : f32
     %e = tensor.empty(%d0) : tensor<?x6xf32>
     %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x6xf32>) -> tensor<?x6xf32>

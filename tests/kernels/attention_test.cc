@@ -129,36 +129,38 @@ static std::string text(const char *score, int64_t width) {
 }
 
 /// One row of each variant: for what doesn't depend on the height of blocks.
-static const ScheduleRow blocks = {"row_blocks", {{"rows", 16}}, std::nullopt};
-static const ScheduleRow copies = {"copied_keys", {{"rows", 32}, {"blocks", 2}}, std::nullopt};
+static ScheduleRow blocks_of_16() { return row_of("attention", "row_blocks", {{"rows", 16}}); }
+static ScheduleRow copies_of_32() { return row_of("attention", "copied_keys", {{"rows", 32}, {"blocks", 2}}); }
 
 TEST(Attention, EveryBlockHeightIsRightAroundItsEdges) {
   check_all_rows(text(by_mask, 16), "attention", {{1, 1, 1}, {2, 15, 7}, {1, 16, 16}, {1, 33, 17}, {1, 49, 50}});
 }
 
 TEST(Attention, HeadsThatFillNoVector) {
-  check_rows(text(by_mask, 12), "attention", {blocks}, {{2, 17, 5}});
-  check_rows(text(causal, 41), "attention", {copies}, {{1, 20, 20}});
+  check_rows(text(by_mask, 12), "attention", {blocks_of_16()}, {{2, 17, 5}});
+  check_rows(text(causal, 41), "attention", {copies_of_32()}, {{1, 20, 20}});
 }
 
 TEST(Attention, AnyScoreIsFused) {
-  check_rows(text(causal, 16), "attention", {blocks}, {{1, 1, 1}, {2, 19, 19}});
-  check_rows(text(distant, 16), "attention", {copies}, {{1, 1, 1}, {2, 19, 19}});
+  check_rows(text(causal, 16), "attention", {blocks_of_16()}, {{1, 1, 1}, {2, 19, 19}});
+  check_rows(text(distant, 16), "attention", {copies_of_32()}, {{1, 1, 1}, {2, 19, 19}});
 }
 
 TEST(Attention, ATaskOfSeveralBlocksWhereAConditionIsOfRowsAndKeysAlone) {
-  check_rows(text(only_causal, 16), "attention", {blocks, copies}, {{1, 100, 100}, {2, 70, 33}});
+  check_rows(text(only_causal, 16), "attention", {blocks_of_16(), copies_of_32()}, {{1, 100, 100}, {2, 70, 33}});
 }
 
-TEST(Attention, ARowThatAttendsToNothingIsZero) { check_rows(text(nothing, 16), "attention", {blocks}, {{1, 18, 9}}); }
+TEST(Attention, ARowThatAttendsToNothingIsZero) {
+  check_rows(text(nothing, 16), "attention", {blocks_of_16()}, {{1, 18, 9}});
+}
 
 TEST(Attention, BlocksOfKeysAreJoinedWhereverARowsKeysEnd) {
-  const ScheduleRow joined = {"key_blocks", {{"rows", 12}, {"keys", 64}, {"blocks", 9}}, std::nullopt};
+  const ScheduleRow joined = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 64}, {"blocks", 9}});
   check_rows(text(causal, 16), "attention", {joined}, {{1, 150, 150}, {2, 20, 200}});
   check_rows(text(by_mask, 40), "attention", {joined}, {{1, 14, 129}});
   check_rows(text(nothing, 16), "attention", {joined}, {{1, 18, 70}});
   // Tasks of more row blocks copy all keys first, not block by block.
-  const ScheduleRow long_tasks = {"key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}}, std::nullopt};
+  const ScheduleRow long_tasks = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});
   check_rows(text(causal, 16), "attention", {long_tasks}, {{1, 150, 150}, {2, 20, 200}});
 }
 
@@ -167,7 +169,7 @@ TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {
   ASSERT_TRUE(target);
   for (int blocks : {16, 17}) {
     KernelText kernel(text(causal, 64));
-    kernel.set_row({"key_blocks", {{"rows", 12}, {"keys", 128}, {"blocks", blocks}}, std::nullopt});
+    kernel.set_row(row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 128}, {"blocks", blocks}}));
     EmitOptions options;
     options.form = KernelForm::assembly;
     Result<KernelObject> object = emit_kernel(kernel.function(), 0, *target, options);
@@ -314,17 +316,17 @@ static std::string sliding_text(int row, int key, int left, int window) {
 }
 
 TEST(Attention, KeysThatSlideAlongWithTheRowsAreRightAroundTheEdgesOfBlocksAndTexts) {
-  check_rows(sliding_text(1, 1, 2, 5), "attention", {blocks, copies},
+  check_rows(sliding_text(1, 1, 2, 5), "attention", {blocks_of_16(), copies_of_32()},
              {{1, 1, 1}, {2, 15, 15}, {1, 16, 9}, {1, 49, 49}, {1, 97, 97}});
 }
 
 TEST(Attention, WindowsMayBeLongerThanTheText) {
-  check_rows(sliding_text(1, 1, 40, 81), "attention", {copies}, {{2, 17, 17}, {1, 67, 70}});
+  check_rows(sliding_text(1, 1, 40, 81), "attention", {copies_of_32()}, {{2, 17, 17}, {1, 67, 70}});
 }
 
 TEST(Attention, WindowsLookBackInStridesAndWithGaps) {
-  check_rows(sliding_text(1, -1, 0, 7), "attention", {copies}, {{1, 3, 3}, {1, 67, 67}});
-  check_rows(sliding_text(2, -3, -3, 4), "attention", {copies}, {{1, 35, 70}});
+  check_rows(sliding_text(1, -1, 0, 7), "attention", {copies_of_32()}, {{1, 3, 3}, {1, 67, 67}});
+  check_rows(sliding_text(2, -3, -3, 4), "attention", {copies_of_32()}, {{1, 35, 70}});
 }
 
 TEST(Attention, ManyRowsShareACopyOfTheKeys) {

@@ -90,15 +90,27 @@ static void check_chosen(const std::string &text, const std::vector<std::vector<
   }
 }
 
+/// Every shape of a tile once, with the other parameters in turn.
+static std::vector<ScheduleRow> tiles() {
+  std::map<std::string, std::vector<ScheduleRow>> by_shape;
+  for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
+    by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
+        .push_back(row);
+  std::vector<ScheduleRow> out;
+  for (const auto &[shape, rows] : by_shape)
+    out.push_back(rows[out.size() % rows.size()]);
+  return out;
+}
+
 TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
-  for (const ScheduleRow &row : all_rows(*find_kind("contraction"))) {
+  for (const ScheduleRow &row : tiles()) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     check_row(dense_text(width + 5, 13, width), row, {{1}, {rows - 1 ? rows - 1 : 2}, {rows}, {rows + 1}, {37}}, 1e-5);
   }
 }
 
 static ScheduleRow chunks(int64_t rows, int64_t width, int64_t depth, int64_t panels) {
-  return {"chunks", {{"rows", rows}, {"width", width}, {"depth", depth}, {"panels", panels}}, std::nullopt, "fma"};
+  return row_of("contraction", "chunks", {{"rows", rows}, {"width", width}, {"depth", depth}, {"panels", panels}});
 }
 
 TEST(Contraction, SumsInChunksAreRightAroundTheEdgesOfAChunk) {
@@ -148,15 +160,14 @@ static std::string pairs(int64_t width) {
 }
 
 TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
-  for (ScheduleRow row : all_rows(*find_kind("contraction"))) {
+  for (ScheduleRow row : tiles()) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     row.micro_kernel = "dot_bf16";
     for (int64_t terms : {12, 13})
       check_row(sized(narrow, width + 5, terms, pairs(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 1e-5);
   }
   for (int64_t terms : {15, 16, 17})
-    for (ScheduleRow row :
-         {chunks(6, 16, 8, 2), ScheduleRow{"tiles", {{"rows", 4}, {"width", 32}}, std::nullopt, ""}}) {
+    for (ScheduleRow row : {chunks(6, 16, 8, 2), row_of("contraction", "tiles", {{"rows", 4}, {"width", 32}})}) {
       row.micro_kernel = "dot_bf16";
       check_row(sized(narrow, 41, terms, ""), row, {{1}, {9}}, 1e-5); // packed by every task
     }
@@ -184,7 +195,7 @@ func.func private @k(%M: index, %x: tensor<?x{K}xi8> {heddle.extents = affine_ma
 })";
 
 TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
-  for (ScheduleRow row : all_rows(*find_kind("contraction"))) {
+  for (ScheduleRow row : tiles()) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     std::string w = std::to_string(width);
     row.micro_kernel = "dot_u8s8";
@@ -199,7 +210,7 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
 TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
   for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 97})
     check_row(dense_text(columns, 19, columns <= 16 ? 16 : 48),
-              {"tiles", {{"rows", 4}, {"width", columns <= 16 ? 16 : 48}}, std::nullopt, "fma"}, {{1}, {4}, {11}},
+              row_of("contraction", "tiles", {{"rows", 4}, {"width", columns <= 16 ? 16 : 48}}), {{1}, {4}, {11}},
               1e-5);
 }
 

@@ -109,11 +109,11 @@ const std::vector<std::vector<int64_t>> pictures = {{1, 1, 1}, {2, 5, 7}, {1, 9,
 void check_row(const std::string &text, int64_t rows, int64_t width, const std::vector<std::vector<int64_t>> &sizes,
                int64_t depth = 0, const std::string &micro_kernel = "fma") {
   KernelText kernel(text);
-  heddle::ScheduleRow row{"tiles", {{"rows", rows}, {"width", width}}, {}, micro_kernel};
-  if (depth > 0) {
-    row.variant = "chunks";
-    row.params["depth"] = depth;
-  }
+  heddle::Parameters parameters = {{"rows", rows}, {"width", width}};
+  if (depth > 0)
+    parameters["depth"] = depth;
+  heddle::ScheduleRow row = row_of("convolution", depth > 0 ? "chunks" : "tiles", parameters);
+  row.micro_kernel = micro_kernel;
   kernel.set_row(row);
   EXPECT_EQ(heddle::kind_of(kernel.function()).name, "convolution");
   heddle::Target target = *heddle::find_target("native");

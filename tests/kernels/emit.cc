@@ -44,7 +44,7 @@ TEST(EmitKernel, refuses_a_kernel_without_kind_or_row_or_with_a_wrong_row) {
   EXPECT_EQ(emit_kernel(kernel.function(), 1, native()).error().message, "kernel @k: `heddle.schedule` has no row 1");
   kernel.set_row({"columns", {}, {}});
   EXPECT_EQ(emit_kernel(kernel.function(), 0, native()).error().message,
-            "kernel @k: the schedule must be the variant `rows` with a positive `grain`");
+            "kernel @k: a schedule of the kind `pointwise`: there is no variant `columns`");
 }
 
 TEST(EmitKernel, writes_statement_llvm_and_assembly_as_text) {
@@ -96,6 +96,25 @@ TEST(Schedules, survive_being_attributes) {
   EXPECT_EQ((*read)[0].params.at("grain"), 7);
   EXPECT_EQ((*read)[0].when, rows[0].when);
   EXPECT_FALSE((*read)[1].when);
+}
+
+TEST(Schedules, name_all_parameters_of_their_variant_and_no_others_within_bounds) {
+  const KernelKind &pointwise = *find_kind("pointwise"), &contraction = *find_kind("contraction");
+  auto message = [](const KernelKind &kind, const ScheduleRow &row) {
+    Status status = check_row(kind, row);
+    return status ? std::string("right") : status.error().message;
+  };
+  const std::string of = "a schedule of the kind `pointwise`: variant `rows` ";
+  EXPECT_EQ(message(pointwise, {"rows", {{"grain", 7}}}), "right");
+  EXPECT_EQ(message(pointwise, {"rows", {}}), of + "lacks the parameter `grain`");
+  EXPECT_EQ(message(pointwise, {"rows", {{"grain", 0}}}), of + "has grain = 0; it lies in 1 .. 1073741824");
+  EXPECT_EQ(message(pointwise, {"rows", {{"grain", 7}, {"width", 3}}}), of + "has no parameter `width`");
+  EXPECT_EQ(message(pointwise, {"rows", {{"grain", 7}}, {}, "fma"}), of + "has no micro-kernel");
+  EXPECT_EQ(message(pointwise, {"tiles", {}}), "a schedule of the kind `pointwise`: there is no variant `tiles`");
+  ScheduleRow tiles = row_of("contraction", "tiles", {});
+  EXPECT_EQ(message(contraction, tiles), "right");
+  tiles.micro_kernel = "";
+  EXPECT_EQ(message(contraction, tiles), "a schedule of the kind `contraction`: variant `tiles` names no micro-kernel");
 }
 
 TEST(Schedules, every_kind_has_rows_for_its_kernels_and_the_last_has_no_condition) {

@@ -90,6 +90,9 @@ std::string with_width(std::string text, const std::string &width);
 
 /// Every variant of a kind with every combination of its parameters' values.
 std::vector<ScheduleRow> all_rows(const KernelKind &kind);
+/// One row: these parameters, the first value that is tried of the others, and the micro-kernel `fma` where one is
+/// needed.
+ScheduleRow row_of(std::string_view kind, std::string_view variant, Parameters parameters);
 
 /// Equal within `relative` of the largest expected magnitude; NaN and infinities must agree exactly.
 testing::AssertionResult close(const std::vector<Values> &actual, const std::vector<Values> &expected, double relative);

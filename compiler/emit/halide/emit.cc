@@ -152,6 +152,8 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
     return Error{where + "`heddle.schedule` has no row " + std::to_string(wanted.row)};
   const ScheduleRow &row = (*rows)[wanted.row];
 
+  if (Status status = check_row(*kind, row); !status)
+    return Error{where + status.error().message};
   LowerOptions lowering = kind->lowering ? kind->lowering(kernel, row, target) : LowerOptions();
   Result<LoweredKernel> lowered = lower_kernel(kernel, lowering);
   if (!lowered)

@@ -22,6 +22,14 @@ namespace attention {
 /// blocks 14 % at 384 than no copy; below 256 rows the copy gains nothing.
 static constexpr int64_t blocks_of_task = 24;
 
+/// Row blocks that go over a block of keys before the next block of keys comes, in a task of more than
+/// `most_rows_at_once` rows.
+static constexpr int64_t blocks_of_group = 8;
+
+/// Rows that can go over a block of keys together. A task that has no more of them copies the block's keys and values
+/// when it comes to them; others copy all keys first.
+static constexpr int64_t most_rows_at_once = 192;
+
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
 /// Whether keys or values may be narrower than what they are multiplied as: then the copy widens them, once for all
@@ -124,7 +132,13 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
   std::vector<ScheduleRow> table;
   auto add = [&](int64_t at_a_time, int64_t rows_of_task, int64_t least, bool at_once) {
     int64_t blocks = rows_of_task / height;
-    ScheduleRow row{"key_blocks", {{"rows", height}, {"keys", at_a_time}, {"blocks", blocks}}, std::nullopt};
+    ScheduleRow row{"key_blocks",
+                    {{"rows", height},
+                     {"keys", at_a_time},
+                     {"blocks", blocks},
+                     {"group", blocks_of_group},
+                     {"at_once", most_rows_at_once}},
+                    std::nullopt};
     std::vector<mlir::AffineExpr> conditions, wanted{rows - least_rows, keys_of_row - least};
     if (at_once)
       wanted.push_back(blocks * height - rows);
@@ -199,14 +213,17 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
 static const Variant variants[] = {
     {"row_blocks",
      "scores of a block of query rows at a time, one row per vector lane, for all keys",
-     {{"rows", {16, 32, 48}}}},
+     {{"rows", "rows of a block", 8, 128, {16, 32, 48}}}},
     {"copied_keys",
      "row blocks that share a task, in which the keys and values of a head follow each other",
-     {{"rows", {16, 48}}, {"blocks", {2}}}},
+     {{"rows", "rows of a block", 8, 128, {16, 48}}, {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}}},
     {"key_blocks",
-     "tiles of rows and keys, keys along the vector lanes, a block of keys (0: all) at a time for a task's blocks of "
-     "rows",
-     {{"rows", {6}}, {"keys", {0, 64}}, {"blocks", {3}}}},
+     "tiles of rows and keys, keys along the vector lanes, a block of keys at a time for a task's blocks of rows",
+     {{"rows", "rows of a block", 1, 32, {6}},
+      {"keys", "keys of a block; 0: all of them", 0, 1 << 20, {0, 64}},
+      {"blocks", "blocks of rows of a task", 1, 1 << 20, {3}},
+      {"group", "blocks of rows that pass over a block of keys before the next one comes", 1, 1 << 20, {8}},
+      {"at_once", "rows of a task up to which keys and values are copied block by block", 0, 1 << 20, {192}}}},
 };
 
 } // namespace attention

@@ -25,9 +25,9 @@ protected:
 
   KeyBlockStages(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target)
       : Formulas(kernel, match, target), rows_(sizes.rows), block_keys_(sizes.keys), blocks_(sizes.blocks),
-        vectors_(accumulators_ / rows_ >= 4   ? 4
-                 : accumulators_ / rows_ >= 2 ? 2
-                                              : 1),
+        group_(sizes.group), at_once_(sizes.at_once), vectors_(accumulators_ / rows_ >= 4   ? 4
+                                                               : accumulators_ / rows_ >= 2 ? 2
+                                                                                            : 1),
         tile_keys_(vectors_ * lanes_) {}
 
   bool several() const { return block_keys_ > 0; }
@@ -414,7 +414,7 @@ protected:
     return sum(exprs(args));
   }
 
-  int rows_, block_keys_, blocks_, vectors_, tile_keys_;
+  int rows_, block_keys_, blocks_, group_, at_once_, vectors_, tile_keys_;
   std::optional<Softmax> softmax_;
   Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
   std::map<std::string, Stage *> symbols_; // statistics by the name they have in formulas

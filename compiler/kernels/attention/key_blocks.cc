@@ -23,10 +23,6 @@ using Halide::VarOrRVar;
 
 namespace {
 
-/// Row blocks that go over a block of keys before the next block of keys comes, in a task that has more of them than
-/// `most_rows_at_once`.
-constexpr int blocks_of_group = 8;
-
 class KeyBlocks : KeyBlockStages {
 public:
   KeyBlocks(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target)
@@ -46,7 +42,7 @@ public:
   }
 
 private:
-  bool block_by_block() const { return several() && blocks_ * rows_ <= most_rows_at_once; }
+  bool block_by_block() const { return several() && blocks_ * rows_ <= at_once_; }
 
   /// Features of a tile: whole vectors, and whole tiles.
   int tile_features() const {
@@ -86,7 +82,7 @@ private:
         .split(block, tasks_of, block, blocks_, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {feature, row, features, block};
     if (several()) {
-      result.split(block, group, block, block_by_block() ? blocks_ : blocks_of_group, TailStrategy::GuardWithIf);
+      result.split(block, group, block, block_by_block() ? blocks_ : group_, TailStrategy::GuardWithIf);
       order.push_back(group);
     }
     // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:

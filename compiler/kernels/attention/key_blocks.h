@@ -6,14 +6,12 @@
 
 namespace heddle::attention {
 
-/// Rows that can go over a block of keys together. A task that has no more of them copies the block's keys and values
-/// when it comes to them; others copy all keys first.
-constexpr int most_rows_at_once = 192;
-
 struct KeyBlockSizes {
-  int rows;   // that are computed at a time
-  int keys;   // of a block; 0: all of them are one block
-  int blocks; // of rows that a task has
+  int rows;    // that are computed at a time
+  int keys;    // of a block; 0: all of them are one block
+  int blocks;  // of rows that a task has
+  int group;   // blocks of rows that go over a block of keys before the next one comes
+  int at_once; // rows of a task up to which keys and values are copied block by block
 };
 
 /// Whether the kernel's statistics can be found with lanes along the keys; and whether block by block.

@@ -8,26 +8,22 @@
 namespace heddle::attention {
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto parameter = [&](const char *name) {
-    auto found = row.params.find(name);
-    return found == row.params.end() ? 0 : found->second;
-  };
-  int64_t rows = parameter("rows"), blocks = parameter("blocks"), keys = parameter("keys");
-  Error wrong{"attention has no schedule of that form"};
+  auto parameter = [&](const char *name) { return int(row.params.at(name)); };
   std::optional<Match> matched = match(kernel.function);
-  if (!matched || rows < 1 || blocks < 0 || blocks > 1 << 20)
-    return wrong;
+  if (!matched)
+    return Error{"attention's schedule needs a product over keys behind its result"};
+  int rows = parameter("rows");
   if (row.variant == "key_blocks") {
+    KeyBlockSizes sizes{rows, parameter("keys"), parameter("blocks"), parameter("group"), parameter("at_once")};
     int most = target.registers - target.registers / 4;
-    if (rows > most || blocks < 1 || keys < 0 || keys > 1 << 20 || keys % (4 * target.lanes) != 0 ||
-        !takes_key_blocks(*matched, keys > 0))
-      return wrong;
-    return schedule_key_blocks(kernel, *matched, {int(rows), int(keys), int(blocks)}, target);
+    if (rows > most || sizes.keys % (4 * target.lanes) != 0 || !takes_key_blocks(*matched, sizes.keys > 0))
+      return Error{"blocks of " + std::to_string(sizes.keys) + " keys and " + std::to_string(rows) +
+                   " rows don't suit this kernel on this target"};
+    return schedule_key_blocks(kernel, *matched, sizes, target);
   }
-  if ((row.variant != "row_blocks" && row.variant != "copied_keys") || rows < target.lanes ||
-      rows % target.lanes != 0 || rows > 8 * target.lanes || (row.variant == "copied_keys") != (blocks > 0))
-    return wrong;
-  return schedule_row_blocks(kernel, *matched, int(rows), int(blocks), target);
+  if (rows % target.lanes != 0 || rows > 8 * target.lanes)
+    return Error{"blocks of " + std::to_string(rows) + " rows are no whole vectors of " + std::to_string(target.lanes)};
+  return schedule_row_blocks(kernel, *matched, rows, row.variant == "copied_keys" ? parameter("blocks") : 0, target);
 }
 
 } // namespace heddle::attention

@@ -22,6 +22,16 @@ static constexpr int64_t panels_of_task = 2;
 /// vector against as many at every tile. Measured at 768 and 3072 terms: 12 % slower at 48 rows, 13 % faster at 1024.
 static constexpr int64_t rows_to_widen = 96;
 
+/// Tasks that a kernel should at least have, so that threads finish together.
+static constexpr int64_t least_tasks = 16;
+
+/// Rows of a tile from which on asking ahead pays: with fewer a tile waits for memory all the time.
+static constexpr int64_t rows_to_ask_ahead = 6;
+
+/// Share of the second cache that the rows of a block may take, in percent: with two panels beside them they should
+/// fit. Measured at 768 terms: blocks of 104 rows are 2 to 8 % faster than blocks of 200.
+static constexpr int64_t block_share = 33;
+
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
 /// Whether a kernel has weights in panels of fewer bits than it computes with.
@@ -137,10 +147,8 @@ static std::optional<layout::Panels> given_panels(mlir::func::FuncOp kernel, con
   return std::nullopt;
 }
 
-/// Terms of a chunk where a sum is so long that the chunks of two panels leave the rows too little of the second
-/// cache; 0: it stays whole.
-static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int64_t width,
-                           const MicroKernel &micro_kernel, const Target &target) {
+/// Terms of the longest sum; -1 where one isn't known or has several loops.
+static int64_t terms_of(const std::vector<std::vector<Reached>> &results) {
   int64_t terms = 0;
   for (const std::vector<Reached> &products : results)
     for (const Reached &reached : products) {
@@ -149,9 +157,30 @@ static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int
       llvm::SmallVector<unsigned> summed;
       op.getReductionDims(summed);
       if (summed.size() != 1 || mlir::ShapedType::isDynamic(extents[summed[0]]))
-        return 0;
+        return -1;
       terms = std::max(terms, extents[summed[0]]);
     }
+  return terms;
+}
+
+/// All terms of the first sum, as far as known.
+static int64_t depth_of(const std::vector<std::vector<Reached>> &results) {
+  mlir::linalg::LinalgOp op = results.front().front().product.op;
+  int64_t depth = 1;
+  auto kinds = op.getIteratorTypesArray();
+  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
+    if (kinds[loop] == mlir::utils::IteratorType::reduction)
+      depth *= mlir::ShapedType::isDynamic(extent) ? 256 : extent;
+  return depth;
+}
+
+/// Terms of a chunk where a sum is so long that the chunks of two panels leave the rows too little of the second
+/// cache; 0: it stays whole.
+static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int64_t width,
+                           const MicroKernel &micro_kernel, const Target &target) {
+  int64_t terms = terms_of(results);
+  if (terms <= 0)
+    return 0;
   int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
   int64_t two_panels = 2 * width * bytes, most = target.l2 * 3 / 16 / two_panels;
   if (terms * two_panels < target.l2 / 2)
@@ -183,13 +212,17 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   bool narrow = micro_kernel.takes_any_type() && has_narrow_panels(kernel);
   auto row = [&](int64_t tile, int64_t least) {
     ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt, std::string(micro_kernel.name)};
-    if (int64_t depth = tile > 4 ? chunk_depth(results, width, micro_kernel, target) : 0) {
+    int64_t terms = depth_of(results), bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.row.bytes();
+    if (int64_t depth = tile > 4 && axis >= 0 ? chunk_depth(results, width, micro_kernel, target) : 0) {
       row.variant = "chunks";
       row.params["depth"] = depth;
       row.params["panels"] = panels_of_task;
+      terms = std::min(terms, depth);
     }
-    if (narrow && (least >= rows_to_widen || (fixed && fixed.getValue() >= rows_to_widen)))
-      row.params["widened"] = 1;
+    row.params["block"] = std::clamp<int64_t>(target.l2 * block_share / 100 / (bytes * terms), 96, 512);
+    row.params["tasks"] = least_tasks;
+    row.params["ahead"] = tile >= rows_to_ask_ahead;
+    row.params["widened"] = narrow && (least >= rows_to_widen || (fixed && fixed.getValue() >= rows_to_widen));
     if (least > 0)
       row.when = mlir::IntegerSet::get(
           unsigned(llvm::count_if(kernel.getArgumentTypes(), [](mlir::Type t) { return t.isIndex(); })), 0,
@@ -211,17 +244,29 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   return table;
 }
 
-static constexpr int64_t row_values[] = {1, 4, 6, 8, 12};
-static constexpr int64_t width_values[] = {16, 32, 48, 64};
+static const Parameter rows_of_tile = {"rows", "rows of accumulators of a tile", 1, 64, {1, 4, 6, 8, 12}};
+static const Parameter width_of_panel = {"width", "columns of a panel and of a tile", 8, 1024, {16, 32, 48, 64}};
+static const Parameter rows_of_block = {
+    "block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}};
+static const Parameter tasks_wanted = {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {16}};
+static const Parameter asks_ahead = {
+    "ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}};
+static const Parameter widens = {"widened", "1: panels of narrow numbers are widened once for a task", 0, 1, {0, 1}};
 static const Variant variants[] = {
     {"tiles",
      "rows x width accumulators in registers over the whole sum; the wide factor in panels",
-     {{"rows", {std::begin(row_values), std::end(row_values)}},
-      {"width", {std::begin(width_values), std::end(width_values)}}},
+     {rows_of_tile, width_of_panel, rows_of_block, tasks_wanted, asks_ahead, widens},
      true},
     {"chunks",
      "tiles over `depth` terms of the sum at a time for a few panels, so that rows and panels stay in the cache",
-     {{"rows", {6, 8}}, {"width", {48}}, {"depth", {8, 512}}, {"panels", {2}}},
+     {{"rows", rows_of_tile.what, 1, 64, {6, 8}},
+      {"width", width_of_panel.what, 8, 1024, {48}},
+      rows_of_block,
+      tasks_wanted,
+      asks_ahead,
+      widens,
+      {"depth", "terms of a chunk", 1, 1 << 20, {8, 512}},
+      {"panels", "panels of a task", 1, 64, {2}}},
      true},
 };
 

@@ -29,15 +29,8 @@ namespace hi = Halide::Internal;
 
 namespace {
 
-/// Rows of a block: with two panels beside them they should fit the second cache. Measured at 768 terms: blocks of 104
-/// rows are 2 to 8 % faster than blocks of 200.
-constexpr int64_t block_share = 33; // percent
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
-/// Tiles of fewer rows wait for memory all the time. Measured: panels ahead cost what they gain where two don't fit.
-constexpr int fewest_rows_to_prefetch = 6;
-/// Tasks that a kernel should at least have, so that threads finish together.
-constexpr int tasks_wanted = 16;
 
 /// The read of an input that a factor is, apart from casts; null where it is anything else.
 const hi::Call *read_of(const Expr &factor) {
@@ -67,6 +60,9 @@ struct Shape {
   int rows, width; // of a tile of accumulators
   int depth;       // terms of a chunk of the sum; 0: the whole sum at once
   int panels;      // of a task
+  int block;       // rows at most that pass over a panel
+  int tasks;       // wanted
+  bool ahead;      // panels and rows of the result are asked for before they are needed
   bool wide;       // narrow elements of a panel are widened once per task, not at every tile of rows
   const MicroKernel *micro_kernel;
 };
@@ -75,8 +71,9 @@ class Nest {
 public:
   Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), widens_(shape.wide), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes),
-        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0) {
+        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.wide),
+        micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
+        has_rows_(row_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     for (int axis = int(output.axes.size()) - 2; axis >= 0; --axis)
@@ -407,7 +404,7 @@ private:
       all = fused;
     }
     result.parallel(all);
-    if (has_rows_ && chunk_ == 0 && rows_ >= fewest_rows_to_prefetch)
+    if (has_rows_ && chunk_ == 0 && ahead_)
       kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Sum &sum : sums_)
@@ -459,8 +456,7 @@ private:
     piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = 2 * terms * width_ * element_bytes() < target_.l2 / 2; // panels, leaving as much to the rows
-    if (tiled && two_fit && rows_ >= fewest_rows_to_prefetch && !piece.panels.empty() && !piece.wide.defined() &&
-        piece.tile.loops().size() == 1)
+    if (tiled && two_fit && ahead_ && !piece.panels.empty() && !piece.wide.defined() && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
@@ -524,16 +520,14 @@ private:
 
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
   Expr tiles_in_block() {
-    int64_t fitting = target_.l2 * block_share / 100 /
-                      (element_bytes() * (chunk_ > 0 ? std::min<int64_t>(chunk_, depth()) : depth()));
-    int most = int(std::clamp<int64_t>(fitting, 96, 512) / rows_);
+    int most = std::max(block_ / rows_, 1);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;
     Expr tiles = (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_;
     if (chunk_ > 0 && !rows_outside_)
       panels = (panels + group_ - 1) / group_;
-    Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_wanted + panels - 1) / max(panels, 1)));
+    Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_ + panels - 1) / max(panels, 1)));
     return hi::simplify(max((tiles + max(blocks, 1) - 1) / max(blocks, 1), 1));
   }
 
@@ -548,7 +542,9 @@ private:
   int rows_, width_;
   int chunk_; // terms of a chunk; 0: the sum is not cut
   int group_; // panels of a task that cuts the sum
-  bool widens_;
+  int block_; // rows
+  int tasks_; // wanted
+  bool ahead_, widens_;
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;
@@ -564,20 +560,20 @@ private:
 } // namespace
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto parameter = [&](const char *name) {
-    auto found = row.params.find(name);
-    return found == row.params.end() ? 0 : found->second;
-  };
+  auto parameter = [&](const char *name) { return int(row.params.at(name)); };
   bool chunks = row.variant == "chunks";
-  const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
-  if (!micro_kernel)
-    return Error{"a contraction's schedule names a micro-kernel"};
-  Shape shape{int(parameter("rows")),   int(parameter("width")),   int(parameter("depth")),
-              int(parameter("panels")), parameter("widened") != 0, micro_kernel};
-  if ((!chunks && row.variant != "tiles") || shape.rows < 1 || shape.rows > 64 || shape.width < target.lanes ||
-      shape.width % target.lanes != 0 || shape.width > 1024 || chunks != (shape.depth > 0) ||
-      chunks != (shape.panels > 0))
-    return Error{"a contraction has no schedule of that form"};
+  Shape shape{parameter("rows"),
+              parameter("width"),
+              chunks ? parameter("depth") : 0,
+              chunks ? parameter("panels") : 0,
+              parameter("block"),
+              parameter("tasks"),
+              parameter("ahead") != 0,
+              parameter("widened") != 0,
+              find_micro_kernel(row.micro_kernel)};
+  if (shape.width % target.lanes != 0)
+    return Error{"panels of " + std::to_string(shape.width) + " columns are no whole vectors of " +
+                 std::to_string(target.lanes)};
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel.function);
   if (!results)
     return Error{"a contraction's schedule needs a product behind every result"};

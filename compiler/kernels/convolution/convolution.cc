@@ -57,6 +57,9 @@ static std::optional<Reached> match(mlir::func::FuncOp kernel) {
   return reached;
 }
 
+/// Share of the second cache, in percent, that the window of a block should take: the panel needs as much or more.
+static constexpr int64_t window_share = 25;
+
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
 /// The weight's operand and the axis that lanes run along.
@@ -178,25 +181,30 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   // Accumulators, a row of the weight and one broadcast share the registers.
   int64_t rows = std::clamp<int64_t>((target.registers - 2 - vectors) / vectors, 1, 12);
   std::string name(micro_kernel.name);
+  int64_t window = target.l2 * window_share / 100;
   if (depth_of(reached) * width * bytes <= target.l2 * 3 / 4)
-    return {{"tiles", {{"rows", rows}, {"width", width}}, {}, name}};
-  return {{"chunks", {{"rows", rows}, {"width", width}, {"depth", target.l2 * 3 / 16 / (width * bytes)}}, {}, name}};
+    return {{"tiles", {{"rows", rows}, {"width", width}, {"window", window}}, {}, name}};
+  return {{"chunks",
+           {{"rows", rows}, {"width", width}, {"window", window}, {"depth", target.l2 * 3 / 16 / (width * bytes)}},
+           {},
+           name}};
 }
 
-static constexpr int64_t row_values[] = {1, 6, 12};
-static constexpr int64_t width_values[] = {16, 32, 64};
-static constexpr int64_t depth_values[] = {256, 512, 768};
+static const Parameter places_of_tile = {"rows", "places of the result of a tile", 1, 32, {1, 6, 12}};
+static const Parameter width_of_panel = {"width", "columns of a panel and of a tile", 8, 256, {16, 32, 64}};
+static const Parameter bytes_of_window = {
+    "window", "bytes that the window of a block of places may take", 1, 1 << 30, {1 << 18}};
 static const Variant variants[] = {
     {"tiles",
      "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
-     {{"rows", {std::begin(row_values), std::end(row_values)}},
-      {"width", {std::begin(width_values), std::end(width_values)}}},
+     {places_of_tile, width_of_panel, bytes_of_window},
      true},
     {"chunks",
      "tiles over whole inner loops of the sum, `depth` terms at most, so that panels of long sums stay in the cache",
-     {{"rows", {std::begin(row_values), std::end(row_values)}},
-      {"width", {std::begin(width_values), std::end(width_values)}},
-      {"depth", {std::begin(depth_values), std::end(depth_values)}}},
+     {places_of_tile,
+      width_of_panel,
+      bytes_of_window,
+      {"depth", "terms of a chunk at most", 1, 1 << 20, {256, 512, 768}}},
      true},
 };
 

@@ -29,18 +29,16 @@ namespace hi = Halide::Internal;
 
 namespace {
 
-/// The window of a block should take a quarter of the second cache: the panel needs as much or more.
-constexpr int window_share = 25; // percent
 /// Fewer places leave too much of the last tile empty, more don't help.
 constexpr int64_t fewest_places = 96, most_places = 512;
 
 class Nest {
 public:
   /// `depth`: terms of a chunk at most; 0: the sum stays whole.
-  Nest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t depth, const MicroKernel &micro_kernel,
-       const contraction::Reached &reached, const Target &target)
+  Nest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t window, int64_t depth,
+       const MicroKernel &micro_kernel, const contraction::Reached &reached, const Target &target)
       : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(rows)), width_(int(width)), lanes_(target.lanes),
-        depth_(depth), micro_kernel_(micro_kernel), target_(target) {
+        window_bytes_(window), depth_(depth), micro_kernel_(micro_kernel) {
     const contraction::Factor *wide = contraction::wide_factor(reached);
     std::vector<bool> shared(output_.axes.size());
     for (auto [loop, axis] : llvm::enumerate(reached.axis_of_loop))
@@ -295,7 +293,7 @@ private:
 
   /// Rows of the result in a block (with one axis: places).
   Expr rows_of_block() const {
-    int64_t fitting = target_.l2 * window_share / 100 / (element_bytes() * std::max<int64_t>(per_place_, 1));
+    int64_t fitting = window_bytes_ / (element_bytes() * std::max<int64_t>(per_place_, 1));
     int64_t places = std::clamp(fitting, fewest_places, most_places);
     return places_.size() > 1 ? max(int(places) / max(length(), 1), 1) : Expr(int(places));
   }
@@ -398,9 +396,8 @@ private:
   LoweredKernel &kernel_;
   Output &output_;
   int rows_, width_, lanes_;
-  int64_t depth_;
+  int64_t window_bytes_, depth_;
   const MicroKernel &micro_kernel_;
-  const Target &target_;
   Axis lane_;
   std::vector<Axis> places_, others_; // innermost first
   Func block_, sum_, row_, window_, panel_;
@@ -415,25 +412,19 @@ private:
 } // namespace
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto parameter = [&](const char *name) {
-    auto found = row.params.find(name);
-    return found == row.params.end() ? 0 : found->second;
-  };
-  int64_t rows = parameter("rows"), width = parameter("width"), depth = parameter("depth");
-  bool chunks = row.variant == "chunks";
-  const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
-  if (!micro_kernel)
-    return Error{"a convolution's schedule names a micro-kernel"};
-  if ((!chunks && row.variant != "tiles") || chunks != (depth > 0) || rows < 1 || rows > 32 || width < target.lanes ||
-      width % target.lanes != 0 || width > 256)
-    return Error{"a convolution has no schedule of that form"};
+  int64_t width = row.params.at("width"), depth = row.variant == "chunks" ? row.params.at("depth") : 0;
+  if (width % target.lanes != 0)
+    return Error{"panels of " + std::to_string(width) + " columns are no whole vectors of " +
+                 std::to_string(target.lanes)};
   std::optional<std::vector<std::vector<contraction::Reached>>> results = contraction::match(kernel.function);
   if (!results || !contraction::has_one_product(*results) || contraction::row_axis(results->front().front()) < 0)
     return Error{"a convolution's schedule needs one product behind its results"};
   join_outputs(kernel);
   if (kernel.outputs.size() != 1)
     return Error{"a convolution's results have one shape"};
-  return Nest(kernel, rows, width, depth, *micro_kernel, results->front().front(), target).build();
+  return Nest(kernel, row.params.at("rows"), width, row.params.at("window"), depth,
+              *find_micro_kernel(row.micro_kernel), results->front().front(), target)
+      .build();
 }
 
 } // namespace heddle::convolution

@@ -8,8 +8,9 @@ namespace heddle {
 
 namespace {
 
-const Variant variants[] = {
-    {"rows", "one row after the other, tasks of about `grain` elements", {{"grain", {2048, 65536}}}}};
+const Variant variants[] = {{"rows",
+                             "one row after the other, tasks of about `grain` elements",
+                             {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}}};
 
 /// Whether an index of the read depends on the contents of a tensor.
 bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {

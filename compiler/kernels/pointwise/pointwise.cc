@@ -6,8 +6,9 @@ namespace heddle {
 
 namespace {
 
-const Variant variants[] = {
-    {"rows", "lanes along the innermost axis, tasks of about `grain` elements", {{"grain", {2048, 65536}}}}};
+const Variant variants[] = {{"rows",
+                             "lanes along the innermost axis, tasks of about `grain` elements",
+                             {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}}};
 
 bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false;
