@@ -285,4 +285,28 @@ Value build_formula(OpBuilder &builder, Location loc, AffineExpr formula, Operat
   return build_size(builder, loc, formula.replaceDimsAndSymbols(dims, others), operands);
 }
 
+FailureOr<SmallVector<OpFoldResult>> build_extents_behind(OpBuilder &builder, Value tensor) {
+  auto extents = extent_formulas(tensor);
+  if (failed(extents))
+    return failure();
+  Operation *entry = tensor.getParentBlock()->getParentOp();
+  while (!isa<func::FuncOp>(entry))
+    entry = entry->getParentOp();
+  for (AffineExpr extent : *extents) // before the place is found: they move to the beginning of the entry
+    extent.walk([&](AffineExpr e) {
+      if (auto dim = dyn_cast<AffineDimExpr>(e))
+        dim_value(entry, dim.getPosition());
+    });
+  builder.setInsertionPointAfterValue(tensor);
+  while (isa<DimOp>(*builder.getInsertionPoint()))
+    builder.setInsertionPointAfter(&*builder.getInsertionPoint());
+  SmallVector<OpFoldResult> out;
+  for (AffineExpr extent : *extents)
+    if (auto constant = dyn_cast<AffineConstantExpr>(extent))
+      out.push_back(builder.getIndexAttr(constant.getValue()));
+    else
+      out.push_back(build_formula(builder, tensor.getLoc(), extent, entry));
+  return out;
+}
+
 } // namespace heddle::ir

@@ -40,4 +40,9 @@ mlir::Value dim_value(mlir::Operation *entry, unsigned number);
 mlir::Value build_formula(mlir::OpBuilder &builder, mlir::Location loc, mlir::AffineExpr formula,
                           mlir::Operation *entry, mlir::ValueRange symbols = {});
 
+/// The extents of a tensor of an entry as values, with the builder set to the place right behind the tensor and them:
+/// what is built there may be used wherever the tensor is. Fails where some extent is no formula.
+mlir::FailureOr<llvm::SmallVector<mlir::OpFoldResult>> build_extents_behind(mlir::OpBuilder &builder,
+                                                                            mlir::Value tensor);
+
 } // namespace heddle::ir

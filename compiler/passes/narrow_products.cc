@@ -178,28 +178,14 @@ private:
     if (!is_new)
       return known->second;
     auto type = cast<RankedTensorType>(tensor.getType());
-    auto extents = ir::extent_formulas(tensor);
-    if (!type.getElementType().isF32() || failed(extents))
-      return {};
-    auto entry = dyn_cast<func::FuncOp>(tensor.getParentBlock()->getParentOp());
-    if (!entry)
-      entry = tensor.getParentBlock()->getParentOp()->getParentOfType<func::FuncOp>();
-    for (AffineExpr extent : *extents) // before the place is found: they move to the beginning of the entry
-      extent.walk([&](AffineExpr e) {
-        if (auto dim = dyn_cast<AffineDimExpr>(e))
-          ir::dim_value(entry, dim.getPosition());
-      });
     OpBuilder builder(module_.getContext());
-    builder.setInsertionPointAfterValue(tensor);
-    while (isa<ir::DimOp>(*builder.getInsertionPoint()))
-      builder.setInsertionPointAfter(&*builder.getInsertionPoint());
+    auto extents = type.getElementType().isF32() ? ir::build_extents_behind(builder, tensor)
+                                                 : FailureOr<SmallVector<OpFoldResult>>(failure());
+    if (failed(extents))
+      return {};
     Location loc = tensor.getLoc();
-    SmallVector<Value> sizes;
-    for (auto [axis, extent] : llvm::enumerate(*extents))
-      if (type.isDynamicDim(axis))
-        sizes.push_back(ir::build_formula(builder, loc, extent, entry));
     auto narrow = type.clone(type_);
-    Value empty = tensor::EmptyOp::create(builder, loc, narrow, sizes);
+    Value empty = tensor::EmptyOp::create(builder, loc, *extents, type_);
     AffineMap same = AffineMap::getMultiDimIdentityMap(type.getRank(), module_.getContext());
     SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
     auto rounding = linalg::GenericOp::create(builder, loc, TypeRange(narrow), ValueRange(tensor), ValueRange(empty),

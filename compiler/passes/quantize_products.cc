@@ -142,30 +142,14 @@ private:
         std::make_pair(x, AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())));
     if (!is_new)
       return known->second;
-    auto extents = ir::extent_formulas(x);
-    auto entry = dyn_cast<func::FuncOp>(x.getParentBlock()->getParentOp());
-    if (!entry)
-      entry = x.getParentBlock()->getParentOp()->getParentOfType<func::FuncOp>();
+    OpBuilder builder(module_.getContext());
+    auto extents = ir::build_extents_behind(builder, x);
     if (failed(extents)) {
       rows_.erase(known);
       return std::nullopt;
     }
-    for (AffineExpr extent : *extents)
-      extent.walk([&](AffineExpr e) {
-        if (auto dim = dyn_cast<AffineDimExpr>(e))
-          ir::dim_value(entry, dim.getPosition());
-      });
-    OpBuilder builder(module_.getContext());
-    builder.setInsertionPointAfterValue(x);
-    while (isa<ir::DimOp>(*builder.getInsertionPoint()))
-      builder.setInsertionPointAfter(&*builder.getInsertionPoint());
     Location loc = x.getLoc();
-    SmallVector<OpFoldResult> sizes, kept;
-    for (AffineExpr extent : *extents)
-      if (auto fixed = dyn_cast<AffineConstantExpr>(extent))
-        sizes.push_back(builder.getIndexAttr(fixed.getValue()));
-      else
-        sizes.push_back(ir::build_formula(builder, loc, extent, entry));
+    SmallVector<OpFoldResult> &sizes = *extents, kept;
     for (int64_t axis : side.kept)
       kept.push_back(sizes[axis]);
 

@@ -44,8 +44,8 @@ WeightsLayout lay_out_weights(ModuleOp module, StringRef name, StringRef target)
     int64_t bytes = elements * passes::element_bytes(type.getElementType());
     out.numbers[weight.getSymName().str()] = out.items.size();
     out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});
-    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr() << type << " "
-                << weight.getLayoutAttr() << " " << out.payload_bytes << "\n";
+    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr()
+                << type << " " << weight.getLayoutAttr() << " " << out.payload_bytes << "\n";
     out.payload_bytes += llvm::alignTo(bytes, alignment);
   }
   auto hash = llvm::xxh3_128bits(llvm::ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(text.data()), text.size()));

@@ -181,7 +181,7 @@ static int64_t chunk_depth(const std::vector<std::vector<Reached>> &results, int
   int64_t terms = terms_of(results);
   if (terms <= 0)
     return 0;
-  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
+  int64_t bytes = micro_kernel.bytes();
   int64_t two_panels = 2 * width * bytes, most = target.l2 * 3 / 16 / two_panels;
   if (terms * two_panels < target.l2 / 2)
     return 0;
@@ -212,7 +212,7 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   bool narrow = micro_kernel.takes_any_type() && has_narrow_panels(kernel);
   auto row = [&](int64_t tile, int64_t least) {
     ScheduleRow row{"tiles", {{"rows", tile}, {"width", width}}, std::nullopt, std::string(micro_kernel.name)};
-    int64_t terms = depth_of(results), bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.row.bytes();
+    int64_t terms = depth_of(results), bytes = micro_kernel.bytes();
     if (int64_t depth = tile > 4 && axis >= 0 ? chunk_depth(results, width, micro_kernel, target) : 0) {
       row.variant = "chunks";
       row.params["depth"] = depth;

@@ -240,26 +240,12 @@ private:
     Inliner inline_all(kernel_);
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
-    narrow = stage_narrow(piece, micro_kernel_.group > 1 ? unwidened(narrow) : narrow, args, k, factors.terms);
+    narrow = stage_narrow(piece, operand_of(micro_kernel_, narrow), args, k, factors.terms);
     if (Input *input = input_read_by(read_of(wide)); input && panel_width(*input) == width_)
       piece.panels = input->param.name();
-    wide = stage_wide(piece, micro_kernel_.group > 1 ? unwidened(wide) : wide, args, k, factors.terms);
+    wide = stage_wide(piece, operand_of(micro_kernel_, wide), args, k, factors.terms);
     piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
-  }
-
-  /// A factor as its elements are before they are widened to the type of the sum.
-  static Expr unwidened(const Expr &factor) {
-    const hi::Cast *cast = factor.as<hi::Cast>();
-    return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
-  }
-  /// The term that a factor is read at, zero past the last one where groups of terms don't end with it.
-  Expr filled(const Expr &factor, const Var &innermost, const Expr &terms) const {
-    if (hi::is_const_zero(hi::simplify(terms % micro_kernel_.group)))
-      return factor;
-    Expr inside = Halide::likely(innermost < terms);
-    Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
-    return select(inside, place, hi::make_zero(factor.type()));
   }
 
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
@@ -273,7 +259,7 @@ private:
     candidates.insert(candidates.end(), args.begin() + 1, args.end());
     std::vector<Var> own = used_by(factor, candidates);
     piece.narrow = Func("rows");
-    piece.narrow(own) = filled(factor, k[0], terms);
+    piece.narrow(own) = filled(micro_kernel_, factor, k[0], terms);
     rows_outside_ |= !plain;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
@@ -281,8 +267,8 @@ private:
 
   /// Whether whole groups of terms of a factor that is read in place lie side by side.
   bool is_in_groups(const Expr &factor, const Var &innermost, const Expr &terms) const {
-    return micro_kernel_.group == 1 || (hi::equal(read_of(factor)->args[0], Expr(innermost)) &&
-                                        hi::is_const_zero(hi::simplify(terms % micro_kernel_.group)));
+    return micro_kernel_.group == 1 ||
+           (hi::equal(read_of(factor)->args[0], Expr(innermost)) && has_whole_groups(micro_kernel_, terms));
   }
 
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
@@ -309,7 +295,7 @@ private:
     at.push_back(args[0] / width_);
     if (int group = micro_kernel_.group; group > 1 && !own.empty() && own[0].same_as(k[0])) {
       Var member("g"); // of a group, side by side
-      value = hi::substitute(k[0].name(), Expr(k[0]) * group + member, filled(value, k[0], terms));
+      value = hi::substitute(k[0].name(), Expr(k[0]) * group + member, filled(micro_kernel_, value, k[0], terms));
       parameters.insert(parameters.begin(), member);
       at[1] = Expr(k[0]) / group;
       at.insert(at.begin(), Expr(k[0]) % group);
@@ -455,7 +441,7 @@ private:
       piece.func.bound_extent(args[i], 1);
     piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
-    bool two_fit = 2 * terms * width_ * element_bytes() < target_.l2 / 2; // panels, leaving as much to the rows
+    bool two_fit = 2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
     if (tiled && two_fit && ahead_ && !piece.panels.empty() && !piece.wide.defined() && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
@@ -508,9 +494,6 @@ private:
             depth *= loop.size >= 0 ? loop.size : 256;
     return depth;
   }
-
-  /// Bytes of a term of an operand, as it is multiplied.
-  int element_bytes() const { return micro_kernel_.takes_any_type() ? 4 : micro_kernel_.row.bytes(); }
 
   /// Panels that one task computes, chunk by chunk.
   Expr panels_in_task() {

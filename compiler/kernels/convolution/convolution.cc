@@ -87,7 +87,7 @@ static int64_t depth_of(const Reached &reached) {
 /// Columns that a panel should have: wide ones read the picture seldom, but a panel should leave half of the second
 /// cache to it, and padding the last panel is waste. Shares of the peak as measured on Cascade Lake, K = 576.
 static int64_t panel_width(int64_t columns, int64_t depth, const MicroKernel &micro_kernel, const Target &target) {
-  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
+  int64_t bytes = micro_kernel.bytes();
   static constexpr std::pair<int, double> widths[] = {{4, 1.0}, {3, 0.95}, {2, 0.92}, {1, 0.7}};
   int64_t best = target.lanes;
   double best_cost = 0;
@@ -172,7 +172,7 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
     if (std::optional<layout::Panels> panels = layout::panels_of(given.getMap()))
       width = int(panels->axis) == axis ? panels->width : 0;
   const MicroKernel &micro_kernel = micro_kernel_of(reached, target);
-  int64_t bytes = micro_kernel.takes_any_type() ? 4 : micro_kernel.panel.bytes();
+  int64_t bytes = micro_kernel.bytes();
   int64_t columns = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]).getShape().back();
   if (width == 0 || width % target.lanes != 0)
     width = mlir::ShapedType::isDynamic(columns) ? 2 * target.lanes

@@ -117,10 +117,8 @@ private:
     auto factor = [&](const Expr &expr) { return inline_all(hi::substitute(names, expr)); };
     Expr narrow = factor(left_is_wide ? times->second : times->first),
          wide = factor(left_is_wide ? times->first : times->second);
-    if (micro_kernel_.group > 1) {
-      narrow = unwidened(narrow);
-      wide = unwidened(wide);
-    }
+    narrow = operand_of(micro_kernel_, narrow);
+    wide = operand_of(micro_kernel_, wide);
     std::vector<Expr> extents;  // of the sum's loops, innermost first
     std::vector<int64_t> sizes; // the same, as far as known
     for (size_t i = stage.loops.size(); i-- > 0;)
@@ -138,7 +136,7 @@ private:
       ordered.push_back(sums[i]);
     innermost_ = ordered[0];
     terms_ = extents[order[0]];
-    Windows windows(filled(narrow), here, sums, others);
+    Windows windows(filled(micro_kernel_, narrow, innermost_, terms_), here, sums, others);
     per_place_ = windows.stride();
     for (size_t i = 0; i < sums.size(); ++i)
       if (!windows.slides(sums[i]))
@@ -218,27 +216,12 @@ private:
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
   bool is_widened(const Input &input) const { return micro_kernel_.group == 1 && input.param.type().bits() < 32; }
 
-  /// A factor as its elements are before they are widened to the type of the sum.
-  static Expr unwidened(const Expr &factor) {
-    const hi::Cast *cast = factor.as<hi::Cast>();
-    return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
-  }
-
-  bool has_whole_groups() const { return hi::is_const_zero(hi::simplify(terms_ % micro_kernel_.group)); }
-
-  /// A factor whose groups of terms end with zeros where the terms don't fill them.
-  Expr filled(const Expr &factor) const {
-    if (has_whole_groups())
-      return factor;
-    Expr place = hi::substitute(innermost_.name(), min(innermost_, terms_ - 1), factor);
-    return select(Halide::likely(innermost_ < terms_), place, hi::make_zero(factor.type()));
-  }
-
   /// Whether tiles read the factor of the picture where it lies, a group of terms side by side.
   bool is_read_in_place(const Expr &factor) {
     Input *input = input_read_by(factor);
     return input && !is_widened(*input) &&
-           (micro_kernel_.group == 1 || (has_whole_groups() && hi::equal(read_of(factor)->args[0], Expr(innermost_))));
+           (micro_kernel_.group == 1 ||
+            (has_whole_groups(micro_kernel_, terms_) && hi::equal(read_of(factor)->args[0], Expr(innermost_))));
   }
 
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
@@ -252,7 +235,8 @@ private:
     std::erase_if(own, [&](const Var &var) { return !hi::expr_uses_var(factor, var.name()); });
     Var lane("l"), number("panel");
     Expr here = number * width_ + lane;
-    Expr value = hi::substitute({{column.name(), packed ? here : min(here, lane_.extent - 1)}}, filled(factor));
+    Expr value = hi::substitute({{column.name(), packed ? here : min(here, lane_.extent - 1)}},
+                                filled(micro_kernel_, factor, innermost_, terms_));
     if (!packed) // a packed one is filled up with zeros
       value = select(Halide::likely(here < lane_.extent), value, hi::make_zero(value.type()));
     std::vector<Var> parameters = {lane};
@@ -288,12 +272,9 @@ private:
            (!grouped || hi::expr_uses_var(args[0], innermost_.name()));
   }
 
-  /// Bytes of a term of an operand, as it is multiplied.
-  int element_bytes() const { return micro_kernel_.takes_any_type() ? 4 : micro_kernel_.row.bytes(); }
-
   /// Rows of the result in a block (with one axis: places).
   Expr rows_of_block() const {
-    int64_t fitting = window_bytes_ / (element_bytes() * std::max<int64_t>(per_place_, 1));
+    int64_t fitting = window_bytes_ / (micro_kernel_.bytes() * std::max<int64_t>(per_place_, 1));
     int64_t places = std::clamp(fitting, fewest_places, most_places);
     return places_.size() > 1 ? max(int(places) / max(length(), 1), 1) : Expr(int(places));
   }

@@ -24,6 +24,8 @@ struct MicroKernel {
   uint32_t needs; // HEDDLE_CPU_* beyond the target's base
 
   bool takes_any_type() const { return sum.bits() == 0; }
+  /// Bytes of a term of an operand, as it is multiplied; four where any type is.
+  int bytes() const { return takes_any_type() ? 4 : panel.bytes(); }
 };
 
 /// All of them. The first, `fma`, multiplies numbers of any type.

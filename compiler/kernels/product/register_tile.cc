@@ -9,6 +9,26 @@ using Halide::Func;
 using Halide::Var;
 namespace hi = Halide::Internal;
 
+Expr groups_of(const MicroKernel &micro_kernel, const Expr &terms) {
+  return micro_kernel.group == 1 ? terms : hi::simplify((terms + (micro_kernel.group - 1)) / micro_kernel.group);
+}
+
+bool has_whole_groups(const MicroKernel &micro_kernel, const Expr &terms) {
+  return hi::is_const_zero(hi::simplify(terms % micro_kernel.group));
+}
+
+Expr operand_of(const MicroKernel &micro_kernel, const Expr &factor) {
+  const hi::Cast *cast = micro_kernel.takes_any_type() ? nullptr : factor.as<hi::Cast>();
+  return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
+}
+
+Expr filled(const MicroKernel &micro_kernel, const Expr &factor, const Var &innermost, const Expr &terms) {
+  if (has_whole_groups(micro_kernel, terms))
+    return factor;
+  Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
+  return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
+}
+
 RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region extents) : micro_kernel_(&micro_kernel) {
   bool grouped = micro_kernel.group > 1;
   if (grouped) {

@@ -44,10 +44,16 @@ private:
   std::vector<Halide::Expr> terms_;
 };
 
-/// Groups of terms that cover `terms`.
-inline Halide::Expr groups_of(const MicroKernel &micro_kernel, const Halide::Expr &terms) {
-  return micro_kernel.group == 1 ? terms
-                                 : Halide::Internal::simplify((terms + (micro_kernel.group - 1)) / micro_kernel.group);
-}
+/// Groups of terms that cover `terms`, and whether they do so exactly.
+Halide::Expr groups_of(const MicroKernel &micro_kernel, const Halide::Expr &terms);
+bool has_whole_groups(const MicroKernel &micro_kernel, const Halide::Expr &terms);
+
+/// A factor of a product as the micro-kernel takes it: where it has types of its own, before it is widened to the
+/// sum's.
+Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &factor);
+
+/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group.
+Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
+                    const Halide::Expr &terms);
 
 } // namespace heddle
