@@ -234,7 +234,7 @@ private:
     auto *sub = command("tune", "Search for the fastest schedules of a model", [] {
       return Status(Error{"tune is not built yet; `heddle compile` uses the schedules of its cost model"});
     });
-    sub->allow_extras();
+    sub->allow_extras()->group(""); // not offered
   }
   void add_bench() {
     auto *sub =

@@ -59,7 +59,7 @@ std::string manual_page(const CLI::App &app, const std::string &version) {
   for (const CLI::Option *option : app.get_options())
     write_option(out, *option);
   out << ".SH COMMANDS\n";
-  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; })) {
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *sub) { return !sub->get_group().empty(); })) {
     out << ".SS heddle " << troff(command->get_name()) << "\n" << troff(command->get_description()) << ".\n";
     for (const CLI::Option *option : command->get_options())
       if (option->get_name() != "--help" && option->get_name() != "-h,--help")

@@ -73,7 +73,7 @@ std::vector<Word> words_of(const CLI::App &app, const KnownValues &known) {
 
 std::vector<Command> commands_of(const CLI::App &app, const KnownValues &known) {
   std::vector<Command> out;
-  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *sub) { return !sub->get_group().empty(); }))
     out.push_back({command->get_name(), command->get_description(), words_of(*command, known)});
   return out;
 }

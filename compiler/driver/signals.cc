@@ -1,5 +1,5 @@
 // A signal's handler may do next to nothing, so a thread of its own does the rest: handlers write to its pipe. Whoever
-// is hit by a fault waits there for the end; an interrupted thread goes on meanwhile.
+// is hit by a fault waits there for the end; a thread that is interrupted, or told to end, goes on meanwhile.
 #include "compiler/driver/signals.h"
 
 #include "compiler/driver/model.h"
@@ -44,11 +44,22 @@ static bool is_interrupt(int signal) {
   return false;
 }
 
+/// Whether the thread can't go on. What another process sends must not stop it: it may hold a lock that tidying up
+/// needs.
+static bool is_fault(int signal, const siginfo_t *info) {
+  if (info->si_code == SI_USER)
+    return false;
+  for (int one : ends)
+    if (one == signal)
+      return false;
+  return !is_interrupt(signal);
+}
+
 static void take(int signal, siginfo_t *info, void *) {
   int before = errno;
   Event event{signal, info->si_addr};
   [[maybe_unused]] ssize_t written = write(events[1], &event, sizeof event);
-  if (!is_interrupt(signal))
+  if (is_fault(signal, info))
     for (;;)
       pause();
   errno = before;

@@ -92,7 +92,7 @@ class Usage(unittest.TestCase):
     def test_help_is_there_for_every_command(self):
         status, out, err = run("--help")
         self.assertEqual((status, err), (0, ""))
-        for word in "check fmt explain compile run generate tune bench show".split():
+        for word in "check fmt explain compile run generate bench show".split():
             self.assertIn(f"  {word} ", out)
             status, text, err = run(word, "--help")
             self.assertEqual((status, err), (0, ""), word)

@@ -229,7 +229,7 @@ class Format(unittest.TestCase):
 
 
 class Help(unittest.TestCase):
-    COMMANDS = "check fmt explain compile run generate tune bench show compare lsp".split()
+    COMMANDS = "check fmt explain compile run generate bench show compare lsp".split()
 
     def test_every_command_is_listed_and_says_what_each_option_does(self):
         _, out, _ = run("--help")
