@@ -51,7 +51,7 @@ int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts,
   }
   data += state->next_begin;
   int64_t kept = rows < w.rows ? rows : w.rows;
-  for (int64_t i = 0; i < parts; i++)
+  for (int64_t i = 0; kept > 0 && i < parts; i++) // of no rows there may be no address
     memcpy(data + ((part + i + 1) * w.rows - kept) * w.row_bytes,
            (const uint8_t *)from + ((i + 1) * rows - kept) * w.row_bytes, (size_t)(kept * w.row_bytes));
   return 1;
