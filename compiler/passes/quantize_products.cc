@@ -10,13 +10,13 @@
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/unread_weights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace heddle::passes {
 
@@ -272,12 +272,7 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
     if (ir::precision_of(getOperation()) != "int8")
       return;
     Quantizing(getOperation()).run();
-    // Weights that only products read are not stored as floats, too.
-    llvm::StringSet<> read;
-    getOperation().walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
-    for (auto weight : llvm::make_early_inc_range(getOperation().getOps<ir::WeightOp>()))
-      if (!read.contains(weight.getSymName()))
-        weight.erase();
+    erase_unread_weights(getOperation()); // those that only products read are not stored as floats, too
   }
 };
 

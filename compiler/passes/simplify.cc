@@ -8,6 +8,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/unread_weights.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -298,15 +299,19 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();
     }
-    llvm::StringSet<> read;
-    getOperation().walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
-    for (auto weight : llvm::make_early_inc_range(getOperation().getOps<ir::WeightOp>()))
-      if (!read.contains(weight.getSymName()))
-        weight.erase();
+    erase_unread_weights(getOperation());
   }
 };
 
 } // namespace
+
+void erase_unread_weights(ModuleOp module) {
+  llvm::StringSet<> read;
+  module.walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
+  for (auto weight : llvm::make_early_inc_range(module.getOps<ir::WeightOp>()))
+    if (!read.contains(weight.getSymName()))
+      weight.erase();
+}
 
 std::unique_ptr<Pass> simplify() { return std::make_unique<Simplify>(); }
 
