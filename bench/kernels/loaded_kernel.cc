@@ -159,7 +159,7 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   int status =
       std::system(("ld.lld-22 -shared --unresolved-symbols=ignore-all -o " + base + ".so " + base + ".o").c_str());
   if (status == 0)
-    library_ = dlopen((base + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    library_ = dlopen((base + ".so").c_str(), RTLD_LAZY | RTLD_LOCAL);
   unlink((base + ".o").c_str());
   unlink((base + ".so").c_str());
   if (library_)
