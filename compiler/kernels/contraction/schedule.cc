@@ -12,9 +12,8 @@
 
 #include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/operands.h"
 #include "compiler/kernels/product/product.h"
-#include "compiler/kernels/product/register_tile.h"
-#include "compiler/layout/layout.h"
 
 #include <algorithm>
 
@@ -31,29 +30,6 @@ namespace {
 
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
-
-/// The read of an input that a factor is, apart from casts; null where it is anything else.
-const hi::Call *read_of(const Expr &factor) {
-  Expr read = factor;
-  while (const hi::Cast *cast = read.as<hi::Cast>())
-    read = cast->value;
-  return read.as<hi::Call>();
-}
-
-/// Whether a factor is read from elements narrower than what it is multiplied as.
-bool is_widened(const Expr &factor) {
-  const hi::Call *call = read_of(factor);
-  return call && call->type.bits() < factor.type().bits();
-}
-
-/// The variables of `candidates` that an expression uses, in that order.
-std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
-  std::vector<Var> used;
-  for (const Var &var : candidates)
-    if (hi::expr_uses_var(expr, var.name()))
-      used.push_back(var);
-  return used;
-}
 
 /// Parameters of a row of the schedule.
 struct Shape {
@@ -240,106 +216,61 @@ private:
     Inliner inline_all(kernel_);
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
-    narrow = stage_narrow(piece, operand_of(micro_kernel_, narrow), args, k, factors.terms);
-    if (Input *input = input_read_by(read_of(wide)); input && panel_width(*input) == width_)
+    Operands operands(kernel_, micro_kernel_, k[0], factors.terms);
+    narrow = stage_narrow(piece, operands, operand_of(micro_kernel_, narrow), args, k);
+    if (Input *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
       piece.panels = input->param.name();
-    wide = stage_wide(piece, operand_of(micro_kernel_, wide), args, k, factors.terms);
+    wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k);
     piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
   }
 
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
   /// so little work beside the products of one panel that every task does it for itself.
-  Expr stage_narrow(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k,
-                    const Expr &terms) {
+  Expr stage_narrow(Piece &piece, const Operands &operands, const Expr &factor, const std::vector<Var> &args,
+                    const std::vector<Var> &k) {
     bool plain = is_plain_read(factor);
-    if (plain && !is_widened(factor) && is_in_groups(factor, k[0], terms))
+    if (plain && !is_widened(factor) && operands.is_in_groups(factor))
       return factor;
-    std::vector<Var> candidates = k;
-    candidates.insert(candidates.end(), args.begin() + 1, args.end());
-    std::vector<Var> own = used_by(factor, candidates);
+    std::vector<Var> own = used_by(factor, loops_and_others(args, k));
     piece.narrow = Func("rows");
-    piece.narrow(own) = filled(micro_kernel_, factor, k[0], terms);
+    piece.narrow(own) = operands.filled(factor);
     rows_outside_ |= !plain;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
   }
 
-  /// Whether whole groups of terms of a factor that is read in place lie side by side.
-  bool is_in_groups(const Expr &factor, const Var &innermost, const Expr &terms) const {
-    return micro_kernel_.group == 1 ||
-           (hi::equal(read_of(factor)->args[0], Expr(innermost)) && has_whole_groups(micro_kernel_, terms));
-  }
-
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
-  Expr stage_wide(Piece &piece, const Expr &factor, const std::vector<Var> &args, const std::vector<Var> &k,
-                  const Expr &terms) {
-    bool packed = in_panels(factor, args[0], k[0]);
-    if (packed && !(widens_ && is_widened(factor)))
+  Expr stage_wide(Piece &piece, const Operands &operands, const Expr &factor, const std::vector<Var> &args,
+                  const std::vector<Var> &k) {
+    int64_t width = operands.panel_width(factor, args[0]);
+    if (width > 0 && width != width_)
+      return fail("the weights have panels of " + std::to_string(width) + ", and the schedule of " +
+                  std::to_string(width_));
+    if (width > 0 && !(widens_ && is_widened(factor)))
       return factor;
-    std::vector<Var> candidates = k;
-    candidates.insert(candidates.end(), args.begin() + 1, args.end());
-    std::vector<Var> own = used_by(factor, candidates);
-    Var lane("l"), panel("p");
-    Expr column = panel * width_ + lane;
-    bool whole = packed || (lane_.size >= 0 && lane_.size % width_ == 0);
-    Substitution there = {{args[0].name(), whole ? column : min(Halide::likely(column), lane_.extent - 1)}};
-    Expr value = hi::substitute(there, factor);
-    if (!whole)
-      value = select(Halide::likely(column < lane_.extent), value, hi::make_zero(value.type()));
-    std::vector<Var> parameters = {lane};
-    parameters.insert(parameters.end(), own.begin(), own.end());
-    parameters.push_back(panel);
-    std::vector<Expr> at = {args[0] % width_};
-    at.insert(at.end(), own.begin(), own.end());
-    at.push_back(args[0] / width_);
-    if (int group = micro_kernel_.group; group > 1 && !own.empty() && own[0].same_as(k[0])) {
-      Var member("g"); // of a group, side by side
-      value = hi::substitute(k[0].name(), Expr(k[0]) * group + member, filled(micro_kernel_, value, k[0], terms));
-      parameters.insert(parameters.begin(), member);
-      at[1] = Expr(k[0]) / group;
-      at.insert(at.begin(), Expr(k[0]) % group);
-    }
-    piece.wide = Func("panel");
-    piece.wide(parameters) = value;
-    return piece.wide(at);
+    bool whole = width > 0 || (lane_.size >= 0 && lane_.size % width_ == 0);
+    Copy copy = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
+                                used_by(factor, loops_and_others(args, k)));
+    piece.wide = copy.func;
+    return copy.read;
   }
 
-  Input *input_read_by(const hi::Call *call) {
-    for (Input &input : kernel_.inputs)
-      if (call && call->name == Func(input.param).name())
-        return &input;
-    return nullptr;
+  /// The loops of the sum and all axes but the lanes'.
+  static std::vector<Var> loops_and_others(const std::vector<Var> &args, std::vector<Var> k) {
+    k.insert(k.end(), args.begin() + 1, args.end());
+    return k;
   }
 
   /// A factor that is an input, read in place at plain variables.
   bool is_plain_read(const Expr &factor) {
-    const hi::Call *call = read_of(factor);
-    return input_read_by(call) && std::all_of(call->args.begin(), call->args.end(), [](const Expr &index) {
-             const hi::Min *clamp = index.as<hi::Min>();
-             return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
-           });
-  }
-
-  /// Columns of the panels that an input is stored in, with the micro-kernel's groups of terms; 0: it isn't.
-  int64_t panel_width(const Input &input) const {
-    std::optional<layout::Panels> panels = layout::panels_of(input.layout);
-    return panels && panels->group == micro_kernel_.group ? panels->width : 0;
-  }
-
-  /// Whether the factor is a read of an input with panels of this width along the lanes, and groups of terms along the
-  /// innermost loop of the sum.
-  bool in_panels(const Expr &factor, const Var &lane, const Var &innermost) {
-    const hi::Call *call = read_of(factor);
-    Input *input = input_read_by(call);
-    int64_t width = input ? panel_width(*input) : 0;
-    bool grouped = micro_kernel_.group > 1;
-    if (width == 0 || !hi::expr_uses_var(call->args[grouped], lane.name()) ||
-        (grouped && !hi::expr_uses_var(call->args[0], innermost.name())))
+    if (!input_read_by(kernel_, factor))
       return false;
-    if (width != width_)
-      fail("the weights have panels of " + std::to_string(width) + ", and the schedule of " + std::to_string(width_));
-    return true;
+    const std::vector<Expr> &args = read_of(factor)->args;
+    return std::all_of(args.begin(), args.end(), [](const Expr &index) {
+      const hi::Min *clamp = index.as<hi::Min>();
+      return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
+    });
   }
 
   void schedule(Func &result) {
@@ -459,14 +390,8 @@ private:
     }
     if (piece.wide.defined()) {
       fix_others(piece.wide);
-      std::vector<Var> parameters = piece.wide.args();
       at(piece.wide, per_panel);
-      const Var &lane =
-          *std::find_if(parameters.begin(), parameters.end(), [](const Var &v) { return v.name() == "l"; });
-      piece.wide.bound_extent(lane, width_).bound_extent(parameters.back(), 1);
-      if (!lane.same_as(parameters.front()))
-        piece.wide.bound_extent(parameters.front(), micro_kernel_.group).vectorize(parameters.front());
-      piece.wide.vectorize(lane, lanes_).unroll(lane);
+      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_);
     }
   }
 

@@ -12,8 +12,7 @@
 
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
-#include "compiler/kernels/product/register_tile.h"
-#include "compiler/layout/layout.h"
+#include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
 #include <numeric>
@@ -134,19 +133,18 @@ private:
     std::vector<Var> ordered;
     for (size_t i : order)
       ordered.push_back(sums[i]);
-    innermost_ = ordered[0];
-    terms_ = extents[order[0]];
-    Windows windows(filled(micro_kernel_, narrow, innermost_, terms_), here, sums, others);
+    Operands operands(kernel_, micro_kernel_, ordered[0], extents[order[0]]);
+    Windows windows(operands.filled(narrow), here, sums, others);
     per_place_ = windows.stride();
     for (size_t i = 0; i < sums.size(); ++i)
       if (!windows.slides(sums[i]))
         per_place_ *= sizes[i];
-    if (!is_read_in_place(narrow)) {
+    if (!is_read_in_place(operands, narrow)) {
       window_ = Func("window");
       window_(windows.variables()) = windows.value();
       narrow = window_(windows.places());
     }
-    wide = panel(wide, column, others, ordered);
+    wide = panel(operands, wide, column, others, ordered);
     Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
       return fail("a sum begins with other numbers at other places");
@@ -198,78 +196,27 @@ private:
     return block_(call);
   }
 
-  /// The read that a factor is, apart from casts; null where it is anything else.
-  static const hi::Call *read_of(Expr factor) {
-    while (const hi::Cast *cast = factor.as<hi::Cast>())
-      factor = cast->value;
-    return factor.as<hi::Call>();
-  }
-
-  Input *input_read_by(const Expr &factor) {
-    const hi::Call *call = read_of(factor);
-    for (Input &input : kernel_.inputs)
-      if (call && call->name == Func(input.param).name())
-        return &input;
-    return nullptr;
-  }
-
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
   bool is_widened(const Input &input) const { return micro_kernel_.group == 1 && input.param.type().bits() < 32; }
 
   /// Whether tiles read the factor of the picture where it lies, a group of terms side by side.
-  bool is_read_in_place(const Expr &factor) {
-    Input *input = input_read_by(factor);
-    return input && !is_widened(*input) &&
-           (micro_kernel_.group == 1 ||
-            (has_whole_groups(micro_kernel_, terms_) && hi::equal(read_of(factor)->args[0], Expr(innermost_))));
+  bool is_read_in_place(const Operands &operands, const Expr &factor) {
+    Input *input = input_read_by(kernel_, factor);
+    return input && !is_widened(*input) && operands.is_in_groups(factor);
   }
 
   /// The weight: in panels of this width as it lies, anything else packed into such panels per task.
-  Expr panel(const Expr &factor, const Var &column, const std::vector<Var> &others, const std::vector<Var> &sums) {
-    Input *input = input_read_by(factor);
-    bool packed = input && panel_width(*input) == width_ && is_along_panel(factor, column);
-    if (packed && !is_widened(*input))
+  Expr panel(const Operands &operands, const Expr &factor, const Var &column, const std::vector<Var> &others,
+             const std::vector<Var> &sums) {
+    bool packed = operands.panel_width(factor, column) == width_;
+    if (packed && !is_widened(*input_read_by(kernel_, factor)))
       return factor;
     std::vector<Var> own = sums;
     own.insert(own.end(), others.begin(), others.end());
-    std::erase_if(own, [&](const Var &var) { return !hi::expr_uses_var(factor, var.name()); });
-    Var lane("l"), number("panel");
-    Expr here = number * width_ + lane;
-    Expr value = hi::substitute({{column.name(), packed ? here : min(here, lane_.extent - 1)}},
-                                filled(micro_kernel_, factor, innermost_, terms_));
-    if (!packed) // a packed one is filled up with zeros
-      value = select(Halide::likely(here < lane_.extent), value, hi::make_zero(value.type()));
-    std::vector<Var> parameters = {lane};
-    std::vector<Expr> at = {column % width_};
-    for (const Var &var : own) {
-      parameters.push_back(var);
-      at.push_back(var);
-    }
-    parameters.push_back(number);
-    at.push_back(column / width_);
-    if (int group = micro_kernel_.group; group > 1 && !own.empty() && own[0].same_as(innermost_)) {
-      Var member("g"); // of a group, side by side
-      value = hi::substitute(innermost_.name(), Expr(innermost_) * group + member, value);
-      parameters.insert(parameters.begin(), member);
-      at[1] = Expr(innermost_) / group;
-      at.insert(at.begin(), Expr(innermost_) % group);
-    }
-    panel_ = Func("packed");
-    panel_(parameters) = value;
-    return panel_(at);
-  }
-
-  int64_t panel_width(const Input &input) const {
-    std::optional<layout::Panels> panels = layout::panels_of(input.layout);
-    return panels && panels->group == micro_kernel_.group ? panels->width : 0;
-  }
-
-  /// Whether a factor stored in panels has columns along them, and groups along the innermost loop of the sum.
-  bool is_along_panel(const Expr &factor, const Var &column) const {
-    const std::vector<Expr> &args = read_of(factor)->args;
-    bool grouped = micro_kernel_.group > 1;
-    return hi::expr_uses_var(args[grouped], column.name()) &&
-           (!grouped || hi::expr_uses_var(args[0], innermost_.name()));
+    bool whole = packed || (lane_.size >= 0 && lane_.size % width_ == 0);
+    Copy copy = operands.packed(factor, column, width_, whole ? Expr() : lane_.extent, used_by(factor, own));
+    panel_ = copy.func;
+    return copy.read;
   }
 
   /// Rows of the result in a block (with one axis: places).
@@ -347,19 +294,15 @@ private:
     }
     if (panel_.defined()) {
       one_of_each(panel_);
-      std::vector<Var> own = panel_.args();
-      Var lane("l");
-      panel_.compute_at(result, task).bound_extent(lane, width_).bound_extent(own.back(), 1);
-      if (!lane.same_as(own.front()))
-        panel_.bound_extent(own.front(), micro_kernel_.group).vectorize(own.front());
-      panel_.vectorize(lane, lanes_).unroll(lane);
+      panel_.compute_at(result, task);
+      Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
     }
   }
 
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
   int weight_position(const Expr &factor, const Var &loop) {
-    Input *input = input_read_by(factor);
-    if (input && panel_width(*input) > 0) {
+    Input *input = input_read_by(kernel_, factor);
+    if (input && panel_width(micro_kernel_, *input) > 0) {
       const std::vector<Expr> &args = read_of(factor)->args;
       for (size_t i = 0; i < args.size(); ++i)
         if (hi::expr_uses_var(args[i], loop.name()))
@@ -383,8 +326,6 @@ private:
   std::vector<Axis> places_, others_; // innermost first
   Func block_, sum_, row_, window_, panel_;
   RegisterTile tile_;
-  Var innermost_;                    // loop of the sum, along which groups of terms lie
-  Expr terms_;                       // how many it has
   std::vector<Halide::RVar> chunks_; // the loops of the sum around a tile's own, innermost first
   int64_t per_place_ = 1;            // elements of the window per place of the result
   std::optional<Error> error_;

@@ -17,31 +17,19 @@ bool has_whole_groups(const MicroKernel &micro_kernel, const Expr &terms) {
   return hi::is_const_zero(hi::simplify(terms % micro_kernel.group));
 }
 
-Expr operand_of(const MicroKernel &micro_kernel, const Expr &factor) {
-  const hi::Cast *cast = micro_kernel.takes_any_type() ? nullptr : factor.as<hi::Cast>();
-  return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
-}
-
-Expr filled(const MicroKernel &micro_kernel, const Expr &factor, const Var &innermost, const Expr &terms) {
-  if (has_whole_groups(micro_kernel, terms))
-    return factor;
-  Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
-  return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
-}
-
 RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region extents) : micro_kernel_(&micro_kernel) {
   bool grouped = micro_kernel.group > 1;
   if (grouped) {
     extents[0].extent = groups_of(micro_kernel, extents[0].extent);
     extents.insert(extents.begin(), {0, micro_kernel.group});
   }
-  Halide::RDom domain(extents);
+  domain_ = Halide::RDom(extents);
   for (size_t i = grouped; i < extents.size(); ++i) {
-    loops_.push_back(domain[int(i)]);
+    loops_.push_back(domain_[int(i)]);
     terms_.push_back(loops_.back());
   }
   if (grouped) {
-    group_ = domain[0];
+    group_ = domain_[0];
     terms_[0] = Expr(loops_[0]) * micro_kernel.group + group_;
   }
 }
@@ -65,18 +53,23 @@ void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, co
 
 void RegisterTile::keep_in_registers(Func &sum, const Var &lane, const std::vector<Var> &rows, int lanes) const {
   sum.vectorize(lane, lanes).unroll(lane);
+  for (const Var &row : rows)
+    sum.unroll(row);
+  keep_in_registers(sum.update(), lane, rows, lanes);
+}
+
+void RegisterTile::keep_in_registers(Halide::Stage update, const Var &lane, const std::vector<Var> &rows, int lanes,
+                                     const std::vector<Halide::VarOrRVar> &outside) const {
   std::vector<Halide::VarOrRVar> order;
   if (micro_kernel_->group > 1)
     order.push_back(group_);
   order.push_back(lane);
   order.insert(order.end(), rows.begin(), rows.end());
   order.insert(order.end(), loops_.begin(), loops_.end());
-  Halide::Stage update = sum.update();
+  order.insert(order.end(), outside.begin(), outside.end());
   update.reorder(order).vectorize(lane, lanes).unroll(lane);
-  for (const Var &row : rows) {
-    sum.unroll(row);
+  for (const Var &row : rows)
     update.unroll(row);
-  }
   if (micro_kernel_->group > 1)
     update.atomic().vectorize(group_);
 }

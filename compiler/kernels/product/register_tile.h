@@ -27,6 +27,8 @@ public:
   Halide::Expr term(size_t i) const { return terms_[i]; }
   /// The loops as they are, innermost first, without the one over the terms of a group.
   const std::vector<Halide::RVar> &loops() const { return loops_; }
+  /// A condition on `loops()` of which turns there are.
+  void where(const Halide::Expr &condition) { domain_.where(condition); }
 
   /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args`, the first of which is the
   /// lane, 0 .. width - 1, and of `term(i)`.
@@ -36,9 +38,13 @@ public:
   /// Vectors of `lanes` accumulators along `lane`, and all of `rows`, unrolled.
   void keep_in_registers(Halide::Func &sum, const Halide::Var &lane, const std::vector<Halide::Var> &rows,
                          int lanes) const;
+  /// The same of the update alone, of whose loops `outside` pass around the sum.
+  void keep_in_registers(Halide::Stage update, const Halide::Var &lane, const std::vector<Halide::Var> &rows, int lanes,
+                         const std::vector<Halide::VarOrRVar> &outside = {}) const;
 
 private:
   const MicroKernel *micro_kernel_ = nullptr;
+  Halide::RDom domain_;
   Halide::RVar group_; // over the terms of a group, where there are several
   std::vector<Halide::RVar> loops_;
   std::vector<Halide::Expr> terms_;
@@ -47,13 +53,5 @@ private:
 /// Groups of terms that cover `terms`, and whether they do so exactly.
 Halide::Expr groups_of(const MicroKernel &micro_kernel, const Halide::Expr &terms);
 bool has_whole_groups(const MicroKernel &micro_kernel, const Halide::Expr &terms);
-
-/// A factor of a product as the micro-kernel takes it: where it has types of its own, before it is widened to the
-/// sum's.
-Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &factor);
-
-/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group.
-Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
-                    const Halide::Expr &terms);
 
 } // namespace heddle

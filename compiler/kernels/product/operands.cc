@@ -1,0 +1,125 @@
+// Copies are Funcs; where in a loop nest they are computed is their users' matter.
+#include "compiler/kernels/product/operands.h"
+
+#include "compiler/layout/layout.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Var;
+namespace hi = Halide::Internal;
+
+static Var lane_of_panel() { return Var("lane"); }
+
+const hi::Call *read_of(const Expr &factor) {
+  const Expr *read = &factor;
+  while (const hi::Cast *cast = read->as<hi::Cast>())
+    read = &cast->value;
+  return read->as<hi::Call>();
+}
+
+Input *input_read_by(LoweredKernel &kernel, const Expr &factor) {
+  const hi::Call *call = read_of(factor);
+  for (Input &input : kernel.inputs)
+    if (call && call->name == Func(input.param).name())
+      return &input;
+  return nullptr;
+}
+
+int64_t panel_width(const MicroKernel &micro_kernel, const Input &input) {
+  std::optional<layout::Panels> panels = layout::panels_of(input.layout);
+  return panels && panels->group == micro_kernel.group ? panels->width : 0;
+}
+
+bool is_widened(const Expr &factor) {
+  const hi::Call *call = read_of(factor);
+  return call && call->type.bits() < factor.type().bits();
+}
+
+Expr operand_of(const MicroKernel &micro_kernel, const Expr &factor) {
+  const hi::Cast *cast = micro_kernel.takes_any_type() ? nullptr : factor.as<hi::Cast>();
+  return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
+}
+
+Expr filled(const MicroKernel &micro_kernel, const Expr &factor, const Var &innermost, const Expr &terms) {
+  if (has_whole_groups(micro_kernel, terms))
+    return factor;
+  Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
+  return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
+}
+
+std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
+  std::vector<Var> used;
+  for (const Var &var : candidates)
+    if (hi::expr_uses_var(expr, var.name()))
+      used.push_back(var);
+  return used;
+}
+
+Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, const Expr &factor,
+                    const std::vector<Var> &dims, const Var &innermost, const Expr &terms) {
+  std::vector<Var> parameters = dims;
+  std::vector<Expr> at(dims.begin(), dims.end());
+  Expr value = filled(micro_kernel, factor, innermost, terms);
+  auto grouped = std::find_if(dims.begin(), dims.end(), [&](const Var &dim) { return dim.same_as(innermost); });
+  if (int group = micro_kernel.group; group > 1 && grouped != dims.end()) {
+    Var member = member_of_group();
+    value = hi::substitute(innermost.name(), Expr(innermost) * group + member, value);
+    at[grouped - dims.begin()] = Expr(innermost) / group;
+    at.insert(at.begin(), Expr(innermost) % group);
+    parameters.insert(parameters.begin(), member);
+  }
+  Func func(name);
+  func(parameters) = value;
+  return {func, func(at)};
+}
+
+Operands::Operands(LoweredKernel &kernel, const MicroKernel &micro_kernel, Var innermost, Expr terms)
+    : kernel_(kernel), micro_kernel_(micro_kernel), innermost_(std::move(innermost)), terms_(std::move(terms)) {}
+
+bool Operands::is_in_groups(const Expr &factor) const {
+  return micro_kernel_.group == 1 ||
+         (has_whole_groups(micro_kernel_, terms_) && hi::equal(read_of(factor)->args[0], Expr(innermost_)));
+}
+
+int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
+  Input *input = input_read_by(kernel_, factor);
+  int64_t width = input ? heddle::panel_width(micro_kernel_, *input) : 0;
+  bool grouped = micro_kernel_.group > 1;
+  const hi::Call *call = read_of(factor);
+  bool along = width > 0 && hi::expr_uses_var(call->args[grouped], column.name()) &&
+               (!grouped || hi::expr_uses_var(call->args[0], innermost_.name()));
+  return along ? width : 0;
+}
+
+Expr Operands::filled(const Expr &factor) const { return heddle::filled(micro_kernel_, factor, innermost_, terms_); }
+
+Copy Operands::packed(const Expr &factor, const Var &column, int width, const Expr &columns,
+                      const std::vector<Var> &others) const {
+  Var panel("p"), lane = lane_of_panel();
+  Expr place = panel * width + lane;
+  Expr value =
+      hi::substitute(column.name(), columns.defined() ? min(Halide::likely(place), columns - 1) : place, factor);
+  if (columns.defined())
+    value = select(Halide::likely(place < columns), value, hi::make_zero(value.type()));
+  std::vector<Var> dims = {lane};
+  dims.insert(dims.end(), others.begin(), others.end());
+  dims.push_back(panel);
+  Copy copy = copy_in_groups(micro_kernel_, "panel", value, dims, innermost_, terms_);
+  copy.read = hi::substitute({{lane.name(), column % width}, {panel.name(), column / width}}, copy.read);
+  return copy;
+}
+
+void Operands::schedule_packed(const MicroKernel &micro_kernel, Func &panel, int width, int lanes) {
+  std::vector<Var> dims = panel.args();
+  Var lane = lane_of_panel(), member = member_of_group();
+  panel.bound_extent(lane, width).bound_extent(dims.back(), 1);
+  if (dims.front().same_as(member))
+    panel.bound_extent(member, micro_kernel.group).vectorize(member);
+  panel.vectorize(lane, lanes).unroll(lane);
+}
+
+} // namespace heddle

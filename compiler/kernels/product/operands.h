@@ -1,0 +1,82 @@
+// Where the factors of a product are read by a register tile: in place, where they lie as the micro-kernel takes them,
+// or from a copy that is made so. A micro-kernel takes groups of terms of the sum side by side; the factor that lanes
+// run along lies in panels of a few vectors.
+#pragma once
+
+#include "compiler/kernels/product/register_tile.h"
+
+#include "compiler/emit/halide/lower.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// The read that a factor is, apart from casts; null where it is anything else.
+const Halide::Internal::Call *read_of(const Halide::Expr &factor);
+
+/// The input of the kernel that a factor reads, apart from casts; null where it is anything else.
+Input *input_read_by(LoweredKernel &kernel, const Halide::Expr &factor);
+
+/// Columns of the panels that an input is stored in, with the micro-kernel's groups of terms; 0: it isn't.
+int64_t panel_width(const MicroKernel &micro_kernel, const Input &input);
+
+/// Whether a factor is read from elements narrower than what it is multiplied as.
+bool is_widened(const Halide::Expr &factor);
+
+/// A factor of a product as the micro-kernel takes it: where it has types of its own, before it is widened to the
+/// sum's.
+Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &factor);
+
+/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group.
+Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
+                    const Halide::Expr &terms);
+
+/// The variables of `candidates` that an expression uses, in that order.
+std::vector<Halide::Var> used_by(const Halide::Expr &expr, const std::vector<Halide::Var> &candidates);
+
+/// A factor copied for a tile, and how an element of it is read.
+struct Copy {
+  Halide::Func func;
+  Halide::Expr read;
+};
+
+/// A copy over `dims`, innermost first, read at these same variables; where `innermost`, the innermost of the sum's
+/// loops, is one of them, whole groups of its terms lie side by side, as a first dim `member_of_group`.
+Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, const Halide::Expr &factor,
+                    const std::vector<Halide::Var> &dims, const Halide::Var &innermost, const Halide::Expr &terms);
+inline Halide::Var member_of_group() { return Halide::Var("member"); }
+
+/// The factors of one sum of a kernel.
+class Operands {
+public:
+  /// `innermost`: stands for the innermost of the sum's loops, which has so many terms.
+  Operands(LoweredKernel &kernel, const MicroKernel &micro_kernel, Halide::Var innermost, Halide::Expr terms);
+
+  /// Whether groups of terms lie side by side where a factor that is a read lies, or are single terms.
+  bool is_in_groups(const Halide::Expr &factor) const;
+
+  /// Columns of the panels of the input that a factor reads, where they lie along `column` and the groups along the
+  /// innermost loop; 0: they don't.
+  int64_t panel_width(const Halide::Expr &factor, const Halide::Var &column) const;
+
+  /// A factor over the terms, with zeros up to the end of the last group.
+  Halide::Expr filled(const Halide::Expr &factor) const;
+
+  /// A copy of a factor in panels of `width` columns, over (lane, others.., panel), with a first dim more where terms
+  /// lie in groups. `columns`: how many there are; undefined: the factor has whole panels. What is behind the last one
+  /// is zero. `others`: innermost first.
+  Copy packed(const Halide::Expr &factor, const Halide::Var &column, int width, const Halide::Expr &columns,
+              const std::vector<Halide::Var> &others) const;
+  /// Such a copy is written by whole vectors of `lanes`.
+  static void schedule_packed(const MicroKernel &micro_kernel, Halide::Func &panel, int width, int lanes);
+
+private:
+  LoweredKernel &kernel_;
+  const MicroKernel &micro_kernel_;
+  Halide::Var innermost_;
+  Halide::Expr terms_;
+};
+
+} // namespace heddle
