@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 5
+#define HEDDLE_ABI_VERSION 6
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -164,6 +164,9 @@ typedef struct heddle_model_desc {
   uint64_t build;       // of this compilation, as in the weights file's header
   const void *embedded; // the whole weights file, where the library carries it; aligned to 64 bytes. Else NULL
   uint64_t embedded_bytes;
+  // The same model compiled for a target that asks less of the machine, or NULL. Such models differ in what computes:
+  // interface, weights file and build are the same, and each has the offsets of its own weights in that file.
+  const struct heddle_model_desc *lower;
 } heddle_model_desc;
 
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
@@ -179,7 +182,7 @@ int32_t heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int
 // 0 where the state has no such parts.
 int32_t heddle_slide(void *context, int32_t state, int64_t part, int64_t parts, int64_t rows, const void *from);
 
-// Emitted by the compiler, hidden in the library.
+// Emitted by the compiler, hidden in the library: the model for its most demanding target.
 extern const heddle_model_desc heddle_model_descriptor;
 
 // What models that are linked into one program share: the only symbol of the runtime that each object shows. Named by

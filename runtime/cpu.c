@@ -1,10 +1,12 @@
 // Which instructions this machine has, and whether the operating system saves their registers. Checked when a model
-// is loaded, so that a library compiled for another machine says so instead of dying of an illegal instruction.
+// is loaded: of the targets that a library has code for the most demanding one is taken that this machine can run, and
+// a library compiled for other machines only says so instead of dying of an illegal instruction.
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 
 #include "runtime/cpu_features.h"
 
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,7 +15,7 @@
 
 uint32_t rt_cpu_features(void) { return heddle_host_cpu_features(); }
 
-heddle_status rt_cpu_check(const heddle_model_desc *desc) {
+static heddle_status check(const heddle_model_desc *desc) {
   static const char *const names[] = {
 #define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide) text,
 #include "runtime/cpu_features.def"
@@ -38,4 +40,25 @@ heddle_status rt_cpu_check(const heddle_model_desc *desc) {
                    "process; compile it for a target without AMX, such as x86-64-v4+bf16",
                    desc->name, desc->target);
   return HEDDLE_OK;
+}
+
+heddle_status rt_choose_target(const char *wanted, const heddle_model_desc **desc) {
+  heddle_status status = HEDDLE_OK; // where none can be taken, of the least demanding one
+  rt_text list = {.length = 0};
+  bool named = false;
+  for (const heddle_model_desc *at = &heddle_model_descriptor; at; at = at->lower) {
+    rt_append(&list, "%s%s", list.length ? ", " : "", at->target);
+    if (wanted && strcmp(wanted, at->target) != 0)
+      continue;
+    named = true;
+    status = check(at);
+    if (status == HEDDLE_OK) {
+      *desc = at;
+      return HEDDLE_OK;
+    }
+  }
+  if (!named)
+    return rt_fail(HEDDLE_NOT_FOUND, "model '%s' was not compiled for target '%s'; it has: %s",
+                   heddle_model_descriptor.name, wanted, list.data);
+  return status;
 }

@@ -120,6 +120,7 @@ typedef struct heddle_model_options {
   // called while the model is loaded, on that thread.
   int32_t (*read)(void *context, uint64_t offset, void *to, size_t bytes);
   void *read_context;
+  const char *target; // of those that the library has code for; NULL: the most demanding one that this machine can run
 } heddle_model_options;
 
 typedef struct heddle_session_options {
@@ -133,7 +134,7 @@ typedef struct heddle_session_options {
 typedef struct heddle_model_info {
   size_t struct_size;
   const char *name;
-  const char *target;   // what it was compiled for, such as x86-64-v4+vnni
+  const char *target;   // whose code is used, such as x86-64-v4+vnni
   const char *compiler; // version of Heddle that made it
   uint64_t weights_bytes;
   int32_t n_dims;

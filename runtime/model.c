@@ -47,7 +47,7 @@ heddle_status rt_give_info(void *to, const void *from, size_t bytes) {
 heddle_status heddle_model_load(const heddle_model_options *options, heddle_model **model) {
   if (!model)
     return rt_null("model");
-  const heddle_model_desc *desc = &heddle_model_descriptor;
+  const heddle_model_desc *desc = &heddle_model_descriptor; // of whichever target: versions are equal
   heddle_model_options all = {0};
   heddle_status status = rt_take_options(&all, options, sizeof all);
   if (status != HEDDLE_OK)
@@ -57,7 +57,7 @@ heddle_status heddle_model_load(const heddle_model_options *options, heddle_mode
   if (desc->abi_version != HEDDLE_ABI_VERSION)
     return rt_fail(HEDDLE_BAD_LIBRARY, "model '%s' has version %u of the internal interface, its runtime version %d",
                    desc->name, desc->abi_version, HEDDLE_ABI_VERSION);
-  status = rt_cpu_check(desc);
+  status = rt_choose_target(all.target, &desc);
   if (status != HEDDLE_OK)
     return status;
   heddle_model *made = calloc(1, sizeof *made);

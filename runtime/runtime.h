@@ -44,8 +44,10 @@ void rt_memory_clear(rt_memory *memory);              // all zero again; large b
 void rt_memory_release(rt_memory *memory);
 
 // ---- cpu.c: features of this machine
-uint32_t rt_cpu_features(void);                            // bits HEDDLE_CPU_*
-heddle_status rt_cpu_check(const heddle_model_desc *desc); // asks the kernel for AMX where the library needs it
+uint32_t rt_cpu_features(void); // bits HEDDLE_CPU_*
+// Of the library's targets the most demanding one that this machine can run, or the one that is `wanted`; where that
+// one needs AMX, the kernel was asked for it.
+heddle_status rt_choose_target(const char *wanted, const heddle_model_desc **desc);
 
 // ---- cpus.c: where threads may run
 #define RT_MOST_CPUS 1024

@@ -164,16 +164,17 @@ static Result<std::vector<KernelTime>> time_kernels(Library &library, int entry,
 }
 
 /// Fills in what the manifest knows of the kernels.
-static void read_work(const Manifest &manifest, const Manifest::Entry &entry, const std::map<std::string, double> &dims,
-                      std::vector<KernelTime> &kernels) {
+static void read_work(const Manifest::Target &target, const std::string &entry,
+                      const std::map<std::string, double> &dims, std::vector<KernelTime> &kernels) {
+  auto works = target.work.find(entry);
   auto value = [&](const std::optional<std::string> &formula) {
     auto out = formula ? evaluate_formula(*formula, dims) : std::nullopt;
     return out && *out >= 0 ? out : std::nullopt;
   };
   for (KernelTime &kernel : kernels) {
-    if (auto kind = manifest.kernels.find(kernel.name); kind != manifest.kernels.end())
+    if (auto kind = target.kernels.find(kernel.name); kind != target.kernels.end())
       kernel.kind = kind->second;
-    for (const Manifest::Work &work : entry.work) {
+    for (const Manifest::Work &work : works == target.work.end() ? std::vector<Manifest::Work>() : works->second) {
       if (work.kernel != kernel.name || work.calls != kernel.calls)
         continue; // a loop repeats calls
       auto operations = value(work.operations), weights = value(work.weights_bytes), values = value(work.values_bytes);
@@ -260,7 +261,7 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
     return Error{options.path + ": is no folder that `heddle compile` wrote; compile the model first"};
-  auto library = Library::open(options.path, options.threads);
+  auto library = Library::open(options.path, options.threads, options.target);
   if (!library)
     return library.error();
   auto entry = library->entry(options.entry);
@@ -308,8 +309,8 @@ Status bench_command(const BenchCommand &options) {
   for (size_t i = 0; i < dims->size(); ++i)
     sizes[library->dims()[i].name] = double((*dims)[i]);
   double operations = 0;
-  if (*manifest) {
-    read_work(**manifest, (*manifest)->entries[*entry], sizes, *kernels);
+  if (const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr) {
+    read_work(*target, (*manifest)->entries[*entry].name, sizes, *kernels);
     set_bounds(*kernels, roof, library->threads());
   }
   for (const KernelTime &kernel : *kernels)
@@ -329,9 +330,11 @@ Status bench_command(const BenchCommand &options) {
     shape += " " + library->dims()[i].name + "=" + std::to_string((*dims)[i]);
     json["dims"][library->dims()[i].name] = (*dims)[i];
   }
-  std::printf("%s%s, %d thread%s: min %s, median %s (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n",
+  std::printf("%s%s, %d thread%s: min %s, median %s (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n"
+              "code for %s\n",
               library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s",
-              time_text(times[0]).c_str(), time_text(median).c_str(), times.size(), roof.gflops, roof.gigabytes);
+              time_text(times[0]).c_str(), time_text(median).c_str(), times.size(), roof.gflops, roof.gigabytes,
+              library->target().c_str());
   if (operations > 0)
     std::printf("products: %.3g %s, %.1f GFLOP/s, %.0f%% of the limit\n",
                 operations / (operations < 1e6   ? 1e3

@@ -26,11 +26,19 @@ static Status check_model(const ModelOptions &options) {
     auto library = Library::open(options.path, 1);
     if (!library)
       return library.error();
-    if (auto manifest = library->manifest(); !manifest)
+    auto manifest = library->manifest();
+    if (!manifest)
       return manifest.error();
     if (Status intact = library->verify(); !intact)
       return intact;
     std::printf("%s: the library loads and its weights are intact\n", options.path.c_str());
+    std::string others;
+    for (const Manifest::Target &target : *manifest ? (*manifest)->targets : std::vector<Manifest::Target>())
+      if (target.name != library->target())
+        others += (others.empty() ? "" : ", ") + target.name;
+    if (!others.empty())
+      std::printf("this machine runs its code for %s; the others are for %s\n", library->target().c_str(),
+                  others.c_str());
     return Done{};
   }
   auto model = load_model(options);

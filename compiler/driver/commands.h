@@ -81,6 +81,7 @@ Status compare_command(const CompareCommand &options);
 struct BenchCommand {
   std::string path;
   std::string entry;
+  std::string target;             // empty: the best that fits
   std::vector<std::string> first; // entries that run once before
   std::vector<std::string> dims;  // NAME=N
   int threads = 0;

@@ -222,7 +222,7 @@ Comparison::compiled(const std::function<std::vector<const Tensor *>(const Entry
     return folder.error();
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   std::string path = folder->path() + "/library";
-  if (auto report = compile_model(*model, *goal, path, progress); !report)
+  if (auto report = compile_model(*model, {*goal}, path, progress); !report)
     return report.error();
   return of_library(path);
 }

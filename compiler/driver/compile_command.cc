@@ -105,9 +105,9 @@ Status compile_command(const CompileCommand &options) {
     return form.error();
   if (Status good = check_name(options.name); !good)
     return good;
-  auto goal = find_compile_goal(options.compile);
-  if (!goal)
-    return goal.error();
+  auto goals = find_compile_goals(options.compile);
+  if (!goals)
+    return goals.error();
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   progress.stage("reading the model");
   auto model = load_model(options.model);
@@ -118,7 +118,7 @@ Status compile_command(const CompileCommand &options) {
   if (!options.name.empty())
     model->library_name = options.name;
   std::string output = options.output.empty() ? model->library_name : options.output;
-  auto report = compile_model(*model, *goal, output, progress, *form);
+  auto report = compile_model(*model, *goals, output, progress, *form);
   if (!report)
     return report.error();
   const auto &libraries = report->artifact.libraries;
@@ -132,9 +132,20 @@ Status compile_command(const CompileCommand &options) {
   std::string files;
   for (const auto &[name, bytes] : libraries)
     files += name + " " + megabytes(bytes) + ", ";
+  int kernels = 0;
+  std::vector<std::string> targets;
+  for (const ArtifactReport::Part &part : report->artifact.parts) {
+    kernels += part.kernels;
+    targets.push_back(part.target);
+  }
   std::printf("%s: %sweights %s%s, %d kernels, for %s, %.1f s\n", output.c_str(), files.c_str(),
-              megabytes(report->artifact.weights_bytes).c_str(), form->embed_weights ? " in it" : "",
-              report->artifact.kernels, goal->target.name.c_str(), seconds);
+              megabytes(report->artifact.weights_bytes).c_str(), form->embed_weights ? " in it" : "", kernels,
+              listed(targets).c_str(), seconds);
+  if (targets.size() > 1)
+    for (const ArtifactReport::Part &part : report->artifact.parts)
+      std::printf("%s: %d kernels, weights %s%s\n", part.target.c_str(), part.kernels,
+                  megabytes(part.weights_bytes).c_str(),
+                  part.shared_bytes ? (" (" + megabytes(part.shared_bytes) + " shared with the above)").c_str() : "");
   if (std::string from = where_settings_came_from(*model); !from.empty())
     std::printf("settings: %s\n", from.c_str());
   for (const std::string &line : report->general)

@@ -13,15 +13,35 @@ namespace heddle {
 
 using namespace mlir;
 
-Result<CompileGoal> find_compile_goal(const CompileOptions &options) {
+Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
   if (options.precision != "f32" && options.precision != "bf16" && options.precision != "int8")
     return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
-  if (options.target.starts_with("cuda:"))
-    return Error{"--target " + options.target + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
-  Result<Target> target = find_target(options.target);
-  if (!target)
-    return target.error();
-  return CompileGoal{*target, options.precision};
+  std::vector<CompileGoal> out;
+  SmallVector<StringRef> words;
+  StringRef(options.target).split(words, ',');
+  for (StringRef word : words) {
+    if (word.starts_with("cuda:"))
+      return Error{"--target " + word.str() + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
+    Result<Target> target = find_target(word);
+    if (!target)
+      return target.error();
+    if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
+      out.push_back({*target, options.precision});
+  }
+  // Each target allows all that those below it allow.
+  llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {
+    return a.target.cpu_features() > b.target.cpu_features();
+  });
+  return out;
+}
+
+Result<CompileGoal> find_compile_goal(const CompileOptions &options) {
+  auto goals = find_compile_goals(options);
+  if (!goals)
+    return goals.error();
+  if (goals->size() > 1)
+    return Error{"--target " + options.target + ": this command takes one target; `heddle compile` takes several"};
+  return goals->front();
 }
 
 /// "bert.heddle:41:5: error: …" for the first error that passes report.
@@ -79,27 +99,35 @@ Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, pas
   return out;
 }
 
-Result<CompileReport> compile_model(Model &model, const CompileGoal &goal, const std::string &output,
+Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal> &goals, const std::string &output,
                                     Progress &progress, const ArtifactForm &form) {
-  auto compiled = compile_module(model, goal, passes::Stage::schedule, progress);
-  if (!compiled)
-    return compiled.error();
-  std::string first;
-  ScopedDiagnosticHandler handler(compiled->context.get(), [&](mlir::Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && first.empty())
-      first = render(diagnostic);
-    return success();
-  });
-  ArtifactJob job{*compiled->module, model.library_name, goal.target, model.weights ? &*model.weights : nullptr,
-                  output};
+  ArtifactJob job{{}, model.library_name, model.weights ? &*model.weights : nullptr, output};
   job.form = form;
   for (const Program::Setting &setting : model.program->settings)
     job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
+  std::vector<CompiledModule> compiled;
+  std::vector<std::unique_ptr<ScopedDiagnosticHandler>> handlers;
+  std::string first;
   CompileReport report;
-  PageFacts facts = page_facts(model, *compiled->module, goal.target, {});
-  for (const GeneralWork &work : general_work(facts)) {
-    const PageSource &at = facts.kernels[work.kernel].reduced_at;
-    report.general.push_back(at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work));
+  for (const CompileGoal &goal : goals) {
+    auto one = compile_module(model, goal, passes::Stage::schedule, progress);
+    if (!one)
+      return one.error();
+    compiled.push_back(std::move(*one));
+    MLIRContext *context = compiled.back().context.get();
+    handlers.push_back(std::make_unique<ScopedDiagnosticHandler>(context, [&](mlir::Diagnostic &diagnostic) {
+      if (diagnostic.getSeverity() == DiagnosticSeverity::Error && first.empty())
+        first = render(diagnostic);
+      return success();
+    }));
+    job.modules.push_back({*compiled.back().module, goal.target});
+    PageFacts facts = page_facts(model, *compiled.back().module, goal.target, {});
+    for (const GeneralWork &work : general_work(facts)) {
+      const PageSource &at = facts.kernels[work.kernel].reduced_at;
+      std::string line = at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work);
+      if (!llvm::is_contained(report.general, line))
+        report.general.push_back(std::move(line));
+    }
   }
   auto written = write_artifact(job, progress);
   if (!written)

@@ -12,7 +12,7 @@
 namespace heddle {
 
 struct CompileOptions {
-  std::string target = "native";
+  std::string target = "native"; // several with commas between
   std::string precision = "f32";
 };
 
@@ -22,7 +22,9 @@ struct CompileGoal {
   std::string precision; // of products
 };
 
-/// The options' goal, where this version can reach it.
+/// The options' goals, where this version can reach them: one for each target, from the most demanding one on.
+Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options);
+/// The same for a command that wants one target.
 Result<CompileGoal> find_compile_goal(const CompileOptions &options);
 
 /// A module and the context that owns its types.
@@ -40,8 +42,8 @@ struct CompileReport {
   std::vector<std::string> general;
 };
 
-/// All of it: MODEL to a folder.
-Result<CompileReport> compile_model(Model &model, const CompileGoal &goal, const std::string &output,
+/// All of it: MODEL to a folder with one library for all goals.
+Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal> &goals, const std::string &output,
                                     Progress &progress, const ArtifactForm &form = {});
 
 } // namespace heddle

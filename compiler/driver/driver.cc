@@ -121,9 +121,9 @@ private:
                    "Weights: .safetensors, .npz, PyTorch's .pt or .bin, an index of several, or a folder with them")
         ->type_name("FILE");
   }
-  static void add_compile_options(CLI::App *to, CompileOptions &compile) {
+  static void add_compile_options(CLI::App *to, CompileOptions &compile, const char *more = "") {
     to->add_option("--target", compile.target,
-                   "native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx")
+                   std::string("native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx") + more)
         ->type_name("T")
         ->capture_default_str();
     to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8")
@@ -151,7 +151,8 @@ private:
     auto *sub = command("compile", "Compile a model to a library", [this] { return compile_command(compile); });
     add_model(sub, compile.model);
     add_weights(sub, compile.model);
-    add_compile_options(sub, compile.compile);
+    add_compile_options(sub, compile.compile,
+                        "; several, with commas between: the best that fits is taken when the library is loaded");
     sub->add_option("--token", compile.model.tokens,
                     "A token id, such as eos_token_id=2, instead of the folder's; may be given again")
         ->type_name("NAME=ID")
@@ -173,7 +174,7 @@ private:
     auto *sub = command("run", "Run a library, or compile a model and run it", [this] { return run_command(run); });
     add_model(sub, run.model, "DIR|MODEL", "A compiled library's folder, a .heddle file or a Hugging Face folder");
     add_weights(sub, run.model);
-    add_compile_options(sub, run.compile);
+    add_compile_options(sub, run.compile, "; of DIR one that it was compiled for, native: the best that fits");
     sub->add_option(
            "--entry", run.entries,
            "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
@@ -250,6 +251,8 @@ private:
     sub->add_option("--threads", bench.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
         ->check(not_negative());
+    sub->add_option("--target", bench.target, "One that the library was compiled for; else the best that fits")
+        ->type_name("T");
     sub->add_option("--json", bench.json, "Write the numbers to a file")->type_name("FILE");
   }
   void add_show() {

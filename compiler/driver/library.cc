@@ -45,9 +45,11 @@ Result<std::string> manifest_path(const std::string &folder) {
   return folder + "/" + names[0] + ".json";
 }
 
-Result<Library> Library::open(const std::string &path, int threads) {
+Result<Library> Library::open(const std::string &path, int threads, const std::string &target) {
   heddle_model *model = nullptr;
-  if (heddle_open(path.c_str(), nullptr, &model) != HEDDLE_OK)
+  heddle_model_options how = HEDDLE_INIT(heddle_model_options);
+  how.target = target.empty() ? nullptr : target.c_str();
+  if (heddle_open(path.c_str(), &how, &model) != HEDDLE_OK)
     return last_error();
   Library out;
   out.path_ = path;

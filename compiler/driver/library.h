@@ -39,7 +39,8 @@ public:
     int64_t most; // -1: no bound
   };
 
-  static Result<Library> open(const std::string &path, int threads);
+  /// `target`: of those that the library has; empty: the most demanding one that this machine can run.
+  static Result<Library> open(const std::string &path, int threads, const std::string &target = "");
 
   const std::vector<Dim> &dims() const { return dims_; }
   std::string name() const;

@@ -63,7 +63,7 @@ std::string formula_text(AffineExpr expr, ArrayRef<std::string> operands, bool i
 class Reader {
 public:
   Reader(const Model &model, ModuleOp module, const Target &target, const std::map<std::string, int64_t> &given)
-      : model_(model), module_(module), layout_(lay_out_weights(module, model.library_name, target.name)),
+      : model_(model), module_(module), layout_(lay_out_weights({{module, target}}, model.library_name).front()),
         sizes_(module, dim_values(module, given)) {
     facts.model = model.program->name;
     facts.target = target.name;

@@ -68,7 +68,9 @@ static Status finish(const RunCommand &options, const std::vector<TensorMap> &re
 
 static Status run_library(const RunCommand &options, const std::string &path, const std::vector<TensorMap> &calls,
                           Trace &trace) {
-  auto library = trace.span("load " + path, [&] { return Library::open(path, options.threads); });
+  const std::string &target = options.compile.target;
+  auto library = trace.span("load " + path,
+                            [&] { return Library::open(path, options.threads, target == "native" ? "" : target); });
   if (!library)
     return library.error();
   if (!options.profile.empty())
@@ -121,7 +123,7 @@ static Status run_model(const RunCommand &options, const std::vector<TensorMap> 
     return folder.error();
   std::string output = folder->path() + "/library";
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
-  auto report = trace.span("compile", [&] { return compile_model(*model, *goal, output, progress); });
+  auto report = trace.span("compile", [&] { return compile_model(*model, {*goal}, output, progress); });
   if (!report)
     return report.error();
   return run_library(options, output, calls, trace);

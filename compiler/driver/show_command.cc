@@ -46,7 +46,7 @@ static Status show_kernels(ModuleOp module, const Target &target, KernelForm for
 }
 
 static Status show_host(const Model &model, ModuleOp module, const Target &target, const std::string &stage) {
-  WeightsLayout layout = lay_out_weights(module, model.library_name, target.name);
+  WeightsLayout layout = lay_out_weights({{module, target}}, model.library_name).front();
   HostProgram program{module, model.library_name, target.name, cpu_features(module, target), &layout};
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)

@@ -76,6 +76,10 @@ constexpr Member row_members[] = {
     {"symbol", text}, {"variant", text}, {"params", object, true, &signed_whole}, {"when", text, false}};
 constexpr Member kernel_members[] = {
     {"name", text}, {"kind", text}, {"calls", whole}, {"schedule", list, true, &object, row_members}};
+constexpr Member entry_work_members[] = {{"name", text}, {"work", list, true, &object, work_members}};
+constexpr Member lower_target_members[] = {{"target", text},
+                                           {"kernels", list, true, &object, kernel_members},
+                                           {"entries", list, true, &object, entry_work_members}};
 constexpr Member manifest_members[] = {{"name", text},
                                        {"compiler", text},
                                        {"build", text},
@@ -86,6 +90,7 @@ constexpr Member manifest_members[] = {{"name", text},
                                        {"states", list, false, &object, value_members},
                                        {"tokens", object, false, &list},
                                        {"kernels", list, true, &object, kernel_members},
+                                       {"lower_targets", list, false, &object, lower_target_members},
                                        {"weights_bytes", whole}};
 
 /// The first thing that is wrong with an object's members, or "".
@@ -127,31 +132,53 @@ std::vector<std::string> names_of(const Json &list) {
   return out;
 }
 
+std::vector<Manifest::Work> work_of(const Json &list) {
+  std::vector<Manifest::Work> out;
+  for (const Json &work : list) {
+    Manifest::Work one{work["kernel"], work["calls"]};
+    for (auto [name, formula] : {std::pair("operations", &one.operations),
+                                 {"weights_bytes", &one.weights_bytes},
+                                 {"values_bytes", &one.values_bytes}})
+      if (work.contains(name))
+        *formula = work[name].get<std::string>();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+/// Of the whole manifest, whose first target it describes, or of one of its `lower_targets`.
+Manifest::Target target_of(const Json &json) {
+  Manifest::Target out{json["target"], {}, {}};
+  for (const Json &kernel : json["kernels"])
+    out.kernels.emplace(kernel["name"], kernel["kind"]);
+  for (const Json &entry : json["entries"])
+    out.work.emplace(entry["name"], work_of(entry["work"]));
+  return out;
+}
+
 /// Of a manifest that the tables have passed.
 Manifest manifest_of(const Json &json) {
   Manifest out;
   out.name = json["name"];
   out.build = json["build"];
   out.dims = names_of(json["dims"]);
-  for (const Json &kernel : json["kernels"])
-    out.kernels.emplace(kernel["name"], kernel["kind"]);
-  for (const Json &item : json["entries"]) {
-    Manifest::Entry entry{item["name"], names_of(item["inputs"]), names_of(item["results"]), {}};
-    for (const Json &work : item["work"]) {
-      Manifest::Work one{work["kernel"], work["calls"]};
-      for (auto [name, formula] : {std::pair("operations", &one.operations),
-                                   {"weights_bytes", &one.weights_bytes},
-                                   {"values_bytes", &one.values_bytes}})
-        if (work.contains(name))
-          *formula = work[name].get<std::string>();
-      entry.work.push_back(std::move(one));
-    }
-    out.entries.push_back(std::move(entry));
-  }
+  for (const Json &item : json["entries"])
+    out.entries.push_back({item["name"], names_of(item["inputs"]), names_of(item["results"])});
+  out.targets.push_back(target_of(json));
+  if (json.contains("lower_targets"))
+    for (const Json &lower : json["lower_targets"])
+      out.targets.push_back(target_of(lower));
   return out;
 }
 
 } // namespace
+
+const Manifest::Target *Manifest::find(const std::string &target) const {
+  for (const Target &one : targets)
+    if (one.name == target)
+      return &one;
+  return nullptr;
+}
 
 Result<Manifest> read_manifest(const std::string &path) {
   Result<std::string> file = read_file(path);

@@ -22,7 +22,11 @@ struct Manifest {
   struct Entry {
     std::string name;
     std::vector<std::string> inputs, results;
-    std::vector<Work> work;
+  };
+  struct Target {
+    std::string name;
+    std::map<std::string, std::string> kernels;    // name to kind
+    std::map<std::string, std::vector<Work>> work; // by entry
   };
 
   std::string path, text; // the whole file
@@ -30,7 +34,10 @@ struct Manifest {
   std::string build;      // 16 hexadecimal digits that tell libraries apart whose code differs
   std::vector<std::string> dims;
   std::vector<Entry> entries;
-  std::map<std::string, std::string> kernels; // name to kind
+  std::vector<Target> targets; // from the most demanding one on
+
+  /// The target of that name, or null.
+  const Target *find(const std::string &target) const;
 };
 
 /// A file that is not there, no manifest, or damaged gets one message that names the first thing that is wrong.

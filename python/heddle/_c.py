@@ -58,6 +58,7 @@ class ModelOptions(Info):
         ("image_bytes", c.c_size_t),
         ("read", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)),
         ("read_context", c.c_void_p),
+        ("target", c.c_char_p),
     ]
 
 

@@ -68,12 +68,13 @@ class State:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.extents))}]"
 
 
-def load(path, weights=None, copy_weights=False):
+def load(path, weights=None, copy_weights=False, target=None):
     """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one.
 
     `weights` may be the path of another weights file than the one beside the library, or the bytes of one (bytes,
-    memoryview, mmap, …), or a function read(offset, count) that gives them, decrypted or fetched from elsewhere."""
-    return Model(path, weights, copy_weights)
+    memoryview, mmap, …), or a function read(offset, count) that gives them, decrypted or fetched from elsewhere.
+    Of a library with code for several targets `target` names one; else it is the best that this machine can run."""
+    return Model(path, weights, copy_weights, target)
 
 
 def _give_weights(options, weights, failed):
@@ -108,10 +109,12 @@ class Model:
     its manifest), `dims`, and by name `entries`, `states` and `tokens` (ids that the configuration tells, lists of them) tell
     what is in it."""
 
-    def __init__(self, path, weights=None, copy_weights=False):
+    def __init__(self, path, weights=None, copy_weights=False, target=None):
         self._pointer = None
         self._library = _c.Library(_c.find_library(path))
         options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
+        if target is not None:
+            options.target = target.encode()
         failed = []
         self._kept = _give_weights(options, weights, failed)
         pointer = c.c_void_p()

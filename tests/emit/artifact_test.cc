@@ -67,7 +67,7 @@ protected:
     auto target = find_target("native");
     ASSERT_TRUE(bool(target));
     Progress progress(Progress::Show::nothing);
-    auto report = write_artifact({*tiny.module, "tiny", *target, &*files, folder + "/out"}, progress);
+    auto report = write_artifact({{{*tiny.module, *target}}, "tiny", &*files, folder + "/out"}, progress);
     ASSERT_TRUE(bool(report)) << report.error().message;
   }
 
@@ -240,10 +240,11 @@ TEST_F(Artifact, half_precision_weights_become_f32) {
   auto files = WeightFiles::open(path);
   ASSERT_TRUE(bool(files));
   ASSERT_TRUE(tiny.parse(tiny_module));
-  WeightsLayout layout = lay_out_weights(*tiny.module, "tiny", "native");
+  std::vector<TargetModule> modules = {{*tiny.module, *find_target("x86-64-v3")}};
+  std::vector<WeightsLayout> layouts = lay_out_weights(modules, "tiny");
   Progress progress(Progress::Show::nothing);
-  std::vector<std::byte> bytes(packed_bytes(layout));
-  pack_weights(*tiny.module, layout, &*files, bytes, progress);
+  std::vector<std::byte> bytes(packed_bytes(layouts.front()));
+  pack_weights(modules, layouts, &*files, bytes, progress);
   const float *packed = reinterpret_cast<const float *>(bytes.data() + 4096);
   EXPECT_EQ(packed[0 * 4 + 1], weights.w[1 * 6 + 0]);
   EXPECT_EQ(packed[5 * 4 + 3], weights.w[3 * 6 + 5]);

@@ -31,6 +31,9 @@ const char *whole = R"({
   "kernels": [{"name": "k0", "kind": "contraction", "calls": 2,
                "schedule": [{"symbol": "k0_0", "variant": "panels", "params": {"rows": 4}, "when": "m < 8"}]},
               {"name": "k1", "kind": "rows", "calls": 1, "schedule": []}],
+  "lower_targets": [{"target": "x86-64-v2", "cpu_features": [], "kernels": [
+                       {"name": "k0", "kind": "general", "calls": 3, "schedule": []}],
+                     "entries": [{"name": "apply", "work": [{"kernel": "k0", "calls": 3}]}]}],
   "weights_bytes": 60, "of_a_later_version": [null]
 })";
 
@@ -41,15 +44,21 @@ TEST_F(ManifestFile, a_whole_one_is_read) {
   EXPECT_EQ(manifest->build, "00123456789abcde");
   EXPECT_EQ(manifest->text, whole);
   EXPECT_EQ(manifest->dims, (std::vector<std::string>{"B", "S"}));
-  EXPECT_EQ(manifest->kernels, (std::map<std::string, std::string>{{"k0", "contraction"}, {"k1", "rows"}}));
   ASSERT_EQ(manifest->entries.size(), 1u);
   const Manifest::Entry &entry = manifest->entries[0];
   EXPECT_EQ(entry.inputs, (std::vector<std::string>{"x", "kind"}));
   EXPECT_EQ(entry.results, std::vector<std::string>{"y"});
-  ASSERT_EQ(entry.work.size(), 2u);
-  EXPECT_EQ(entry.work[0].calls, 2);
-  EXPECT_EQ(entry.work[0].operations, "30 * B * S");
-  EXPECT_EQ(entry.work[1].operations, std::nullopt);
+  ASSERT_EQ(manifest->targets.size(), 2u);
+  const Manifest::Target *target = manifest->find("x86-64-v3"), *lower = manifest->find("x86-64-v2");
+  ASSERT_TRUE(target && lower && !manifest->find("x86-64-v1"));
+  EXPECT_EQ(target->kernels, (std::map<std::string, std::string>{{"k0", "contraction"}, {"k1", "rows"}}));
+  const std::vector<Manifest::Work> &work = target->work.at("apply");
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].calls, 2);
+  EXPECT_EQ(work[0].operations, "30 * B * S");
+  EXPECT_EQ(work[1].operations, std::nullopt);
+  EXPECT_EQ(lower->kernels.at("k0"), "general");
+  EXPECT_EQ(lower->work.at("apply").at(0).calls, 3);
 }
 
 TEST_F(ManifestFile, the_first_thing_that_is_wrong_is_named) {
@@ -87,6 +96,8 @@ TEST_F(ManifestFile, the_first_thing_that_is_wrong_is_named) {
             "`entries[0].inputs[0].shape[2]` is not a whole number or a formula over dims");
   EXPECT_EQ(with("/kernels/0/schedule/0/params/rows", "4"),
             "`kernels[0].schedule[0].params.rows` is not a whole number");
+  EXPECT_EQ(with("/lower_targets/0/entries/0/work/0/calls", "3"),
+            "`lower_targets[0].entries[0].work[0].calls` is not a whole number");
   EXPECT_EQ(with("/entries/0/states/0/reads", 1), "`entries[0].states[0].reads` is not true or false");
 }
 
@@ -140,11 +151,12 @@ TEST_F(ManifestFile, random_damage_is_read_or_refused_with_a_message) {
       EXPECT_EQ(message(manifest).find('\n'), std::string::npos) << text;
       continue;
     }
-    for (const Manifest::Entry &entry : manifest->entries)
-      for (const Manifest::Work &work : entry.work)
-        for (const auto &formula : {work.operations, work.weights_bytes, work.values_bytes})
-          if (auto number = formula ? evaluate_formula(*formula, dims) : std::nullopt)
-            EXPECT_TRUE(std::isfinite(*number)) << *formula;
+    for (const Manifest::Target &target : manifest->targets)
+      for (const auto &[entry, works] : target.work)
+        for (const Manifest::Work &work : works)
+          for (const auto &formula : {work.operations, work.weights_bytes, work.values_bytes})
+            if (auto number = formula ? evaluate_formula(*formula, dims) : std::nullopt)
+              EXPECT_TRUE(std::isfinite(*number)) << *formula;
   }
   EXPECT_GT(refused, turns / 4);
   EXPECT_LT(refused, turns);

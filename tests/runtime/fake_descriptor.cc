@@ -222,20 +222,37 @@ const heddle_dim_desc dims[] = {{"B", 8}, {"S", 512}, {"N", -1}};
 #define FAKE_ABI HEDDLE_ABI_VERSION
 #endif
 
-extern "C" __attribute__((visibility("hidden")))
-const heddle_model_desc heddle_model_descriptor = {FAKE_ABI,
-                                                   FAKE_FEATURES,
-                                                   FAKE_NAME,
-                                                   "x86-64-v3",
-                                                   "0.1.0",
-                                                   fake::weights_bytes,
-                                                   {'f', 'a', 'k', 'e', 1, 2, 3, 4},
-                                                   fake::n_dims,
-                                                   fake::n_entries,
-                                                   fake::dims,
-                                                   fake::entries,
-                                                   0,
-                                                   0,
-                                                   nullptr,
-                                                   nullptr,
-                                                   nullptr};
+namespace {
+constexpr heddle_model_desc descriptor(uint32_t features, const char *target, const heddle_model_desc *lower) {
+  return {FAKE_ABI,
+          features,
+          FAKE_NAME,
+          target,
+          "0.1.0",
+          fake::weights_bytes,
+          {'f', 'a', 'k', 'e', 1, 2, 3, 4},
+          fake::n_dims,
+          fake::n_entries,
+          fake::dims,
+          fake::entries,
+          0,
+          0,
+          nullptr,
+          nullptr,
+          nullptr,
+          0,
+          nullptr,
+          0,
+          lower};
+}
+#ifdef FAKE_TARGETS // the first one that this machine can run is `here`; `beneath` could run, too
+constexpr heddle_model_desc beneath = descriptor(0, "beneath", nullptr), here = descriptor(0, "here", &beneath),
+                            above = descriptor(0x40000000, "above", &here);
+#define FAKE_LOWER &above
+#else
+#define FAKE_LOWER nullptr
+#endif
+} // namespace
+
+extern "C" __attribute__((visibility("hidden"))) const heddle_model_desc heddle_model_descriptor =
+    descriptor(FAKE_FEATURES, "x86-64-v3", FAKE_LOWER);

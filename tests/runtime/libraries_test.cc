@@ -179,6 +179,27 @@ TEST(Libraries, a_library_for_another_machine_names_what_is_missing) {
   EXPECT_EQ(model, nullptr);
 }
 
+TEST(Libraries, of_several_targets_the_first_that_the_machine_can_run_is_taken_or_the_one_that_is_named) {
+  std::string folder = artifact("several", "libheddle_fake_several.so", "heddle_fake_several");
+  heddle_model_options options = HEDDLE_INIT(heddle_model_options);
+  auto taken = [&](const char *wanted) -> std::string {
+    options.target = wanted;
+    heddle_model *model = nullptr;
+    if (heddle_status status = heddle_open(folder.c_str(), &options, &model); status != HEDDLE_OK)
+      return std::string(heddle_status_name(status)) + ": " + heddle_last_error();
+    heddle_model_info info = HEDDLE_INIT(heddle_model_info);
+    EXPECT_EQ(heddle_model_describe(model, &info), HEDDLE_OK);
+    std::string target = info.target;
+    EXPECT_EQ(heddle_close(model), HEDDLE_OK);
+    return target;
+  };
+  EXPECT_EQ(taken(nullptr), "here");
+  EXPECT_EQ(taken("beneath"), "beneath");
+  EXPECT_TRUE(taken("above").starts_with("HEDDLE_UNSUPPORTED_CPU: model 'several' was compiled for above and needs "));
+  EXPECT_EQ(taken("amiga"), "HEDDLE_NOT_FOUND: model 'several' was not compiled for target 'amiga'; it has: "
+                            "x86-64-v3, above, here, beneath");
+}
+
 TEST(Libraries, a_descriptor_of_another_version_is_refused) {
   std::string folder = artifact("old", "libheddle_fake_old.so", "heddle_fake_old");
   heddle_model *model = nullptr;

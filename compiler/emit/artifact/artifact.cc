@@ -43,14 +43,15 @@ constexpr size_t enough_operations = 48;
 constexpr int64_t most_embedded = int64_t(1) << 30;
 
 struct KernelJob {
-  std::vector<KernelRow> rows;
+  size_t module; // of the job's: its number
+  std::vector<KernelRow> rows = {};
   size_t operations = 0;
 };
 
 } // namespace
 
-/// What is compiled together; the same on every machine.
-static std::vector<KernelJob> kernel_jobs(ModuleOp module) {
+/// What of a module is compiled together; the same on every machine.
+static void add_kernel_jobs(size_t number, ModuleOp module, std::vector<KernelJob> &jobs) {
   std::vector<std::pair<size_t, func::FuncOp>> kernels;
   for (auto function : module.getOps<func::FuncOp>())
     if (function->hasAttr(ir::names::kernel)) {
@@ -59,17 +60,17 @@ static std::vector<KernelJob> kernel_jobs(ModuleOp module) {
       kernels.emplace_back(operations, function);
     }
   std::stable_sort(kernels.begin(), kernels.end(), [](auto &a, auto &b) { return a.first > b.first; });
-  std::vector<KernelJob> out;
+  bool is_first = true;
   for (auto &[operations, kernel] : kernels) {
     int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
     for (int row = 0; row < rows; ++row) {
-      if (out.empty() || out.back().operations >= enough_operations)
-        out.emplace_back();
-      out.back().rows.push_back({kernel, row});
-      out.back().operations += operations;
+      if (is_first || jobs.back().operations >= enough_operations)
+        jobs.push_back({number});
+      is_first = false;
+      jobs.back().rows.push_back({kernel, row});
+      jobs.back().operations += operations;
     }
   }
-  return out;
 }
 
 /// A file of the scratch folder: unlike what the user keeps, it needs no sync and no rename.
@@ -83,21 +84,27 @@ static Status write_scratch(const std::string &path, std::string_view bytes) {
   return Error{path + ": cannot write: " + std::strerror(errno) + " (temporary files go to $TMPDIR)"};
 }
 
-/// Objects of all rows of all kernels, as files in `scratch`.
-static Result<std::vector<std::string>> compile_kernels(const ArtifactJob &job, const std::string &scratch,
-                                                        Progress &progress) {
-  std::vector<KernelJob> jobs = kernel_jobs(job.module);
-  std::vector<std::string> objects(jobs.size());
+/// Objects of all rows of all kernels, as files in `scratch`, by module.
+static Result<std::vector<std::vector<std::string>>> compile_kernels(const ArtifactJob &job, const std::string &scratch,
+                                                                     Progress &progress) {
+  std::vector<KernelJob> jobs;
+  for (auto [number, module] : llvm::enumerate(job.modules))
+    add_kernel_jobs(number, module.module, jobs);
+  if (job.modules.size() > 1)
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [](const KernelJob &a, const KernelJob &b) { return a.operations > b.operations; });
+  std::vector<std::vector<std::string>> objects(job.modules.size());
+  std::vector<std::string> paths;
+  for (const KernelJob &kernels : jobs) {
+    paths.push_back(scratch + "/kernels" + std::to_string(paths.size()) + ".o");
+    objects[kernels.module].push_back(paths.back());
+  }
   std::mutex mutex;
   std::string first_error;
   progress.stage("compiling kernels", jobs.size());
   for_each_parallel(jobs.size(), [&](int64_t i) {
-    Result<KernelObject> object = emit_kernels(jobs[i].rows, job.target);
-    Status written = object ? Status(Done{}) : Status(object.error());
-    if (object) {
-      objects[i] = scratch + "/" + object->symbol + ".o";
-      written = write_scratch(objects[i], object->bytes);
-    }
+    Result<KernelObject> object = emit_kernels(jobs[i].rows, job.modules[jobs[i].module].target);
+    Status written = object ? write_scratch(paths[i], object->bytes) : Status(object.error());
     progress.step();
     if (written)
       return true;
@@ -111,29 +118,82 @@ static Result<std::vector<std::string>> compile_kernels(const ArtifactJob &job, 
   return objects;
 }
 
-static Result<std::string> compile_host_object(const ArtifactJob &job, const WeightsLayout &layout) {
-  HostProgram program{job.module,      job.name,
-                      job.target.name, cpu_features(job.module, job.target),
-                      &layout,         job.form.embed_weights ? int64_t(packed_bytes(layout)) : 0};
+static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts, size_t number) {
+  auto [module, target] = job.modules[number];
+  HostProgram program{module,           job.name,
+                      target.name,      cpu_features(module, target),
+                      &layouts[number], job.form.embed_weights ? int64_t(packed_bytes(layouts[number])) : 0,
+                      int(number),      number + 1 == job.modules.size()};
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)
     return Error{"the host program could not be built; this is a bug of Heddle"};
   llvm::LLVMContext context;
-  auto module = host_to_llvm(program, *host, context);
-  if (!module)
-    return module.error();
-  return compile_host(**module);
+  auto ir = host_to_llvm(program, *host, context);
+  if (!ir)
+    return ir.error();
+  return compile_host(**ir);
+}
+
+/// Objects of all targets. Those of a target after the first become one, which shows its descriptor alone: kernels and
+/// functions of entries have the same names for all of them.
+static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts,
+                                                        const std::string &scratch, Progress &progress) {
+  auto kernels = compile_kernels(job, scratch, progress);
+  if (!kernels)
+    return kernels.error();
+  progress.stage("compiling the host program");
+  std::vector<std::string> out;
+  for (size_t number = 0; number < job.modules.size(); ++number) {
+    auto host = compile_host_object(job, layouts, number);
+    if (!host)
+      return host.error();
+    std::string path = scratch + "/host" + std::to_string(number) + ".o";
+    if (Status written = write_scratch(path, *host); !written)
+      return written.error();
+    std::vector<std::string> &objects = (*kernels)[number];
+    objects.insert(objects.begin(), path);
+    if (number > 0) {
+      auto object = link_object(objects, {descriptor_symbol(int(number))});
+      if (!object)
+        return object.error();
+      path = scratch + "/target" + std::to_string(number) + ".o";
+      if (Status written = write_scratch(path, *object); !written)
+        return written.error();
+      objects = {path};
+    }
+    out.insert(out.end(), objects.begin(), objects.end());
+  }
+  return out;
 }
 
 /// The packed weights as an object.
-static Result<std::string> embedded_weights(const ArtifactJob &job, const WeightsLayout &layout,
+static Result<std::string> embedded_weights(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts,
                                             const std::string &scratch, Progress &progress) {
-  std::vector<std::byte> bytes(packed_bytes(layout));
-  pack_weights(job.module, layout, job.weights, bytes, progress);
+  std::vector<std::byte> bytes(packed_bytes(layouts.front()));
+  pack_weights(job.modules, layouts, job.weights, bytes, progress);
   std::string path = scratch + "/weights";
   if (Status written = write_scratch(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}); !written)
     return written.error();
   return embed_file(path);
+}
+
+static ArtifactReport::Part part_of(TargetModule target, const WeightsLayout &layout) {
+  ArtifactReport::Part out{target.target.name};
+  for (auto function : target.module.getOps<func::FuncOp>())
+    if (auto rows = function->getAttrOfType<ArrayAttr>(ir::names::schedule))
+      out.kernels += int(rows.size());
+  for (const WeightsLayout::Item &item : layout.items) {
+    out.weights_bytes += item.bytes;
+    out.shared_bytes += item.shared ? item.bytes : 0;
+  }
+  return out;
+}
+
+static std::vector<std::string> target_names(const ArtifactJob &job) {
+  std::vector<std::string> out;
+  for (const TargetModule &module : job.modules)
+    out.push_back(module.target.name);
+  return out;
 }
 
 /// For pkg-config, from wherever the folder lies.
@@ -152,46 +212,39 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
   auto scratch = temporary_folder();
   if (!scratch)
     return scratch.error();
-  WeightsLayout layout = lay_out_weights(job.module, job.name, job.target.name);
+  std::vector<WeightsLayout> layouts = lay_out_weights(job.modules, job.name);
+  const WeightsLayout &layout = layouts.front(); // what all of them agree on
   if (job.form.embed_weights && int64_t(packed_bytes(layout)) > most_embedded)
     return Error{"--embed-weights: the model has " + std::to_string(layout.payload_bytes >> 20) +
                  " MB of weights, and a library carries at most " + std::to_string(most_embedded >> 20) +
                  " MB; leave it out, and ship " + job.name + ".weights beside the library"};
 
-  auto objects = compile_kernels(job, scratch->path(), progress);
+  auto objects = compile_targets(job, layouts, scratch->path(), progress);
   if (!objects)
     return objects.error();
-
-  progress.stage("compiling the host program");
-  auto host = compile_host_object(job, layout);
-  if (!host)
-    return host.error();
   std::string carried;
   if (job.form.embed_weights) {
-    auto object = embedded_weights(job, layout, scratch->path(), progress);
+    auto object = embedded_weights(job, layouts, scratch->path(), progress);
     if (!object)
       return object.error();
     carried = std::move(*object);
   }
-  ModelInterface model = model_interface(job.module, job.name);
+  ModelInterface model = model_interface(job.modules.front().module, job.name);
   LinkJob link;
   link.soname = "lib" + job.name + ".so";
   link.build = layout.build;
   link.version_script = scratch->path() + "/exports";
-  std::string host_path = scratch->path() + "/host.o", weights_path = scratch->path() + "/weights.o",
-              runtime_path = scratch->path() + "/runtime.a";
+  std::string weights_path = scratch->path() + "/weights.o", runtime_path = scratch->path() + "/runtime.a";
   std::string exports = "{ global: heddle_api_1;";
   for (const std::string &symbol : exported_symbols(model))
     exports += " " + symbol + ";";
   exports += " local: *; };\n";
-  for (const auto &[path, bytes] :
-       {std::pair(host_path, std::string_view(*host)), std::pair(weights_path, std::string_view(carried)),
-        std::pair(runtime_path, std::string_view(embedded::runtime_archive()[0].bytes)),
-        std::pair(link.version_script, std::string_view(exports))})
+  for (const auto &[path, bytes] : {std::pair(weights_path, std::string_view(carried)),
+                                    std::pair(runtime_path, std::string_view(embedded::runtime_archive()[0].bytes)),
+                                    std::pair(link.version_script, std::string_view(exports))})
     if (Status written = write_scratch(path, bytes); !written)
       return written.error();
-  link.objects = {host_path};
-  link.objects.insert(link.objects.end(), objects->begin(), objects->end());
+  link.objects = std::move(*objects);
   if (!carried.empty())
     link.objects.push_back(weights_path);
   link.objects.push_back(runtime_path);
@@ -227,23 +280,22 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
     auto weights = folder->map(job.name + ".weights", packed_bytes(layout));
     if (!weights)
       return weights.error();
-    pack_weights(job.module, layout, job.weights, weights->bytes(), progress);
+    pack_weights(job.modules, layouts, job.weights, weights->bytes(), progress);
   }
 
   progress.stage("writing");
   for (const auto &[name, text] :
-       {std::pair(job.name + ".h", c_header(model)),
+       {std::pair(job.name + ".h", c_header(model, target_names(job))),
         std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
-        std::pair(job.name + ".pc", package_text(job)), std::pair(job.name + ".json", manifest(model, job, layout))})
+        std::pair(job.name + ".pc", package_text(job)), std::pair(job.name + ".json", manifest(model, job, layouts))})
     if (Status written = folder->write(name, text); !written)
       return written.error();
   if (job.form.shared)
     if (Status written = folder->write(job.name + "_model.py", python_module(model)); !written)
       return written.error();
   report.weights_bytes = layout.payload_bytes;
-  for (auto function : ModuleOp(job.module).getOps<func::FuncOp>())
-    if (auto rows = function->getAttrOfType<ArrayAttr>(ir::names::schedule))
-      report.kernels += int(rows.size());
+  for (size_t number = 0; number < job.modules.size(); ++number)
+    report.parts.push_back(part_of(job.modules[number], layouts[number]));
   if (Status committed = folder->commit(); !committed)
     return committed.error();
   progress.clear();

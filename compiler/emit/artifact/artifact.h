@@ -3,11 +3,9 @@
 #pragma once
 
 #include "compiler/emit/artifact/progress.h"
+#include "compiler/emit/artifact/weights_layout.h"
 #include "compiler/io/model_folder.h"
-#include "compiler/targets/target.h"
 #include "dsl/errors/result.h"
-
-#include "mlir/IR/BuiltinOps.h"
 
 namespace heddle {
 
@@ -25,19 +23,25 @@ struct ArtifactForm {
 };
 
 struct ArtifactJob {
-  mlir::ModuleOp module; // after plan_memory
-  std::string name;      // of the library; a C identifier
-  Target target;
-  const WeightFiles *weights; // null: the model reads none
-  std::string output;         // folder
+  std::vector<TargetModule> modules; // one model, from the most demanding target on
+  std::string name;                  // of the library; a C identifier
+  const WeightFiles *weights;        // null: the model reads none
+  std::string output;                // folder
   std::vector<ManifestSetting> settings = {};
   ArtifactForm form = {};
 };
 
 struct ArtifactReport {
+  /// What a target has in the library.
+  struct Part {
+    std::string target;
+    int kernels = 0; // compiled functions
+    int64_t weights_bytes = 0;
+    int64_t shared_bytes = 0; // of these, what a target before it has, too
+  };
   std::vector<std::pair<std::string, int64_t>> libraries; // name and bytes of each file with code
   int64_t weights_bytes = 0;
-  int kernels = 0; // compiled functions
+  std::vector<Part> parts; // in the order of the job's modules
 };
 
 /// Writes the library, <name>.h, heddle.h, <name>.pc, <name>.json, beside a shared library <name>_model.py and, unless

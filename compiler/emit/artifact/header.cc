@@ -118,12 +118,14 @@ static void write_states(std::ostream &out, const ModelInterface &model) {
   out << " };\n\n";
 }
 
-std::string c_header(const ModelInterface &model) {
+std::string c_header(const ModelInterface &model, const std::vector<std::string> &targets) {
   std::string guard = "HEDDLE_MODEL_" + model.name + "_H";
   for (char &c : guard)
     c = std::toupper(c);
   std::ostringstream out;
   out << "// Made by Heddle " << version << ": the entries of `" << model.name << "` as C functions.\n"
+      << "// Compiled for " << join(targets, ", ")
+      << (targets.size() > 1 ? "; the first that fits the machine is used" : "") << ".\n"
       << "//\n"
       << "//     heddle_model *model;\n"
       << "//     heddle_session *session;\n"

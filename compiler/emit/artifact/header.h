@@ -7,10 +7,10 @@
 
 namespace heddle {
 
-/// <name>.h: one documented inline function per entry over heddle.h.
-std::string c_header(const ModelInterface &model);
+/// <name>.h: one documented inline function per entry over heddle.h. `targets` as in --target.
+std::string c_header(const ModelInterface &model, const std::vector<std::string> &targets);
 
-/// <name>.json: entries, shapes, types, target, versions, kernels with their schedules, sizes.
-std::string manifest(const ModelInterface &model, const ArtifactJob &job, const WeightsLayout &weights);
+/// <name>.json: entries, shapes, types, targets, versions, kernels with their schedules, sizes.
+std::string manifest(const ModelInterface &model, const ArtifactJob &job, llvm::ArrayRef<WeightsLayout> weights);
 
 } // namespace heddle

@@ -84,13 +84,34 @@ static std::vector<std::string> names_of(uint32_t cpu_features) {
   return out;
 }
 
-std::string manifest(const ModelInterface &model, const ArtifactJob &job, const WeightsLayout &weights) {
-  ModuleOp module = job.module;
+static Json kernels_json(ModuleOp module) {
+  std::map<std::string, int64_t> calls;
+  module.walk([&](func::CallOp call) { ++calls[call.getCallee().str()]; });
+  Json out = Json::array();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(ir::names::kernel))
+      out.push_back(kernel_json(function, calls[function.getName().str()]));
+  return out;
+}
+
+/// What a target has of its own, where the library has others before it.
+static Json lower_target_json(TargetModule lower) {
+  Json out = {{"target", lower.target.name},
+              {"cpu_features", names_of(cpu_features(lower.module, lower.target))},
+              {"kernels", kernels_json(lower.module)},
+              {"entries", Json::array()}};
+  for (func::FuncOp entry : passes::entries(lower.module))
+    out["entries"].push_back({{"name", entry.getName().str()}, {"work", work_json(entry)}});
+  return out;
+}
+
+std::string manifest(const ModelInterface &model, const ArtifactJob &job, ArrayRef<WeightsLayout> weights) {
+  auto [module, target] = job.modules.front();
   Json out = {{"name", model.name},
               {"compiler", std::string("heddle ") + version},
-              {"build", llvm::utohexstr(weights.build, /*LowerCase=*/true, /*Width=*/16)},
-              {"target", job.target.name},
-              {"cpu_features", names_of(cpu_features(module, job.target))},
+              {"build", llvm::utohexstr(weights.front().build, /*LowerCase=*/true, /*Width=*/16)},
+              {"target", target.name},
+              {"cpu_features", names_of(cpu_features(module, target))},
               {"precision", ir::precision_of(module)}};
   out["dims"] = Json::array();
   for (size_t i = 0; i < model.dims.size(); ++i) {
@@ -129,13 +150,10 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, const 
     out["settings"][setting.name] = {{"value", plain.is_discarded() ? Json(setting.value) : plain},
                                      {"from", setting.from}};
   }
-  std::map<std::string, int64_t> calls;
-  module.walk([&](func::CallOp call) { ++calls[call.getCallee().str()]; });
-  out["kernels"] = Json::array();
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(ir::names::kernel))
-      out["kernels"].push_back(kernel_json(function, calls[function.getName().str()]));
-  out["weights_bytes"] = weights.payload_bytes;
+  out["kernels"] = kernels_json(module);
+  for (const TargetModule &lower : ArrayRef(job.modules).drop_front())
+    out["lower_targets"].push_back(lower_target_json(lower));
+  out["weights_bytes"] = weights.front().payload_bytes;
   return out.dump(2) + "\n";
 }
 

@@ -198,11 +198,12 @@ static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp mo
   return out;
 }
 
-static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
-                              std::byte *payload) {
-  std::vector<Piece> out;
+static void cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, std::byte *payload,
+                std::vector<Piece> &out) {
   llvm::StringMap<std::shared_ptr<const Quantization>> quantizations = quantize(module, *files);
   for (auto weight : module.getOps<ir::WeightOp>()) {
+    if (layout[weight.getSymName()].shared)
+      continue;
     auto type = cast<RankedTensorType>(weight.getType());
     Piece piece{.source = Source(weight, find_tensor(weight, *files), dtype_of_element(type.getElementType())),
                 .to = payload + layout[weight.getSymName()].offset,
@@ -225,15 +226,17 @@ static std::vector<Piece> cut(ModuleOp module, const WeightsLayout &layout, cons
       out.push_back(piece);
     }
   }
-  return out;
 }
 
 size_t packed_bytes(const WeightsLayout &layout) { return payload_offset + layout.payload_bytes; }
 
-void pack_weights(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, std::span<std::byte> out,
-                  Progress &progress) {
+void pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts, const WeightFiles *files,
+                  std::span<std::byte> out, Progress &progress) {
+  const WeightsLayout &layout = layouts.front();
   std::byte *payload = out.data() + payload_offset;
-  std::vector<Piece> pieces = cut(module, layout, files, payload);
+  std::vector<Piece> pieces;
+  for (auto [module, own] : llvm::zip_equal(modules, layouts))
+    cut(module.module, own, files, payload, pieces);
   progress.stage("packing weights", pieces.size());
   for_each_parallel(pieces.size(), [&](int64_t i) {
     write(pieces[i]);

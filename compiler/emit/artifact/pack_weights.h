@@ -1,4 +1,4 @@
-// The packed weights file: every weight of a module, converted and laid out as the kernels read it.
+// The packed weights file: every weight of a model, converted and laid out as the kernels of each target read it.
 #pragma once
 
 #include "compiler/emit/artifact/progress.h"
@@ -13,8 +13,9 @@ namespace heddle {
 size_t packed_bytes(const WeightsLayout &layout);
 
 /// Writes the file of runtime/abi.h to `out`, packed_bytes() zeros, on all threads. Both sides may be mapped files:
-/// memory stays flat. `files` have passed check_weights; null where the module has no weights.
-void pack_weights(mlir::ModuleOp module, const WeightsLayout &layout, const WeightFiles *files,
+/// memory stays flat. `layouts` are those of the modules; `files` have passed check_weights; null where the model has
+/// no weights.
+void pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts, const WeightFiles *files,
                   std::span<std::byte> out, Progress &progress);
 
 } // namespace heddle

@@ -120,10 +120,12 @@ std::string python_module(const ModelInterface &model) {
   out << "\nclass Model(heddle.Model):\n    \"\"\"Weights and entries; may be shared by threads.\"\"\"\n\n"
       << "    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None) -> Session:\n"
       << "        return Session(self, threads, memory_limit, pool)\n\n\n"
-      << "def load(weights: str | os.PathLike[str] | None = None, copy_weights: bool = False) -> Model:\n"
+      << "def load(\n    weights: str | os.PathLike[str] | None = None, copy_weights: bool = False, target: str | None "
+         "= None\n"
+      << ") -> Model:\n"
       << "    \"\"\"Loads the library in this folder.\"\"\"\n"
       << "    folder = os.path.dirname(os.path.abspath(__file__))\n"
-      << "    return Model(os.path.join(folder, \"lib" << model.name << ".so\"), weights, copy_weights)\n";
+      << "    return Model(os.path.join(folder, \"lib" << model.name << ".so\"), weights, copy_weights, target)\n";
   return out.str();
 }
 

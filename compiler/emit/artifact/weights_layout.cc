@@ -23,35 +23,64 @@ static constexpr int64_t alignment = 64; // a cache line, and the widest vector
 
 /// Of a compilation. A hash of the library would not do: it holds the number, and Halide numbers what it names by the
 /// order in which a process compiles.
-static uint64_t build_number(ModuleOp module, StringRef name, StringRef target) {
+static uint64_t build_number(ArrayRef<TargetModule> modules, StringRef name) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << name << " " << target << " " << version << "\n";
-  module.print(out);
+  for (auto [module, target] : modules) {
+    out << name << " " << target.name << " " << version << "\n";
+    ModuleOp(module).print(out);
+  }
   return llvm::xxh3_64bits(text);
 }
 
-WeightsLayout lay_out_weights(ModuleOp module, StringRef name, StringRef target) {
-  WeightsLayout out;
+/// What the bytes of a weight depend on beside the file of a model's weights.
+static std::string description(ir::WeightOp weight) {
   std::string text;
-  llvm::raw_string_ostream description(text);
-  description << name << "\n";
-  for (auto weight : module.getOps<ir::WeightOp>()) {
-    auto type = cast<RankedTensorType>(weight.getType());
-    int64_t elements = type.getNumElements();
-    if (auto layout = weight.getLayout())
-      elements = llvm::product_of(layout::memory_shape(layout->getMap(), type.getShape()));
-    int64_t bytes = elements * passes::element_bytes(type.getElementType());
-    out.numbers[weight.getSymName().str()] = out.items.size();
-    out.items.push_back({weight.getSymName().str(), out.payload_bytes, bytes});
-    description << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr()
-                << type << " " << weight.getLayoutAttr() << " " << out.payload_bytes << "\n";
-    out.payload_bytes += llvm::alignTo(bytes, alignment);
+  llvm::raw_string_ostream out(text);
+  out << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr()
+      << weight.getType() << " " << weight.getLayoutAttr();
+  return text;
+}
+
+static int64_t packed_bytes_of(ir::WeightOp weight) {
+  auto type = cast<RankedTensorType>(weight.getType());
+  int64_t elements = type.getNumElements();
+  if (auto layout = weight.getLayout())
+    elements = llvm::product_of(layout::memory_shape(layout->getMap(), type.getShape()));
+  return elements * passes::element_bytes(type.getElementType());
+}
+
+std::vector<WeightsLayout> lay_out_weights(ArrayRef<TargetModule> modules, StringRef name) {
+  std::vector<WeightsLayout> out(modules.size());
+  std::map<std::string, int64_t> before; // offsets of what the modules before have
+  std::string text = name.str() + "\n";
+  int64_t payload_bytes = 0;
+  for (auto [number, layout] : llvm::enumerate(out)) {
+    std::map<std::string, int64_t> own;
+    for (auto weight : ModuleOp(modules[number].module).getOps<ir::WeightOp>()) {
+      std::string what = description(weight);
+      int64_t bytes = packed_bytes_of(weight), offset = payload_bytes;
+      auto found = before.find(what);
+      bool shared = found != before.end();
+      if (shared)
+        offset = found->second;
+      else
+        payload_bytes += llvm::alignTo(bytes, alignment);
+      own.try_emplace(what, offset);
+      text += what + " " + std::to_string(offset) + "\n";
+      layout.numbers[weight.getSymName().str()] = layout.items.size();
+      layout.items.push_back({weight.getSymName().str(), offset, bytes, shared});
+    }
+    before.merge(own);
   }
   auto hash = llvm::xxh3_128bits(llvm::ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
-  std::memcpy(out.id.data(), &hash.low64, 8);
-  std::memcpy(out.id.data() + 8, &hash.high64, 8);
-  out.build = build_number(module, name, target);
+  uint64_t build = build_number(modules, name);
+  for (WeightsLayout &layout : out) {
+    std::memcpy(layout.id.data(), &hash.low64, 8);
+    std::memcpy(layout.id.data() + 8, &hash.high64, 8);
+    layout.build = build;
+    layout.payload_bytes = payload_bytes;
+  }
   return out;
 }
 

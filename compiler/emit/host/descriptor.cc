@@ -22,7 +22,7 @@ using namespace mlir;
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
                   sizeof(heddle_entry_desc) == 96 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
-                  sizeof(heddle_model_desc) == 136,
+                  sizeof(heddle_model_desc) == 144,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -66,14 +66,28 @@ public:
     for (uint8_t byte : program.weights->id)
       id.push_back(llvm::ConstantInt::get(llvm::Type::getInt8Ty(context), byte));
     auto *id_array = llvm::ConstantArray::get(llvm::ArrayType::get(llvm::Type::getInt8Ty(context), id.size()), id);
-    llvm::Constant *model = record(
-        {i32(HEDDLE_ABI_VERSION), i32(program.cpu_features), text(program.name), text(program.target), text(version),
-         i64(program.weights->payload_bytes), id_array, i32(dims.size()), i32(entry_structs.size()), array(dim_structs),
-         array(entry_structs), i32(state_structs.size()), i32(token_structs.size()), array(state_structs),
-         state_structs.empty() ? null() : module.getFunction("states.extents"), array(token_structs),
-         i64(program.weights->build), embedded(), i64(program.embedded_bytes)});
+    llvm::Constant *model = record({i32(HEDDLE_ABI_VERSION),
+                                    i32(program.cpu_features),
+                                    text(program.name),
+                                    text(program.target),
+                                    text(version),
+                                    i64(program.weights->payload_bytes),
+                                    id_array,
+                                    i32(dims.size()),
+                                    i32(entry_structs.size()),
+                                    array(dim_structs),
+                                    array(entry_structs),
+                                    i32(state_structs.size()),
+                                    i32(token_structs.size()),
+                                    array(state_structs),
+                                    state_structs.empty() ? null() : module.getFunction("states.extents"),
+                                    array(token_structs),
+                                    i64(program.weights->build),
+                                    embedded(),
+                                    i64(program.embedded_bytes),
+                                    lower()});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
-                                            "heddle_model_descriptor");
+                                            descriptor_symbol(program.number));
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
   }
 
@@ -100,15 +114,16 @@ private:
     return constant(llvm::ConstantArray::get(llvm::ArrayType::get(items[0]->getType(), items.size()), items));
   }
 
-  /// The address of the weights file that is linked in (embed_file), where there is one.
-  llvm::Constant *embedded() {
-    if (program.embedded_bytes == 0)
-      return null();
+  /// The address of what another object of the library has.
+  llvm::Constant *elsewhere(const std::string &symbol) {
     auto *global = new llvm::GlobalVariable(module, llvm::Type::getInt8Ty(context), true,
-                                            llvm::GlobalValue::ExternalLinkage, nullptr, embedded_symbol);
+                                            llvm::GlobalValue::ExternalLinkage, nullptr, symbol);
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
     return global;
   }
+  /// Of the weights file that is linked in (embed_file), where there is one.
+  llvm::Constant *embedded() { return program.embedded_bytes == 0 ? null() : elsewhere(embedded_symbol); }
+  llvm::Constant *lower() { return program.is_last ? null() : elsewhere(descriptor_symbol(program.number + 1)); }
 
   llvm::Constant *extent_desc(const passes::Extent &extent) {
     if (extent.factors.empty())
@@ -192,6 +207,10 @@ private:
 };
 
 } // namespace
+
+std::string descriptor_symbol(int number) {
+  return "heddle_model_descriptor" + (number == 0 ? "" : "_" + std::to_string(number));
+}
 
 void add_descriptor(const HostProgram &program, llvm::Module &module) { DescriptorBuilder(program, module).build(); }
 

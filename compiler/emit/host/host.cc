@@ -57,7 +57,8 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
     if (failed(build_entry(builder, program, entry, number)))
       return {};
-  build_c_functions(builder, module.getLoc(), model_interface(module, program.name));
+  if (program.number == 0)
+    build_c_functions(builder, module.getLoc(), model_interface(module, program.name));
 
   PassManager passes(context);
   passes.addPass(createLowerAffinePass());

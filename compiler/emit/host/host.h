@@ -1,5 +1,5 @@
-// The host program of a library: per entry the three functions of runtime/abi.h, the constant descriptor
-// `heddle_model_descriptor`, and the typed C functions of the generated header. Made as a module of the LLVM
+// The host program of a library for one of its targets: per entry the three functions of runtime/abi.h, the constant
+// descriptor `heddle_model_descriptor`, and the typed C functions of the generated header. Made as a module of the LLVM
 // dialect (docs/ir.md, section 4), translated to LLVM IR, compiled to one object.
 #pragma once
 
@@ -26,7 +26,13 @@ struct HostProgram {
   uint32_t cpu_features; // HEDDLE_CPU_* that the kernels use
   const WeightsLayout *weights;
   int64_t embedded_bytes = 0; // of the weights file, where it is linked into the library under `embedded_symbol`
+  // The library's targets are numbered from the most demanding one on; number 0 has the typed C functions, too.
+  int number = 0;
+  bool is_last = true;
 };
+
+/// The descriptor of the library's target of that number.
+std::string descriptor_symbol(int number);
 
 inline constexpr const char *embedded_symbol = "heddle_embedded_weights";
 

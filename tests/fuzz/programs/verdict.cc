@@ -345,7 +345,7 @@ private:
       front_.model.weights = std::move(*files);
     }
     Progress progress(Progress::Show::nothing);
-    auto report = compile_model(front_.model, {*target, "f32"}, output, progress);
+    auto report = compile_model(front_.model, {CompileGoal{*target, "f32"}}, output, progress);
     if (!report) {
       fail(Verdict::not_compiled, report.error().message);
       return;

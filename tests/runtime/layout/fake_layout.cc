@@ -27,6 +27,7 @@ const Row rows[] = {
     FIELD(heddle_model_options, image_bytes),
     FIELD(heddle_model_options, read),
     FIELD(heddle_model_options, read_context),
+    FIELD(heddle_model_options, target),
     END(heddle_model_options),
     FIELD(heddle_session_options, struct_size),
     FIELD(heddle_session_options, threads),
