@@ -30,12 +30,12 @@ Expr Inliner::visit(const Halide::Internal::Call *call) {
   return mutate(Halide::Internal::substitute(arguments, stage.func.values()[call->value_index]));
 }
 
-Halide::RDom fresh_domain(const Stage &stage) {
+Halide::Region reduction_loops(const Stage &stage) {
   Halide::Region region;
   for (size_t i = stage.loops.size(); i-- > 0;)
     if (stage.loops[i].reduction)
       region.push_back({0, stage.loops[i].extent});
-  return Halide::RDom(region);
+  return region;
 }
 
 std::vector<std::string> reduction_names(const Stage &stage) {

@@ -37,8 +37,8 @@ private:
 /// Variables by name, and what to write for them (all at once).
 using Substitution = std::map<std::string, Halide::Expr>;
 
-/// The reduction loops of a stage as a domain of its own, innermost first: the stage's own can't be scheduled twice.
-Halide::RDom fresh_domain(const Stage &stage);
+/// The reduction loops of a stage, innermost first, for a domain of its own: the stage's own can't be scheduled twice.
+Halide::Region reduction_loops(const Stage &stage);
 /// The names under which the update of a stage refers to its reduction loops, innermost first.
 std::vector<std::string> reduction_names(const Stage &stage);
 

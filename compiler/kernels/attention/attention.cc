@@ -138,7 +138,8 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
                      {"blocks", blocks},
                      {"group", blocks_of_group},
                      {"at_once", most_rows_at_once}},
-                    std::nullopt};
+                    std::nullopt,
+                    "fma"};
     std::vector<mlir::AffineExpr> conditions, wanted{rows - least_rows, keys_of_row - least};
     if (at_once)
       wanted.push_back(blocks * height - rows);
@@ -167,10 +168,11 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
   bool narrow = reads_narrow(kernel), computed = computes_keys(*matched);
   auto row = [&](int64_t rows) {
     if (matched->slide)
-      return ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_that_slide(*matched, rows)}}, std::nullopt};
+      return ScheduleRow{
+          "copied_keys", {{"rows", rows}, {"blocks", blocks_that_slide(*matched, rows)}}, std::nullopt, "fma"};
     return rows < 3 * target.lanes && !narrow && !computed
-               ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt}
-               : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt};
+               ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt, "fma"}
+               : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt, "fma"};
   };
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
   auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
@@ -213,17 +215,20 @@ static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &
 static const Variant variants[] = {
     {"row_blocks",
      "scores of a block of query rows at a time, one row per vector lane, for all keys",
-     {{"rows", "rows of a block", 8, 128, {16, 32, 48}}}},
+     {{"rows", "rows of a block", 8, 128, {16, 32, 48}}},
+     true},
     {"copied_keys",
      "row blocks that share a task, in which the keys and values of a head follow each other",
-     {{"rows", "rows of a block", 8, 128, {16, 48}}, {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}}},
+     {{"rows", "rows of a block", 8, 128, {16, 48}}, {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}},
+     true},
     {"key_blocks",
      "tiles of rows and keys, keys along the vector lanes, a block of keys at a time for a task's blocks of rows",
      {{"rows", "rows of a block", 1, 32, {6}},
       {"keys", "keys of a block; 0: all of them", 0, 1 << 20, {0, 64}},
       {"blocks", "blocks of rows of a task", 1, 1 << 20, {3}},
       {"group", "blocks of rows that pass over a block of keys before the next one comes", 1, 1 << 20, {8}},
-      {"at_once", "rows of a task up to which keys and values are copied block by block", 0, 1 << 20, {192}}}},
+      {"at_once", "rows of a task up to which keys and values are copied block by block", 0, 1 << 20, {192}}},
+     true},
 };
 
 } // namespace attention

@@ -9,12 +9,11 @@ namespace heddle::attention {
 
 using Halide::Expr;
 using Halide::Var;
-namespace hi = Halide::Internal;
 
-Formulas::Formulas(LoweredKernel &kernel, const Match &match, const Target &target)
+Formulas::Formulas(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const Target &target)
     : kernel_(kernel), match_(match), output_(kernel.outputs.front()), lanes_(target.lanes),
       accumulators_(target.registers - target.registers / 4), feature_(output_.axes[match.lane_axis]),
-      query_(output_.axes[match.row_axis]) {
+      query_(output_.axes[match.row_axis]), micro_kernel_(micro_kernel) {
   for (int axis = int(output_.axes.size()) - 1; axis >= 0; --axis)
     if (axis != match.row_axis && axis != match.lane_axis) {
       outer_.push_back(output_.axes[axis]);
@@ -55,9 +54,68 @@ std::vector<Var> Formulas::with_outer(std::vector<Var> first) const {
   return first;
 }
 
+Expr Formulas::formula(const Expr &expr, std::vector<Sum> *tile) {
+  Inliner inline_all(kernel_);
+  for (auto &[op, roles] : match_.roles) {
+    Stage *stage = kernel_.stage_of(op->getResult(0));
+    bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
+    bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
+    if (is_product(*stage))
+      inline_all.replace(*stage, [this, stage, tile, shared](const auto &) {
+        return tile && !shared ? product(*stage, *tile) : stored(*stage);
+      });
+    else if (stage->has_update())
+      inline_all.replace(*stage, [this, stage](const auto &) { return statistic_of(*stage); });
+    else if (over_keys && shared)
+      inline_all.replace(*stage, [this, stage](const auto &) { return stored(*stage); });
+  }
+  return inline_all(expr);
+}
+
 bool Formulas::is_product(const Stage &stage) const {
   const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
   return stage.has_update() && std::count(roles.begin(), roles.end(), summed) > 0;
+}
+
+Expr Formulas::stored(Stage &stage) {
+  auto known = stored_.find(stage.func.name());
+  if (known == stored_.end()) {
+    Kept kept{Func("scores"), {}};
+    Expr value = stage.has_update() ? product(stage, kept.sums) : formula_of(stage, &kept.sums);
+    known = stored_.emplace(stage.func.name(), keep(kept, value)).first;
+  }
+  return read_kept(known->second);
+}
+
+bool Formulas::is_kept(const Expr &value) const {
+  const hi::Call *call = value.as<hi::Call>();
+  return call &&
+         std::any_of(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.func.name() == call->name; });
+}
+
+std::optional<Formulas::Factors> Formulas::factors_at_places(const Stage &stage) {
+  auto times = factors_of(stage);
+  if (!times) {
+    fail("a product does not have the form of one");
+    return std::nullopt;
+  }
+  Substitution here = places(stage);
+  Factors factors{hi::substitute(here, times->first), hi::substitute(here, times->second), {}};
+  for (size_t i = 0; i < reduction_names(stage).size(); ++i)
+    factors.features.push_back(Var("k" + std::to_string(i)));
+  return factors;
+}
+
+Formulas::Weighted Formulas::factors_of_weighted(const Stage &stage,
+                                                 const std::function<bool(const Expr &)> &over_keys) {
+  std::optional<Factors> factors = factors_at_places(stage);
+  if (!factors)
+    return {0.f, 0.f, {}};
+  if (!hi::expr_uses_var(factors->left, feature_place_.name()))
+    std::swap(factors->left, factors->right);
+  Expr values = Inliner(kernel_)(factors->left);
+  auto [common, weights] = common_factors(hi::substitute_in_all_lets(formula(factors->right, nullptr)), over_keys);
+  return {values, weights, common};
 }
 
 hi::Interval Formulas::needed_keys(const Stage &stage, const Expr &first_row, int rows) {

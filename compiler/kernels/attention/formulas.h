@@ -4,48 +4,101 @@
 
 #include "compiler/kernels/attention/match.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/register_tile.h"
 #include "compiler/targets/target.h"
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heddle::attention {
 
+namespace hi = Halide::Internal;
+
 class Formulas {
 protected:
-  Formulas(LoweredKernel &kernel, const Match &match, const Target &target);
+  using Expr = Halide::Expr;
+  using Func = Halide::Func;
+  using Var = Halide::Var;
+
+  Formulas(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const Target &target);
+  ~Formulas() = default;
+
+  struct Sum { // a product's tile
+    Func func;
+    RegisterTile tile;
+  };
+  struct Kept {
+    Func func;
+    std::vector<Sum> sums; // products that are computed tile by tile with it
+  };
+
+  /// A formula of the kernel with every op behind it inlined, kept for a block, or a statistic of rows. `tile`: takes
+  /// the products it needs; null: they are kept first.
+  Expr formula(const Expr &expr, std::vector<Sum> *tile);
+  /// The first value of a stage.
+  Expr formula_of(const Stage &stage, std::vector<Sum> *tile) {
+    return formula(hi::substitute(places(stage), stage.func.value()), tile);
+  }
+
+  // What each schedule makes of an op.
+  virtual Expr product(Stage &stage, std::vector<Sum> &tile) = 0;
+  virtual Expr statistic_of(Stage &stage) = 0;
+  virtual Func keep(Kept kept, const Expr &value) = 0;
+  virtual Expr read_kept(Func func) const = 0;
+
+  bool is_product(const Stage &stage) const;
+  Expr stored(Stage &stage);
+  bool is_kept(const Expr &value) const;
+
+  /// The factors of a product, in terms of placeholders.
+  struct Factors {
+    Expr left, right;
+    std::vector<Var> features; // the loops of the sum, innermost first
+  };
+  std::optional<Factors> factors_at_places(const Stage &stage);
+
+  /// The product over keys: what depends on the feature, the rest, and what of the rest is the same for all keys
+  /// (undefined where nothing is).
+  struct Weighted {
+    Expr values, weights, common;
+  };
+  Weighted factors_of_weighted(const Stage &stage, const std::function<bool(const Expr &)> &over_keys);
 
   /// Names of the variables of a stage (its axes and reduction loops) → placeholders. Loops of a product that are not
   /// over keys are k0, k1, …
   Substitution places(const Stage &stage) const;
-  std::vector<Halide::Var> with_outer(std::vector<Halide::Var> first) const;
-  static std::vector<Halide::Expr> exprs(const std::vector<Halide::Var> &vars) { return {vars.begin(), vars.end()}; }
-  bool is_product(const Stage &stage) const;
+  std::vector<Var> with_outer(std::vector<Var> first) const;
+  static std::vector<Expr> exprs(const std::vector<Var> &vars) { return {vars.begin(), vars.end()}; }
 
   /// The keys that a stage's sum needs for these rows (ranges.h).
-  Halide::Internal::Interval needed_keys(const Stage &stage, const Halide::Expr &first_row, int rows);
+  hi::Interval needed_keys(const Stage &stage, const Expr &first_row, int rows);
 
   /// A product of factors as those that are the same for all keys, multiplied, and the rest. The first is undefined
   /// where there are none. `over_keys`: whether a part depends on the key.
-  static std::pair<Halide::Expr, Halide::Expr>
-  common_factors(const Halide::Expr &weights, const std::function<bool(const Halide::Expr &)> &over_keys);
+  static std::pair<Expr, Expr> common_factors(const Expr &weights, const std::function<bool(const Expr &)> &over_keys);
 
   /// The result of the kernel, in which `weighted` stands for the product over keys; it is asked once.
-  Result<Halide::Func> result_of(const std::function<Halide::Expr(Stage &)> &weighted);
+  Result<Func> result_of(const std::function<Expr(Stage &)> &weighted);
 
-  Halide::Expr fail(const std::string &what);
+  Expr fail(const std::string &what);
 
   LoweredKernel &kernel_;
   const Match &match_;
   Output &output_;
   int lanes_, accumulators_;
   Axis feature_, query_;
-  std::vector<Axis> outer_;             // the axes of the result but rows and features, innermost first
-  std::vector<Halide::Var> outer_vars_; // placeholders
-  int axes_within_rows_ = 0;            // how many of these are further inside than the rows
-  Halide::Expr all_keys_;               // of a row
-  Halide::Var row_{"row"}, key_{"key"}, feature_place_{"e"};
+  std::vector<Axis> outer_;     // the axes of the result but rows and features, innermost first
+  std::vector<Var> outer_vars_; // placeholders
+  int axes_within_rows_ = 0;    // how many of these are further inside than the rows
+  Expr all_keys_;               // of a row
+  Var row_{"row"}, key_{"key"}, feature_place_{"e"};
+  const MicroKernel &micro_kernel_;
+  std::map<std::string, Func> stored_; // by stage
+  std::vector<Kept> kept_;             // everything over keys, in order of need
   std::optional<Error> error_;
 };
 

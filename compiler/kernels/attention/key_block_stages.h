@@ -8,26 +8,21 @@
 #include "compiler/emit/halide/math.h"
 #include "compiler/kernels/attention/formulas.h"
 #include "compiler/kernels/attention/softmax.h"
+#include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
 #include <limits>
 
 namespace heddle::attention {
 
-namespace hi = Halide::Internal;
-
 class KeyBlockStages : protected Formulas {
 protected:
-  using Expr = Halide::Expr;
-  using Func = Halide::Func;
-  using RDom = Halide::RDom;
-  using Var = Halide::Var;
-
-  KeyBlockStages(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target)
-      : Formulas(kernel, match, target), rows_(sizes.rows), block_keys_(sizes.keys), blocks_(sizes.blocks),
-        group_(sizes.group), at_once_(sizes.at_once), vectors_(accumulators_ / rows_ >= 4   ? 4
-                                                               : accumulators_ / rows_ >= 2 ? 2
-                                                                                            : 1),
+  KeyBlockStages(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const KeyBlockSizes &sizes,
+                 const Target &target)
+      : Formulas(kernel, match, micro_kernel, target), rows_(sizes.rows), block_keys_(sizes.keys),
+        blocks_(sizes.blocks), group_(sizes.group), at_once_(sizes.at_once), vectors_(accumulators_ / rows_ >= 4   ? 4
+                                                                                      : accumulators_ / rows_ >= 2 ? 2
+                                                                                                                   : 1),
         tile_keys_(vectors_ * lanes_) {}
 
   bool several() const { return block_keys_ > 0; }
@@ -53,14 +48,7 @@ protected:
 
   // --- formulas
 
-  struct Sum { // a product's tile, over (j, u, m, block)
-    Func func;
-    std::vector<Halide::RVar> loops;
-  };
-  struct Kept { // over (j, u, m, block)
-    Func func;
-    std::vector<Sum> sums;
-  };
+  // Sums and what is kept are over (j, u, m, block).
   struct Panels { // over (lane, features.., panel); what they are made of: over (features.., lane, panel)
     Func func, natural;
     Var panel;
@@ -71,29 +59,8 @@ protected:
     std::vector<std::pair<Func, int>> halves; // over fewer and fewer lanes
   };
 
-  /// A formula of the kernel with stages inlined or stored; statistics of rows are symbols. `tile`: takes the products
-  /// it needs; null: they are stored first.
-  Expr formula(const Expr &expr, std::vector<Sum> *tile) {
-    Inliner inline_all(kernel_);
-    for (auto &[op, roles] : match_.roles) {
-      Stage *stage = kernel_.stage_of(op->getResult(0));
-      bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
-      bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
-      if (is_product(*stage))
-        inline_all.replace(*stage, [this, stage, tile, shared](const auto &) {
-          return tile && !shared ? product(*stage, *tile) : stored(*stage);
-        });
-      else if (stage->has_update())
-        inline_all.replace(*stage, [this, stage](const auto &) { return symbol(*stage); });
-      else if (over_keys && shared)
-        inline_all.replace(*stage, [this, stage](const auto &) { return stored(*stage); });
-    }
-    return inline_all(expr);
-  }
-  Expr formula_of(const Stage &stage, std::vector<Sum> *tile) {
-    return formula(hi::substitute(places(stage), stage.func.value()), tile);
-  }
-
+  /// Statistics of rows are symbols in formulas.
+  Expr statistic_of(Stage &stage) override { return symbol(stage); }
   Expr symbol(Stage &stage) {
     Expr name = hi::Variable::make(stage.func.type(), "statistic of " + stage.func.name());
     symbols_["statistic of " + stage.func.name()] = &stage;
@@ -124,34 +91,29 @@ protected:
   /// A block without any score has -inf for the largest, from which nothing may be subtracted.
   Expr guarded(const Expr &top) const { return several() ? max(top, Expr(std::numeric_limits<float>::lowest())) : top; }
 
-  Expr product(Stage &stage, std::vector<Sum> &tile) {
-    auto times = factors_of(stage);
-    if (!times)
-      return fail("a product does not have the form of one");
-    Substitution here = places(stage), loops;
+  Expr product(Stage &stage, std::vector<Sum> &tile) override {
+    std::optional<Factors> factors = factors_at_places(stage);
+    if (!factors)
+      return 0.f;
     Inliner inline_all(kernel_);
-    Sum sum{Func("sum"), {}};
-    RDom domain = fresh_domain(stage);
-    for (size_t i = 0; i < reduction_names(stage).size(); ++i) {
-      sum.loops.push_back(domain[int(i)]);
-      loops["k" + std::to_string(i)] = domain[int(i)];
-    }
     Expr key = min(key_in(u_), all_keys_ - 1);
-    auto factor = [&](const Expr &expr) {
-      Expr value = inline_all(hi::substitute(here, expr));
+    Expr panel = inline_all(factors->left), row = inline_all(factors->right); // lanes run along the keys
+    auto staged = [&](const Expr &value) {
       bool of_rows = hi::expr_uses_var(value, row_.name()), of_keys = over_keys(value);
-      std::vector<Var> features;
-      for (size_t i = 0; i < sum.loops.size(); ++i)
-        if (hi::expr_uses_var(value, "k" + std::to_string(i)))
-          features.push_back(Var("k" + std::to_string(i)));
-      if (of_rows == of_keys)
-        return placed(value, key);
-      return of_rows ? queries(value, features) : panels(value, features);
+      std::vector<Var> features = used_by(value, factors->features);
+      return of_rows == of_keys ? placed(value, key) : of_rows ? queries(value, features) : panels(value, features);
     };
-    Expr left = factor(times->first), right = factor(times->second);
+    if (!over_keys(panel))
+      std::swap(panel, row);
+    panel = staged(panel);
+    row = staged(row);
+    Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+    Substitution loops;
+    for (size_t i = 0; i < factors->features.size(); ++i)
+      loops[factors->features[i].name()] = sum.tile.term(i);
     std::vector<Var> args = in_block({j_, u_, m_});
-    sum.func(args) = placed(inline_all(hi::substitute(here, stage.func.value())), key);
-    sum.func(args) += hi::substitute(loops, left) * hi::substitute(loops, right);
+    Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), key);
+    sum.tile.define(sum.func, args, tile_keys_, start, hi::substitute(loops, row), hi::substitute(loops, panel));
     tile.push_back(sum);
     return sum.func(exprs(args));
   }
@@ -195,27 +157,21 @@ protected:
     return func(at);
   }
 
-  Expr stored(Stage &stage) {
-    auto known = stored_.find(stage.func.name());
-    if (known == stored_.end()) {
-      Kept kept{Func("scores"), {}};
-      Expr value = stage.has_update() ? product(stage, kept.sums) : formula_of(stage, &kept.sums);
-      known = stored_.emplace(stage.func.name(), keep(kept, value)).first;
-    }
-    return known->second(exprs(in_block({j_, u_, m_})));
-  }
-
-  Func keep(Kept kept, const Expr &value) {
+  Func keep(Kept kept, const Expr &value) override {
     kept.func(in_block({j_, u_, m_})) = placed(of_block(value), min(likely(key_in(u_)), all_keys_ - 1));
     kept_.push_back(kept);
     return kept.func;
   }
+  Expr read_kept(Func func) const override { return func(exprs(in_block({j_, u_, m_}))); }
 
-  /// The keys of a block, or tiles of `step` keys, that a stage's sum needs, and one of them.
-  std::pair<RDom, Expr> needed_here(const Stage &stage, int step) {
-    // The extent may not depend on the block; and only one condition becomes a bound of the loop.
+  /// Turns of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
+  Expr turns_of_block(int step) const {
+    return several() ? Expr(block_keys_ / step) : step == 1 ? keys_here() : tiles_here();
+  }
+  /// Leaves out the turns that a stage's sum doesn't need. Returns the turn, known to be one of the others.
+  template <class Loops> Expr restricted(Loops &loops, const Expr &turn, int step, const Stage &stage) {
+    // Only one condition becomes a bound of the loop.
     Expr first = 0, last = (step == 1 ? keys_here() : tiles_here()) - 1, end = last;
-    RDom domain(0, several() ? Expr(block_keys_ / step) : last + 1);
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
     auto place = [&](const Expr &key) { return step == 1 ? key - first_key() : (key - first_key()) / step; };
     if (range.has_upper_bound())
@@ -223,11 +179,11 @@ protected:
     if (range.has_lower_bound())
       first = max(place(range.min), first);
     if (several() || range.has_upper_bound())
-      domain.where(domain.x <= last);
+      loops.where(turn <= last);
     if (range.has_lower_bound())
-      domain.where(domain.x >= first);
+      loops.where(turn >= first);
     // Of no key, too, one that there is.
-    return {domain, Halide::unsafe_promise_clamped(domain.x, min(first, end), max(last, 0))};
+    return Halide::unsafe_promise_clamped(turn, min(first, end), max(last, 0));
   }
 
   /// A reduction over the keys of a row in a block.
@@ -252,7 +208,8 @@ protected:
       neutral = hi::make_const(term.type(), -std::numeric_limits<double>::infinity());
     auto combine = [&](const Expr &x, const Expr &y) { return largest ? max(x, y) : x + y; };
 
-    auto [tiles, tile] = needed_here(stage, tile_keys_);
+    Halide::RDom tiles(0, turns_of_block(tile_keys_));
+    Expr tile = restricted(tiles, tiles.x, tile_keys_, stage);
     std::vector<Var> args = in_block({j_, m_});
     made.lanes(args) = neutral;
     Expr at = placed(hi::substitute(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
@@ -277,39 +234,29 @@ protected:
 
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(Stage &stage) {
-    auto times = factors_of(stage);
-    if (!times)
-      return fail("a product does not have the form of one");
-    Substitution here = places(stage);
-    Expr left = hi::substitute(here, times->first), right = hi::substitute(here, times->second);
-    bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
-    Inliner inline_all(kernel_);
-    Expr values = copied(inline_all(left_is_wide ? left : right));
-    auto [common, weights] =
-        common_factors(hi::substitute_in_all_lets(formula(left_is_wide ? right : left, nullptr)),
-                       [this](const Expr &e) { return over_keys(e) || hi::expr_uses_var(e, j_.name()); });
+    auto [values, weights, common] =
+        factors_of_weighted(stage, [this](const Expr &e) { return over_keys(e) || hi::expr_uses_var(e, j_.name()); });
+    values = copied(values);
     if (error_)
       return 0.f;
-    const hi::Call *call = weights.as<hi::Call>();
-    bool kept =
-        call && std::any_of(kept_.begin(), kept_.end(), [&](const Kept &k) { return k.func.name() == call->name; });
-    if (!kept)
-      weights = keep({Func("weights"), {}}, weights)(exprs(in_block({j_, u_, m_})));
+    if (!is_kept(weights))
+      weights = read_kept(keep({Func("weights"), {}}, weights));
 
-    auto [domain, at] = needed_here(stage, 1);
-    key_loop_ = domain.x;
-    weighted_ = Func("weighted");
+    weighted_.tile = RegisterTile(micro_kernel_, {{0, turns_of_block(1)}});
+    Expr at = restricted(weighted_.tile, weighted_.tile.loops()[0], 1, stage);
     std::vector<Var> args = in_block({feature_place_, m_});
-    Expr start = placed(inline_all(hi::substitute(here, stage.func.value())), 0);
-    weighted_(args) = several() ? hi::make_zero(start.type()) : start;
+    Expr start = placed(Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())), 0);
     Substitution in_tile = {{j_.name(), at % tile_keys_}, {u_.name(), at / tile_keys_}};
     // Halide bounds the block's first key and the key in it apart from each other.
     Substitution of_key = {{key_.name(), unsafe_promise_clamped(first_key() + at, 0, all_keys_ - 1)}};
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
-    weighted_(args) += hi::substitute(in_tile, weights) * hi::substitute(of_key, values);
+    weighted_.func = Func("weighted");
+    weighted_.tile.define(weighted_.func, args, several() ? features_of_part() : tile_features(),
+                          several() ? hi::make_zero(start.type()) : start, hi::substitute(in_tile, weights),
+                          hi::substitute(of_key, values));
 
-    Expr value = several() ? join(stage, start) : weighted_(exprs(args));
+    Expr value = several() ? join(stage, start) : weighted_.func(exprs(args));
     if (common.defined()) {
       Func factor("common");
       std::vector<Var> row_args = with_outer({m_, t_});
@@ -337,6 +284,16 @@ protected:
     return func(exprs(args));
   }
 
+  /// Features of a tile: whole vectors, and whole tiles.
+  int tile_features() const {
+    if (feature_.size < 0)
+      return vectors_ * lanes_;
+    int vectors = int((feature_.size + lanes_ - 1) / lanes_), most = std::min(vectors, vectors_);
+    while (vectors % most != 0)
+      --most;
+    return most * lanes_;
+  }
+
   // --- joining blocks
 
   /// What a block of keys gives for a row: the weighted values, in whole vectors, then its largest score and sums.
@@ -349,9 +306,9 @@ protected:
   }
 
   /// The blocks of keys that a stage's sum needs, and one of them.
-  std::pair<RDom, Expr> blocks_of_row(const Stage &stage) {
+  std::pair<Halide::RDom, Expr> blocks_of_row(const Stage &stage) {
     Expr number = (all_keys_ + block_keys_ - 1) / block_keys_;
-    RDom blocks(0, number);
+    Halide::RDom blocks(0, number);
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
     if (!range.has_upper_bound())
       return {blocks, blocks.x};
@@ -392,7 +349,7 @@ protected:
     part_ = Func("part");
     std::vector<Expr> at = exprs(in_block({feature_place_, m_}));
     at[0] = min(feature_place_, first - 1);
-    part_(in_block({feature_place_, m_})) = select(feature_place_ < first, weighted_(at), stat);
+    part_(in_block({feature_place_, m_})) = select(feature_place_ < first, weighted_.func(at), stat);
 
     std::vector<Var> row_args = with_outer({m_, t_});
     scale_ = Func("scale");
@@ -419,13 +376,12 @@ protected:
   Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
   std::map<std::string, Stage *> symbols_; // statistics by the name they have in formulas
   std::map<std::string, Statistic> statistics_;
-  std::map<std::string, Func> stored_, joined_;
-  std::vector<Kept> kept_;
+  std::map<std::string, Func> joined_;
   std::vector<Panels> panels_;
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;
-  Func weighted_, part_, scale_;
-  Halide::RVar key_loop_;
+  Sum weighted_;
+  Func part_, scale_;
 };
 
 } // namespace heddle::attention

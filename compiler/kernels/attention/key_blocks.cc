@@ -15,18 +15,16 @@
 
 namespace heddle::attention {
 
-using Halide::Expr;
-using Halide::Func;
 using Halide::TailStrategy;
-using Halide::Var;
 using Halide::VarOrRVar;
 
 namespace {
 
 class KeyBlocks : KeyBlockStages {
 public:
-  KeyBlocks(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target)
-      : KeyBlockStages(kernel, match, sizes, target) {}
+  KeyBlocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const KeyBlockSizes &sizes,
+            const Target &target)
+      : KeyBlockStages(kernel, match, micro_kernel, sizes, target) {}
 
   Status build() {
     if (several()) {
@@ -43,16 +41,6 @@ public:
 
 private:
   bool block_by_block() const { return several() && blocks_ * rows_ <= at_once_; }
-
-  /// Features of a tile: whole vectors, and whole tiles.
-  int tile_features() const {
-    if (feature_.size < 0)
-      return vectors_ * lanes_;
-    int vectors = int((feature_.size + lanes_ - 1) / lanes_), most = std::min(vectors, vectors_);
-    while (vectors % most != 0)
-      --most;
-    return most * lanes_;
-  }
 
   void fix_extents(Func &func) {
     for (const Var &var : func.args())
@@ -155,19 +143,17 @@ private:
       part_.bound(feature_place_, 0, features_of_part() + lanes_);
       part_.reorder(feature_place_, m_, t_, c_).vectorize(feature_place_, lanes_).unroll(feature_place_);
     }
-    fix_extents(weighted_);
+    Func &weighted = weighted_.func;
+    fix_extents(weighted);
     if (several()) {
-      Var tile = feature_tile_, in("in");
-      weighted_.compute_at(part_, t_).bound(feature_place_, 0, features_of_part());
-      Func &tiles = weighted_;
-      tiles.vectorize(feature_place_, lanes_);
-      tiles.update().split(feature_place_, tile, in, width, TailStrategy::GuardWithIf);
-      tiles.update().reorder(in, m_, key_loop_, tile).vectorize(in, lanes_).unroll(in).unroll(m_);
+      Var in("in");
+      weighted.compute_at(part_, t_).bound(feature_place_, 0, features_of_part()).vectorize(feature_place_, lanes_);
+      Halide::Stage update = weighted.update();
+      update.split(feature_place_, feature_tile_, in, width, TailStrategy::GuardWithIf);
+      weighted_.tile.keep_in_registers(update, in, {m_}, lanes_, {feature_tile_});
     } else {
-      weighted_.compute_at(result, features).bound_extent(feature_place_, width);
-      weighted_.vectorize(feature_place_, lanes_).unroll(feature_place_).unroll(m_);
-      weighted_.update().reorder(feature_place_, m_, key_loop_).vectorize(feature_place_, lanes_);
-      weighted_.update().unroll(feature_place_).unroll(m_);
+      weighted.compute_at(result, features).bound_extent(feature_place_, width);
+      weighted_.tile.keep_in_registers(weighted, feature_place_, {m_}, lanes_);
     }
     for (Func &func : by_row_) {
       fix_outer(func);
@@ -211,13 +197,7 @@ private:
       for (Sum &sum : kept.sums) {
         fix_extents(sum.func);
         sum.func.compute_at(kept.func, u_).bound_extent(u_, 1);
-        in_tile(sum.func);
-        sum.func.unroll(m_);
-        std::vector<VarOrRVar> inner = {j_, m_};
-        inner.insert(inner.end(), sum.loops.begin(), sum.loops.end());
-        sum.func.update().reorder(inner);
-        in_tile(sum.func.update());
-        sum.func.update().unroll(m_);
+        sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
       }
     }
   }
@@ -228,7 +208,7 @@ private:
                     part_.name() + ".s0." + t_.name(),
                     "." + feature_tile_.name(),
                     ""};
-    ahead.sum_loop = weighted_.name() + ".s1." + key_loop_.name();
+    ahead.sum_loop = weighted_.func.name() + ".s1." + weighted_.tile.loops()[0].name();
     for (const Panels &panels : panels_)
       ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
     for (const Func &copy : copies_)
@@ -255,9 +235,9 @@ bool takes_key_blocks(const Match &match, bool several) {
   return softmax_of(match).has_value() && (!several || !mlir::ShapedType::isDynamic(width));
 }
 
-Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes,
-                           const Target &target) {
-  return KeyBlocks(kernel, match, sizes, target).build();
+Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel,
+                           const KeyBlockSizes &sizes, const Target &target) {
+  return KeyBlocks(kernel, match, micro_kernel, sizes, target).build();
 }
 
 } // namespace heddle::attention

@@ -3,6 +3,7 @@
 
 #include "compiler/kernels/attention/match.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
 
 namespace heddle::attention {
 
@@ -17,6 +18,7 @@ struct KeyBlockSizes {
 /// Whether the kernel's statistics can be found with lanes along the keys; and whether block by block.
 bool takes_key_blocks(const Match &match, bool several);
 
-Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const KeyBlockSizes &sizes, const Target &target);
+Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel,
+                           const KeyBlockSizes &sizes, const Target &target);
 
 } // namespace heddle::attention

@@ -12,26 +12,24 @@
 #include "compiler/kernels/attention/row_blocks.h"
 
 #include "compiler/kernels/attention/formulas.h"
+#include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
 #include <cstdlib>
 
 namespace heddle::attention {
 
-using Halide::Expr;
-using Halide::Func;
 using Halide::TailStrategy;
-using Halide::Var;
 using Halide::VarOrRVar;
-namespace hi = Halide::Internal;
 
 namespace {
 
 class RowBlocks : Formulas {
 public:
   /// `blocks`: of a task that copies keys and values; 0: a task is one block and copies nothing.
-  RowBlocks(LoweredKernel &kernel, const Match &match, int rows, int blocks, const Target &target)
-      : Formulas(kernel, match, target), rows_(rows), blocks_(blocks), vectors_(rows / target.lanes) {}
+  RowBlocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, int rows, int blocks,
+            const Target &target)
+      : Formulas(kernel, match, micro_kernel, target), rows_(rows), blocks_(blocks), vectors_(rows / target.lanes) {}
 
   Status build() {
     keys_ = match_.slide ? band(rows_) : all_keys_;
@@ -92,85 +90,52 @@ private:
     return hi::expr_uses_var(e, key_.name()) || hi::expr_uses_var(e, slot_.name());
   }
 
-  std::vector<Var> row_args(std::vector<Var> first) {
+  std::vector<Var> row_args(std::vector<Var> first) const {
     first.push_back(block_);
     return with_outer(first);
   }
 
-  struct Stored { // over (lane, key, block, outer..)
-    Func func;
-    std::vector<Func> sums; // products computed per tile of keys
-  };
-  struct Sum {
-    Func func, queries;
-    std::vector<Halide::RVar> loops;
-  };
-
-  /// A formula of the kernel with stages inlined, stored or reduced. `tile`: takes the products it needs; null: they
-  /// are stored first.
-  Expr formula(const Expr &expr, std::vector<Func> *tile, const Stage *self = nullptr, Func self_func = {}) {
-    Inliner inline_all(kernel_);
-    for (auto &[op, roles] : match_.roles) {
-      Stage *stage = kernel_.stage_of(op->getResult(0));
-      bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
-      bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
-      if (stage == self)
-        inline_all.replace(*stage, [this, self_func](const auto &) { return self_func(exprs(row_args({lane_}))); });
-      else if (is_product(*stage))
-        inline_all.replace(*stage, [this, stage, tile, shared](const auto &) {
-          return tile && !shared ? product(*stage, *tile) : stored(*stage);
-        });
-      else if (stage->has_update())
-        inline_all.replace(*stage, [this, stage](const auto &) { return reduced(*stage); });
-      else if (over_keys && shared)
-        inline_all.replace(*stage, [this, stage](const auto &) { return stored(*stage); });
-    }
-    return inline_all(expr);
-  }
-
-  Expr at_key(Func &func) {
+  Expr read_kept(Func func) const override {
     std::vector<Expr> args = exprs(row_args({lane_}));
     args.insert(args.begin() + 1, slot_);
     return func(args);
   }
 
   /// A product's tile of sums, read in the Func that is computed tile by tile.
-  Expr product(Stage &stage, std::vector<Func> &tile) {
+  Expr product(Stage &stage, std::vector<Sum> &tile) override {
     auto known = sums_.find(stage.func.name());
     if (known == sums_.end()) {
-      auto times = factors_of(stage);
-      if (!times)
-        return fail("a product does not have the form of one");
-      Substitution here = places(stage);
+      std::optional<Factors> factors = factors_at_places(stage);
+      if (!factors)
+        return 0.f;
       Inliner inline_all(kernel_);
-      Sum sum{Func("sum"), {}, {}};
-      Halide::RDom domain = fresh_domain(stage);
-      Substitution loops;
-      for (size_t i = 0; i < reduction_names(stage).size(); ++i) {
-        sum.loops.push_back(domain[int(i)]);
-        loops["k" + std::to_string(i)] = domain[int(i)];
-      }
-      auto factor = [&](const Expr &expr) {
-        Expr value = slid(inline_all(hi::substitute(here, expr)));
-        if (!sum.queries.defined() && hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()) &&
-            !hi::expr_uses_var(value, window_.name()))
-          return queries(sum, value);
-        std::vector<Var> features;
-        for (size_t i = 0; i < sum.loops.size(); ++i)
-          features.push_back(Var("k" + std::to_string(i)));
-        return placed(copied(value, features), min(key_in_tile_, keys_ - 1));
+      Expr panel = slid(inline_all(factors->left)), row = slid(inline_all(factors->right)); // lanes run along the rows
+      if (!belongs_to_rows(panel))
+        std::swap(panel, row);
+      auto of_keys = [&](const Expr &value) {
+        return placed(copied(value, factors->features), min(key_in_tile_, keys_ - 1));
       };
-      Expr left = factor(times->first), right = factor(times->second);
-      std::vector<Var> args = row_args({lane_, key_in_tile_});
-      sum.func(args) = placed(inline_all(hi::substitute(here, stage.func.value())), min(key_in_tile_, keys_ - 1));
-      sum.func(args) += hi::substitute(loops, left) * hi::substitute(loops, right);
+      panel = belongs_to_rows(panel) ? queries(panel, factors->features) : of_keys(panel);
+      row = of_keys(row);
+      Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+      Substitution loops;
+      for (size_t i = 0; i < factors->features.size(); ++i)
+        loops[factors->features[i].name()] = sum.tile.term(i);
+      Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), min(key_in_tile_, keys_ - 1));
+      sum.tile.define(sum.func, row_args({lane_, key_in_tile_}), rows_, start, hi::substitute(loops, row),
+                      hi::substitute(loops, panel));
       known = sums_.emplace(stage.func.name(), sum).first;
     }
-    if (std::none_of(tile.begin(), tile.end(), [&](const Func &f) { return f.name() == known->second.func.name(); }))
-      tile.push_back(known->second.func);
-    std::vector<Expr> args = exprs(row_args({lane_}));
-    args.insert(args.begin() + 1, key_in_tile_);
-    return known->second.func(args);
+    Func sum = known->second.func;
+    if (std::none_of(tile.begin(), tile.end(), [&](const Sum &other) { return other.func.name() == sum.name(); }))
+      tile.push_back(known->second);
+    return sum(exprs(row_args({lane_, key_in_tile_})));
+  }
+
+  /// Whether a factor is the same for all keys.
+  bool belongs_to_rows(const Expr &value) const {
+    return hi::expr_uses_var(value, row_.name()) && !hi::expr_uses_var(value, key_.name()) &&
+           !hi::expr_uses_var(value, window_.name());
   }
 
   /// A factor that belongs to the keys alone, copied for the row blocks of a task: per key, its `features`.
@@ -192,79 +157,63 @@ private:
   }
 
   /// A factor that belongs to the rows alone, with lanes along the rows.
-  Expr queries(Sum &sum, const Expr &value) {
-    std::vector<Var> args = {lane_};
-    for (size_t i = 0; i < sum.loops.size(); ++i)
-      if (Var k("k" + std::to_string(i)); hi::expr_uses_var(value, k.name()))
-        args.push_back(k);
+  Expr queries(const Expr &value, const std::vector<Var> &features) {
+    std::vector<Var> natural = used_by(value, features), args = {lane_};
+    args.insert(args.end(), natural.begin(), natural.end());
     // First row by row as they lie, then transposed within the block: lanes at fixed distances are cheap to collect.
-    Func rows("rows");
-    std::vector<Var> natural(args.begin() + 1, args.end());
+    Func rows("rows"), queries("queries");
     natural.push_back(lane_);
     natural = row_args(natural);
     rows(natural) = placed(value, key_);
     by_row_.push_back(rows);
     args = row_args(args);
-    sum.queries = Func("queries");
-    sum.queries(args) = rows(exprs(natural));
-    row_funcs_.push_back(sum.queries);
-    return sum.queries(exprs(args));
+    queries(args) = rows(exprs(natural));
+    row_funcs_.push_back(queries);
+    return queries(exprs(args));
   }
 
-  /// A stage over keys, kept for the whole row block.
-  Expr stored(Stage &stage) {
-    auto known = stored_.find(stage.func.name());
-    if (known == stored_.end()) {
-      Stored store{Func("scores"), {}};
-      Expr value = stage.has_update() ? product(stage, store.sums)
-                                      : formula(hi::substitute(places(stage), stage.func.value()), &store.sums);
-      known = stored_.emplace(stage.func.name(), keep(store, value)).first;
-    }
-    return at_key(known->second.func);
-  }
-
-  Stored keep(Stored store, const Expr &value) {
-    Expr key = store.sums.empty() ? Expr(key_in_tile_) : min(key_in_tile_, keys_ - 1);
+  Func keep(Kept kept, const Expr &value) override {
+    Expr key = kept.sums.empty() ? Expr(key_in_tile_) : min(key_in_tile_, keys_ - 1);
     Expr here = placed(value, key);
-    store.func(row_args({lane_, key_in_tile_})) =
+    kept.func(row_args({lane_, key_in_tile_})) =
         match_.slide ? select(in_window(key), here, hi::make_zero(here.type())) : here;
-    kept_.push_back(store);
-    return store;
+    kept_.push_back(kept);
+    return kept.func;
   }
 
   /// Leaves out the keys at which the sum of a stage stays as it is for all of these rows, as after the last of them if
-  /// attention is causal. Returns the key, known to be one of the others, so that only their scores are computed.
-  Expr restricted(Halide::RDom &keys_of_rows, const Stage &stage, const Expr &first_row, int rows) {
+  /// attention is causal. Returns the turn, known to be one of the others, so that only their scores are computed.
+  template <class Loops>
+  Expr restricted(Loops &loops, const Expr &turn, const Stage &stage, const Expr &first_row, int rows) {
     if (match_.slide)
-      return keys_of_rows.x;
+      return turn;
     hi::Interval range = needed_keys(stage, first_row, rows);
     if (!range.has_upper_bound() && !range.has_lower_bound())
-      return keys_of_rows.x;
+      return turn;
     Expr first = 0, last = keys_ - 1;
     if (range.has_upper_bound()) {
-      keys_of_rows.where(keys_of_rows.x <= range.max);
+      loops.where(turn <= range.max);
       last = max(min(range.max, last), 0);
     }
     if (range.has_lower_bound()) {
-      keys_of_rows.where(keys_of_rows.x >= range.min);
+      loops.where(turn >= range.min);
       first = min(max(range.min, first), keys_ - 1);
     }
-    return Halide::unsafe_promise_clamped(keys_of_rows.x, first, last); // of no key, too, one that there is
+    return Halide::unsafe_promise_clamped(turn, first, last); // of no key, too, one that there is
   }
 
   /// A reduction over the keys of a row.
-  Expr reduced(Stage &stage) {
+  Expr statistic_of(Stage &stage) override {
     auto known = reduced_.find(stage.func.name());
     if (known == reduced_.end()) {
-      Func func("statistic");
+      known = reduced_.emplace(stage.func.name(), Func("statistic")).first; // which its own update reads
+      Func func = known->second;
       std::vector<Var> args = row_args({lane_});
-      Substitution here = places(stage);
-      func(args) = placed(formula(hi::substitute(here, stage.func.value()), nullptr), 0);
+      func(args) = placed(formula_of(stage, nullptr), 0);
       Halide::RDom keys(0, keys_);
-      Expr key = restricted(keys, stage, block_ * rows_, rows_);
-      Expr update = placed(formula(hi::substitute(here, stage.func.update_value(0)), nullptr, &stage, func), key);
+      Expr key = restricted(keys, keys.x, stage, block_ * rows_, rows_);
+      Expr update = placed(formula(hi::substitute(places(stage), stage.func.update_value(0)), nullptr), key);
       func(args) = match_.slide ? select(in_window(keys.x), update, func(exprs(args))) : update;
-      known = reduced_.emplace(stage.func.name(), func).first;
       statistics_.push_back({func, keys.x});
     }
     return known->second(exprs(row_args({lane_})));
@@ -272,27 +221,12 @@ private:
 
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(Stage &stage) {
-    auto times = factors_of(stage);
-    if (!times)
-      return fail("a product does not have the form of one");
-    Substitution here = places(stage);
-    Expr left = hi::substitute(here, times->first), right = hi::substitute(here, times->second);
-    bool left_is_wide = hi::expr_uses_var(left, feature_place_.name());
-    Inliner inline_all(kernel_);
-    Expr values = copied(slid(inline_all(left_is_wide ? left : right)), {feature_place_});
-    Expr weights = formula(left_is_wide ? right : left, nullptr);
+    auto [values, weights, factor] = factors_of_weighted(stage, [this](const Expr &e) { return depends_on_key(e); });
+    values = copied(slid(values), {feature_place_});
     if (error_)
       return 0.f;
-    Expr factor;
-    std::tie(factor, weights) = common_factors(weights, [this](const Expr &e) { return depends_on_key(e); });
-    const hi::Call *call = weights.as<hi::Call>();
-    bool kept =
-        call && std::any_of(kept_.begin(), kept_.end(), [&](const Stored &s) { return s.func.name() == call->name; });
-    if (!kept) {
-      Stored store{Func("weights"), {}};
-      Func func = keep(store, weights).func;
-      weights = at_key(func);
-    }
+    if (!is_kept(weights))
+      weights = read_kept(keep({Func("weights"), {}}, weights));
 
     // Over (feature, row of a tile, tile, outer..), features numbered as in the result. If keys slide, those of a tile
     // are a part of the block's band.
@@ -300,29 +234,27 @@ private:
     std::vector<Var> args = {feature_place_, tile_row, tile};
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     int tiles = rows_ / tile_rows_;
-    Halide::RDom keys(0, match_.slide ? band(tile_rows_) : keys_);
-    key_loop_ = keys.x;
-    Expr slot = restricted(keys, stage, tile * tile_rows_, tile_rows_);
-    if (match_.slide)
+    weighted_.tile = RegisterTile(micro_kernel_, {{0, match_.slide ? band(tile_rows_) : keys_}});
+    Expr slot = restricted(weighted_.tile, weighted_.tile.loops()[0], stage, tile * tile_rows_, tile_rows_);
+    Substitution summed_key;
+    if (match_.slide) {
+      summed_key[window_.name()] = window_at(tile * tile_rows_, slot);
       slot = slot + (tile % tiles) * (tile_rows_ * int(match_.slide->row));
+    }
+    summed_key[key_.name()] = slot;
     Substitution in_block = {
         {lane_.name(), (tile % tiles) * tile_rows_ + tile_row}, {block_.name(), tile / tiles}, {slot_.name(), slot}};
-    Substitution summed_key = {{key_.name(), slot}};
-    if (match_.slide)
-      summed_key[window_.name()] = window_at(tile * tile_rows_, keys.x);
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       summed_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
-    weighted_ = Func("weighted");
-    Substitution start = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
-    weighted_(args) = hi::substitute(start, inline_all(hi::substitute(here, stage.func.value())));
-    weighted_(args) += hi::substitute(in_block, weights) * hi::substitute(summed_key, values);
+    Substitution here = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
+    Expr start = hi::substitute(here, Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())));
+    weighted_.func = Func("weighted");
+    weighted_.tile.define(weighted_.func, args, tile_features(), start, hi::substitute(in_block, weights),
+                          hi::substitute(summed_key, values));
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
-    Substitution here_outer;
-    for (size_t i = 0; i < outer_.size(); ++i) {
-      at.push_back(outer_[i].var);
-      here_outer[outer_vars_[i].name()] = outer_[i].var;
-    }
-    Expr value = weighted_(at);
+    for (const Axis &axis : outer_)
+      at.push_back(axis.var);
+    Expr value = weighted_.func(at);
     if (factor.defined()) {
       Func common("common");
       std::vector<Var> common_args = row_args({lane_});
@@ -412,12 +344,11 @@ private:
       task = inside.front();                 // the loop in which all other axes are fixed
     Var within = blocks_ > 0 ? block : task; // where a row block begins
 
-    std::vector<Var> args = weighted_.args();
-    weighted_.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
+    std::vector<Var> args = weighted_.func.args();
+    weighted_.func.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
     for (size_t i = 2; i < args.size(); ++i)
-      weighted_.bound_extent(args[i], 1);
-    weighted_.vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
-    weighted_.update().reorder(args[0], args[1], key_loop_).vectorize(args[0], lanes_).unroll(args[0]).unroll(args[1]);
+      weighted_.func.bound_extent(args[i], 1);
+    weighted_.tile.keep_in_registers(weighted_.func, args[0], {args[1]}, lanes_);
 
     for (Func &func : copies_) {
       fix_extents(func);
@@ -438,29 +369,21 @@ private:
       in_block(func.compute_at(result, within));
       in_block(func.update().reorder(lane_, key));
     }
-    for (Stored &store : kept_) {
-      fix_extents(store.func);
-      store.func.compute_at(result, within);
-      if (store.sums.empty()) {
-        in_block(store.func);
+    for (Kept &kept : kept_) {
+      fix_extents(kept.func);
+      kept.func.compute_at(result, within);
+      if (kept.sums.empty()) {
+        in_block(kept.func);
         continue;
       }
       Var outer_key("outer_key"), key("key");
-      store.func.split(key_in_tile_, outer_key, key, tile_keys, TailStrategy::RoundUp).reorder(lane_, key, outer_key);
-      in_block(store.func);
-      store.func.unroll(key);
-      for (Func &sum : store.sums) {
-        fix_extents(sum);
-        sum.compute_at(store.func, outer_key).bound_extent(key_in_tile_, tile_keys);
-        in_block(sum);
-        sum.unroll(key_in_tile_);
-        std::vector<VarOrRVar> inner = {lane_, key_in_tile_};
-        for (auto &[name, s] : sums_)
-          if (s.func.name() == sum.name())
-            inner.insert(inner.end(), s.loops.begin(), s.loops.end());
-        sum.update().reorder(inner);
-        in_block(sum.update());
-        sum.update().unroll(key_in_tile_);
+      kept.func.split(key_in_tile_, outer_key, key, tile_keys, TailStrategy::RoundUp).reorder(lane_, key, outer_key);
+      in_block(kept.func);
+      kept.func.unroll(key);
+      for (Sum &sum : kept.sums) {
+        fix_extents(sum.func);
+        sum.func.compute_at(kept.func, outer_key).bound_extent(key_in_tile_, tile_keys);
+        sum.tile.keep_in_registers(sum.func, lane_, {key_in_tile_}, lanes_);
       }
     }
   }
@@ -471,21 +394,19 @@ private:
   Var lane_{"lane"}, block_{"block"}, slot_{"slot"}, window_{"window"}, key_in_tile_{"j"};
 
   std::map<std::string, Sum> sums_;
-  std::map<std::string, Stored> stored_;
   std::map<std::string, Func> reduced_;
-  std::vector<Stored> kept_;    // everything over keys, in order of need
   std::vector<Func> copies_;    // of what belongs to keys, over (features, key, outer..)
   std::vector<Func> by_row_;    // over the features of queries, then rows
   std::vector<Func> row_funcs_; // over rows, without update
   std::vector<std::pair<Func, Halide::RVar>> statistics_;
-  Func weighted_;
-  Halide::RVar key_loop_;
+  Sum weighted_;
 };
 
 } // namespace
 
-Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, int rows, int blocks, const Target &target) {
-  return RowBlocks(kernel, match, rows, blocks, target).build();
+Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, int rows,
+                           int blocks, const Target &target) {
+  return RowBlocks(kernel, match, micro_kernel, rows, blocks, target).build();
 }
 
 } // namespace heddle::attention

@@ -146,10 +146,7 @@ private:
     Inliner inline_all(kernel_);
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
 
-    Halide::Region loops; // innermost first
-    for (size_t i = stage.loops.size(); i-- > 0;)
-      if (stage.loops[i].reduction)
-        loops.push_back({0, stage.loops[i].extent});
+    Halide::Region loops = reduction_loops(stage);
     factors.terms = loops[0].extent;
     Sum sum{stage.func.name(), {}, {}, {}};
     std::vector<Var> stored = {Var("l")};

@@ -18,20 +18,22 @@ bool has_whole_groups(const MicroKernel &micro_kernel, const Expr &terms) {
 }
 
 RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region extents) : micro_kernel_(&micro_kernel) {
-  bool grouped = micro_kernel.group > 1;
-  if (grouped) {
+  if (grouped()) {
     extents[0].extent = groups_of(micro_kernel, extents[0].extent);
     extents.insert(extents.begin(), {0, micro_kernel.group});
   }
   domain_ = Halide::RDom(extents);
-  for (size_t i = grouped; i < extents.size(); ++i) {
+  for (size_t i = grouped(); i < extents.size(); ++i) {
     loops_.push_back(domain_[int(i)]);
     terms_.push_back(loops_.back());
   }
-  if (grouped) {
+  if (grouped())
     group_ = domain_[0];
-    terms_[0] = Expr(loops_[0]) * micro_kernel.group + group_;
-  }
+  terms_[0] = term_of_turn(loops_[0]);
+}
+
+Expr RegisterTile::term_of_turn(const Expr &turn) const {
+  return grouped() ? turn * micro_kernel_->group + group_ : turn;
 }
 
 void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, const Expr &initial, const Expr &row,
@@ -40,12 +42,11 @@ void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, co
   // terms of a group these are plain variables.
   hi::Scope<hi::Interval> bounds;
   bounds.push(args[0].name(), hi::Interval(0, width - 1));
-  bool grouped = micro_kernel_->group > 1;
-  if (grouped)
+  if (grouped())
     bounds.push(group_.name(), hi::Interval(0, micro_kernel_->group - 1));
   auto operand = [&](const Expr &value, Halide::Type wanted) {
     Expr simple = hi::simplify(value, false, bounds);
-    return grouped ? Halide::cast(initial.type(), Halide::cast(wanted, simple)) : simple;
+    return grouped() ? Halide::cast(initial.type(), Halide::cast(wanted, simple)) : simple;
   };
   sum(args) = initial;
   sum(args) += operand(row, micro_kernel_->row) * operand(panel, micro_kernel_->panel);
@@ -61,7 +62,7 @@ void RegisterTile::keep_in_registers(Func &sum, const Var &lane, const std::vect
 void RegisterTile::keep_in_registers(Halide::Stage update, const Var &lane, const std::vector<Var> &rows, int lanes,
                                      const std::vector<Halide::VarOrRVar> &outside) const {
   std::vector<Halide::VarOrRVar> order;
-  if (micro_kernel_->group > 1)
+  if (grouped())
     order.push_back(group_);
   order.push_back(lane);
   order.insert(order.end(), rows.begin(), rows.end());
@@ -70,7 +71,7 @@ void RegisterTile::keep_in_registers(Halide::Stage update, const Var &lane, cons
   update.reorder(order).vectorize(lane, lanes).unroll(lane);
   for (const Var &row : rows)
     update.unroll(row);
-  if (micro_kernel_->group > 1)
+  if (grouped())
     update.atomic().vectorize(group_);
 }
 

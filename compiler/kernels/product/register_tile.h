@@ -27,7 +27,9 @@ public:
   Halide::Expr term(size_t i) const { return terms_[i]; }
   /// The loops as they are, innermost first, without the one over the terms of a group.
   const std::vector<Halide::RVar> &loops() const { return loops_; }
-  /// A condition on `loops()` of which turns there are.
+  /// The term of the innermost loop that an update takes in turn `turn` of it.
+  Halide::Expr term_of_turn(const Halide::Expr &turn) const;
+  /// A condition on which turns `loops()` have.
   void where(const Halide::Expr &condition) { domain_.where(condition); }
 
   /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args`, the first of which is the
@@ -43,6 +45,8 @@ public:
                          const std::vector<Halide::VarOrRVar> &outside = {}) const;
 
 private:
+  bool grouped() const { return micro_kernel_->group > 1; }
+
   const MicroKernel *micro_kernel_ = nullptr;
   Halide::RDom domain_;
   Halide::RVar group_; // over the terms of a group, where there are several

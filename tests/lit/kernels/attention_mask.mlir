@@ -6,10 +6,10 @@
 // Long rows: keys in blocks of 256, whose transposed panels and copied values serve all queries; scores exist for 12 queries and one
 // block, the parts of the blocks are joined at the end. Short rows: scores of 32 or 16 queries.
 // SCHEDULE: heddle.kernel = "attention", heddle.schedule = [
-// SCHEDULE-SAME: {params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 256 : i64, rows = 12 : i64}, variant = "key_blocks", when
-// SCHEDULE-SAME: {params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 0 : i64, rows = 12 : i64}, variant = "key_blocks", when
+// SCHEDULE-SAME: {micro_kernel = "fma", params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 256 : i64, rows = 12 : i64}, variant = "key_blocks", when
+// SCHEDULE-SAME: {micro_kernel = "fma", params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 0 : i64, rows = 12 : i64}, variant = "key_blocks", when
 // SCHEDULE-SAME: variant = "copied_keys", when
-// SCHEDULE-SAME: {params = {rows = 32 : i64}, variant = "row_blocks", when = #{{.*}}}, {params = {rows = 16 : i64}, variant = "row_blocks"}]
+// SCHEDULE-SAME: {micro_kernel = "fma", params = {rows = 32 : i64}, variant = "row_blocks", when = #{{.*}}}, {micro_kernel = "fma", params = {rows = 16 : i64}, variant = "row_blocks"}]
 // CHECK: // k_attention_0
 // CHECK: allocate part[float32 * 80 * 12 *
 // CHECK: for (part.s0.c, 0,
