@@ -305,6 +305,8 @@ Status bench_command(const BenchCommand &options) {
   auto kernels = time_kernels(*library, *entry, *inputs, *results);
   if (!kernels)
     return kernels.error();
+  Roof after = measure_roof(library->threads()); // a busy machine has shown less than it can
+  roof = {std::max(roof.gflops, after.gflops), std::max(roof.gigabytes, after.gigabytes)};
   std::map<std::string, double> sizes;
   for (size_t i = 0; i < dims->size(); ++i)
     sizes[library->dims()[i].name] = double((*dims)[i]);

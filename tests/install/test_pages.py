@@ -66,7 +66,7 @@ class Pages(unittest.TestCase):
             self.assertEqual(self.output(sys.executable, "-c", text, PYTHONPATH=str(ROOT / "python")), said)
 
     def test_every_link_leads_to_a_page_and_a_heading(self):
-        for page in [*PAGES.glob("*.md"), ROOT / "README.md", ROOT / "docs" / "building.md"]:
+        for page in [*PAGES.glob("*.md"), ROOT / "README.md", ROOT / "docs" / "building.md", ROOT / "docs" / "tutorial.md"]:
             for link, heading in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)):
                 if link.startswith("http"):
                     continue
