@@ -3,6 +3,7 @@
 // (compiler/emit/artifact/work.h).
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
+#include "compiler/driver/measure.h"
 #include "compiler/driver/roof.h"
 #include "compiler/io/manifest_formula.h"
 #include "compiler/io/output.h"
@@ -14,13 +15,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <random>
 
 namespace heddle {
 
 static constexpr double least_seconds = 2;
-static constexpr double least_kernel_seconds = 1;
 static constexpr size_t least_calls = 5;
 static constexpr int64_t default_dim = 1;
 
@@ -52,116 +50,16 @@ static Result<std::vector<int64_t>> read_dims(const Library &library, const std:
   return out;
 }
 
-static void fill(HostTensor &tensor, int64_t below, std::mt19937 &random) {
-  int64_t count = tensor.view().count();
-  if (tensor.dtype == DType::f32) {
-    std::normal_distribution<float> normal;
-    for (int64_t i = 0; i < count; ++i) {
-      float value = normal(random);
-      std::memcpy(tensor.bytes.data() + 4 * i, &value, 4);
-    }
-    return;
-  }
-  size_t width = byte_width(tensor.dtype);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value = below > 0 ? int64_t(random() % below) : 1;
-    std::memcpy(tensor.bytes.data() + width * i, &value, width);
-  }
-}
-
-static Result<TensorMap> made_up_inputs(const Library &library, int entry, const std::vector<int64_t> &dims) {
-  auto inputs = library.inputs(entry);
-  if (!inputs)
-    return inputs.error();
-  std::mt19937 random(1);
-  TensorMap out;
-  for (const Library::Value &input : *inputs) {
-    if (input.optional)
-      continue; // its default is the usual case
-    HostTensor tensor{input.dtype, {}, {}};
-    for (size_t axis = 0; axis < input.dims.size(); ++axis) {
-      if (input.dims[axis] < -1)
-        return Error{"input `" + input.name + "` has a computed extent; bench cannot make one up yet"};
-      tensor.shape.push_back(input.dims[axis] < 0 ? input.fixed[axis] : dims[input.dims[axis]]);
-    }
-    double count = 1; // the library counts elements in 31 bits
-    for (int64_t extent : tensor.shape)
-      count *= double(extent);
-    if (count > INT32_MAX)
-      return Error{"input `" + input.name + "` would be " + shape_text(tensor.shape) +
-                   "; a tensor has at most 2147483647 elements"};
-    tensor.bytes.resize(tensor.view().count() * byte_width(tensor.dtype));
-    fill(tensor, input.below, random);
-    out.emplace(input.name, std::move(tensor));
-  }
-  return out;
-}
-
 namespace {
 
-/// All calls of a kernel in one run.
-struct KernelTime {
-  std::string name, kind, definition; // the definition that its first call computes
-  int calls = 0;
-  double ms = 0; // of all calls, in the run where they took least
-  double operations = 0, weights = 0, values = 0;
-  bool known = false;  // the three above
-  double bound_ms = 0; // what the limits allow
+struct KernelTime : CallTime {
+  std::string kind;
+  double operations = 0, weights = 0, values = 0; // of all calls
+  bool known = false;                             // these three
+  double bound_ms = 0;                            // what the limits allow
 };
 
 } // namespace
-
-/// Runs the entry with an observer for a while; kernels in the order of their first calls.
-static Result<std::vector<KernelTime>> time_kernels(Library &library, int entry, const TensorMap &inputs,
-                                                    TensorMap &results) {
-  struct Sample {
-    std::string name, definition;
-    int calls = 0;
-    double ms = 0, least = 1e300;
-  };
-  std::vector<Sample> samples;
-  Clock::time_point begun;
-  library.observe([&](const char *kernel, bool begins) {
-    Clock::time_point now = Clock::now();
-    if (begins) {
-      begun = Clock::now();
-      return;
-    }
-    std::string_view text = kernel, name = text.substr(0, text.find(' '));
-    auto found =
-        std::find_if(samples.begin(), samples.end(), [&](const Sample &sample) { return sample.name == name; });
-    if (found == samples.end())
-      found = samples.insert(samples.end(),
-                             {std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1)))});
-    ++found->calls;
-    found->ms += std::chrono::duration<double, std::milli>(now - begun).count();
-  });
-  Status ran = Done();
-  auto begin = Clock::now();
-  for (size_t run = 0;
-       ran && (run < least_calls || std::chrono::duration<double>(Clock::now() - begin).count() < least_kernel_seconds);
-       ++run) {
-    for (Sample &sample : samples)
-      sample.calls = 0, sample.ms = 0;
-    ran = library.run_into(entry, inputs, results);
-    for (Sample &sample : samples)
-      if (sample.calls > 0)
-        sample.least = std::min(sample.least, sample.ms);
-  }
-  library.observe(nullptr);
-  if (!ran)
-    return ran.error();
-  std::vector<KernelTime> out;
-  for (const Sample &sample : samples) {
-    KernelTime kernel;
-    kernel.name = sample.name;
-    kernel.definition = sample.definition;
-    kernel.calls = sample.calls;
-    kernel.ms = sample.least;
-    out.push_back(kernel);
-  }
-  return out;
-}
 
 /// Fills in what the manifest knows of the kernels.
 static void read_work(const Manifest::Target &target, const std::string &entry,
@@ -172,10 +70,10 @@ static void read_work(const Manifest::Target &target, const std::string &entry,
     return out && *out >= 0 ? out : std::nullopt;
   };
   for (KernelTime &kernel : kernels) {
-    if (auto kind = target.kernels.find(kernel.name); kind != target.kernels.end())
+    if (auto kind = target.kernels.find(kernel.kernel); kind != target.kernels.end())
       kernel.kind = kind->second;
     for (const Manifest::Work &work : works == target.work.end() ? std::vector<Manifest::Work>() : works->second) {
-      if (work.kernel != kernel.name || work.calls != kernel.calls)
+      if (work.kernel != kernel.kernel || work.calls != kernel.calls)
         continue; // a loop repeats calls
       auto operations = value(work.operations), weights = value(work.weights_bytes), values = value(work.values_bytes);
       kernel.known = operations && weights && values;
@@ -208,17 +106,6 @@ static std::string one_decimal(double value) {
   return text;
 }
 
-/// Three digits or more in the unit that has them: "0.142 us", "5.12 us", "1234 us", "12.345 ms".
-static std::string time_text(double ms) {
-  char text[32];
-  double us = ms * 1000;
-  if (us < 10)
-    std::snprintf(text, sizeof text, us < 1 ? "%.3f us" : "%.2f us", us);
-  else
-    std::snprintf(text, sizeof text, us < 1000 ? "%.1f us" : "%.3f ms", us < 1000 ? us : ms);
-  return text;
-}
-
 static void print_kernels(const std::vector<KernelTime> &kernels) {
   double all = 0;
   bool over = false; // more than the limit
@@ -227,7 +114,7 @@ static void print_kernels(const std::vector<KernelTime> &kernels) {
   std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "time", "of all", "GFLOP/s",
               "GB/s", "of roof", "first computes");
   for (const KernelTime &kernel : kernels) {
-    std::printf("%-8s %-14s %6d %10s %6.1f%%", kernel.name.c_str(), kernel.kind.c_str(), kernel.calls,
+    std::printf("%-8s %-14s %6d %10s %6.1f%%", kernel.kernel.c_str(), kernel.kind.c_str(), kernel.calls,
                 time_text(kernel.ms).c_str(), 100 * kernel.ms / all);
     long percent = kernel.known ? std::lround(100 * kernel.bound_ms / kernel.ms) : 0;
     std::string share = kernel.known ? std::to_string(percent) + "%" : "-";
@@ -244,7 +131,7 @@ static void print_kernels(const std::vector<KernelTime> &kernels) {
 static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels) {
   auto out = nlohmann::ordered_json::array();
   for (const KernelTime &kernel : kernels) {
-    out.push_back({{"kernel", kernel.name},
+    out.push_back({{"kernel", kernel.kernel},
                    {"kind", kernel.kind},
                    {"definition", kernel.definition},
                    {"calls", kernel.calls},
@@ -302,9 +189,12 @@ Status bench_command(const BenchCommand &options) {
   std::sort(times.begin(), times.end());
   double median = times[times.size() / 2];
 
-  auto kernels = time_kernels(*library, *entry, *inputs, *results);
-  if (!kernels)
-    return kernels.error();
+  auto kernel_times = time_calls(*library, *entry, *inputs, *results, /*each=*/false);
+  if (!kernel_times)
+    return kernel_times.error();
+  std::vector<KernelTime> kernels;
+  for (CallTime &time : *kernel_times)
+    kernels.push_back({std::move(time)});
   Roof after = measure_roof(library->threads()); // a busy machine has shown less than it can
   roof = {std::max(roof.gflops, after.gflops), std::max(roof.gigabytes, after.gigabytes)};
   std::map<std::string, double> sizes;
@@ -312,10 +202,10 @@ Status bench_command(const BenchCommand &options) {
     sizes[library->dims()[i].name] = double((*dims)[i]);
   double operations = 0;
   if (const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr) {
-    read_work(*target, (*manifest)->entries[*entry].name, sizes, *kernels);
-    set_bounds(*kernels, roof, library->threads());
+    read_work(*target, (*manifest)->entries[*entry].name, sizes, kernels);
+    set_bounds(kernels, roof, library->threads());
   }
-  for (const KernelTime &kernel : *kernels)
+  for (const KernelTime &kernel : kernels)
     operations += kernel.operations;
 
   std::string shape;
@@ -346,9 +236,9 @@ Status bench_command(const BenchCommand &options) {
                 : operations < 1e9 ? "MFLOP"
                                    : "GFLOP",
                 operations / times[0] / 1e6, operations / times[0] / 1e6 / roof.gflops * 100);
-  print_kernels(*kernels);
+  print_kernels(kernels);
   json["operations"] = operations;
-  json["kernels"] = kernels_json(*kernels);
+  json["kernels"] = kernels_json(kernels);
   if (!options.json.empty())
     return write_file(options.json, json.dump(2) + "\n");
   return Done{};

@@ -63,6 +63,8 @@ struct ShowCommand {
   std::string stage = "schedule";
   std::string html;              // path of a page; empty: text
   std::vector<std::string> dims; // NAME=N: sizes for the page's numbers
+  bool measure = false;          // times on the page
+  int threads = 0;               // of measured calls
 };
 Status show_command(const ShowCommand &options);
 

@@ -269,6 +269,11 @@ private:
     sub->add_option("--dim", show.dims, "A dim's value for the numbers on the page, such as B=8; may be given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
+    sub->add_flag("--measure", show.measure,
+                  "Compile and run the model, and put the time of each kernel and line on the page");
+    sub->add_option("--threads", show.threads, "Of measured runs; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(not_negative());
   }
 
   void add_compare() {

@@ -81,6 +81,9 @@ public:
       add_weight(weight);
     for (func::FuncOp entry : passes::entries(module_))
       add_entry(entry);
+    for (auto function : module_.getOps<func::FuncOp>())
+      if (auto number = numbers_.find(function.getName().str()); number != numbers_.end())
+        facts.kernels[number->second].rows = page_rows(function, size_names_[number->second]);
     for (const State &state : model_.program->states)
       facts.states.push_back(declared(state.tensor->name, *state.tensor));
     add_texts();
@@ -185,7 +188,6 @@ private:
     PageKernel kernel;
     kernel.name = function.getName().str();
     kernel.kind = function->getAttrOfType<StringAttr>(ir::names::kernel).str();
-    kernel.rows = page_rows(function);
     if (kernel.kind == "general") {
       kernel.why = why_general(function);
       std::vector<ir::Definition> all;
@@ -199,13 +201,6 @@ private:
       });
       kernel.reduced = ir::outer_name(kernel.reduced, all);
     }
-    function.walk([&](linalg::LinalgOp op) {
-      for (const ir::Definition &definition : ir::definitions_in(op.getLoc())) {
-        PageSource source{definition.path, definition.line};
-        if (std::find(kernel.sources.begin(), kernel.sources.end(), source) == kernel.sources.end())
-          kernel.sources.push_back(source);
-      }
-    });
     OpPrintingFlags flags;
     flags.useLocalScope();
     llvm::raw_string_ostream stream(kernel.text);
@@ -287,6 +282,16 @@ private:
     return "result " + (name ? name.str() : std::to_string(place.number));
   }
 
+  /// Adds what a kernel's size arguments are at this call: "B · S", or "B or B · S" where its calls differ.
+  void name_sizes(func::FuncOp function, func::CallOp call, std::vector<std::string> &names) {
+    names.resize(ir::size_count(function));
+    for (size_t i = 0; i < names.size(); ++i) {
+      std::string here = size_text(call.getOperand(i)), all = " or " + names[i] + " or ";
+      if (all.find(" or " + here + " or ") == std::string::npos)
+        names[i] += (names[i].empty() ? "" : " or ") + here;
+    }
+  }
+
   void add_call(func::CallOp call, func::FuncOp entry, PageEntry &out, int depth, int64_t turns) {
     auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
     if (!function || !numbers_.count(function.getName().str()))
@@ -295,9 +300,20 @@ private:
     step.depth = depth;
     step.turns = turns;
     step.kernel = numbers_[function.getName().str()];
-    ++facts.kernels[step.kernel].calls;
+    PageKernel &kernel = facts.kernels[step.kernel];
+    ++kernel.calls;
     std::vector<ir::Definition> named = ir::definitions_in(call.getLoc()); // a shared function has the first call's
     step.definitions = ir::outer_names(named);
+    step.first = named.empty() ? "" : named.front().name;
+    auto add = [](std::vector<PageSource> &to, const PageSource &source) {
+      if (std::find(to.begin(), to.end(), source) == to.end())
+        to.push_back(source);
+    };
+    for (const ir::Definition &definition : named) {
+      add(step.sources, {definition.path, definition.line});
+      add(kernel.sources, {definition.path, definition.line});
+    }
+    name_sizes(function, call, size_names_[step.kernel]);
     if (!named.empty())
       step.source = {named.back().path, named.back().line};
     step.flops = flops(function, call);
@@ -402,6 +418,7 @@ private:
   WeightsLayout layout_;
   passes::SizeEvaluator sizes_;
   std::map<std::string, int> numbers_, weight_numbers_;
+  std::map<int, std::vector<std::string>> size_names_; // by kernel
   DenseMap<mlir::Value, int> lives_;
 };
 

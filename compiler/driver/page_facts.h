@@ -2,6 +2,8 @@
 // order, what each costs for given sizes, where its results live, and how the weights lie. Read from a planned module.
 #pragma once
 
+#include "dsl/errors/result.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,6 +17,7 @@
 
 namespace heddle {
 
+struct CompileGoal;
 struct Model;
 struct Target;
 
@@ -39,7 +42,7 @@ struct PageKernel {
     std::string variant, what, params, when;
   };
   std::vector<Row> rows;
-  std::vector<PageSource> sources; // in the order of the computation
+  std::vector<PageSource> sources; // what its calls compute, in their order
   std::string why;                 // it is of no other kind than `general`; else empty
   std::string reduced;             // then: the last reduction in it, and where that stands
   PageSource reduced_at;
@@ -54,10 +57,13 @@ struct PageStep {
   int kernel = -1;                      // number in `kernels`
   std::vector<std::string> definitions; // that it computes
   PageSource source;                    // where the last of them stands
+  std::vector<PageSource> sources;      // where each of them stands
+  std::string first;                    // as the library's observer tells the call: its first definition
   std::vector<PageTensor> inputs, results;
   int row = -1;      // of the schedule, for these sizes; -1: not known before the call
   double flops = 0;  // of one call
   double moved = 0;  // bytes that one call reads and writes; -1: not known before
+  double ms = -1;    // measured, over all turns; -1: not measured
   int64_t turns = 1; // how often it is called; -1: not known before
 };
 
@@ -74,6 +80,8 @@ struct PageEntry {
   std::vector<PageStep> steps;
   std::vector<PageLife> lives;
   std::vector<int64_t> slot_bytes;
+  double ms = -1;           // of a call, measured
+  std::string not_measured; // why not, where it was tried
 };
 
 struct PageWeight {
@@ -82,8 +90,15 @@ struct PageWeight {
   std::vector<int> kernels;
 };
 
+/// What the machine can do, beside which measured times are read.
+struct PageRoof {
+  double gflops = 0, gigabytes = 0; // per second
+  int threads = 0;
+};
+
 struct PageFacts {
   std::string model, path, target;
+  std::optional<PageRoof> roof;                      // of a page with measured times
   std::vector<std::pair<std::string, int64_t>> dims; // and the sizes that the numbers are for
   std::vector<PageKernel> kernels;
   std::vector<PageEntry> entries;
@@ -96,8 +111,13 @@ struct PageFacts {
 PageFacts page_facts(const Model &model, mlir::ModuleOp module, const Target &target,
                      const std::map<std::string, int64_t> &sizes);
 
+/// Fills in measured times: compiles the model to a folder that goes away, and calls each entry with made-up inputs of
+/// the sizes that the facts are for (page_measure.cc).
+Status measure_page(Model &model, const CompileGoal &goal, int threads, PageFacts &facts);
+
 /// The rows of a kernel's schedule (page_schedule.cc, for names of Halide and of the checker do not meet in one file).
-std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel);
+/// `sizes`: what the size arguments are at its calls, in the author's names.
+std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel, const std::vector<std::string> &sizes);
 /// The row that is called where size argument `i` has the value `size(i)`; -1 where that is not known.
 int page_row_for(mlir::func::FuncOp kernel, const std::function<std::optional<int64_t>(unsigned)> &size);
 
@@ -115,5 +135,9 @@ std::string general_text(const PageFacts &facts, const GeneralWork &work);
 
 /// The page: one file that needs nothing else.
 std::string page_html(const PageFacts &facts);
+/// The colour of a kind of kernels on it.
+const char *page_colour(const std::string &kind);
+/// Kernels under the roofs of the machine, as a drawing; "" where nothing was measured (page_roofline.cc).
+std::string roofline_svg(const PageFacts &facts);
 
 } // namespace heddle

@@ -1,5 +1,6 @@
 // The page as text: tables, one drawing per entry for the memory plan, and the model's own lines with the kernels that
 // compute them beside. Plain HTML with its style inside: it is read from a disk, a mail or a bug report alike.
+#include "compiler/driver/measure.h"
 #include "compiler/driver/page_facts.h"
 
 #include <algorithm>
@@ -12,39 +13,49 @@ namespace heddle {
 namespace {
 
 constexpr const char *style = R"(
-:root { color-scheme: light; --ink: #1d2433; --soft: #5c6677; --line: #d9dee7; --paper: #ffffff; --tint: #f5f7fa; }
+:root { color-scheme: light dark; --ink: #1d2433; --soft: #5c6677; --line: #d9dee7; --paper: #ffffff; --tint: #f5f7fa;
+        --link: #2456c7; --used: #edf3ff; --number: #5c6677; --bar: #7aa2f7; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e3e7ef; --soft: #a5aebd; --line: #3a4252; --paper: #161a22;
+        --tint: #1e2430; --link: #8db4ff; --used: #202c45; --number: #8d97a8; --bar: #4a6bb5; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1240px; padding: 28px 32px 80px; background: var(--paper); color: var(--ink);
        font: 14px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 40px 0 8px; padding-bottom: 4px;
      border-bottom: 2px solid var(--line); } h3 { font-size: 15px; margin: 22px 0 6px; }
 p { margin: 6px 0; max-width: 900px; } .soft { color: var(--soft); } nav a { margin-right: 16px; }
-a { color: #2456c7; text-decoration: none; } a:hover { text-decoration: underline; }
+a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
 code, pre, .mono { font: 12.5px/1.45 "DejaVu Sans Mono", ui-monospace, Menlo, Consolas, monospace; }
 table { border-collapse: collapse; width: 100%; margin: 8px 0; } th { text-align: left; font-weight: 600; color: var(--soft);
         font-size: 12px; } th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.n, th.n { text-align: right; white-space: nowrap; } tr.loop td { background: var(--tint); font-style: italic; }
+td.how { min-width: 150px; } td.n, th.n { text-align: right; white-space: nowrap; } tr.loop td { background: var(--tint); font-style: italic; }
 .chip { display: inline-block; padding: 0 7px; border-radius: 9px; color: #fff; font-size: 11.5px; white-space: nowrap; }
 .place { display: inline-block; padding: 0 6px; border: 1px solid var(--line); border-radius: 4px; font-size: 11.5px;
          white-space: nowrap; }
 .facts { display: flex; flex-wrap: wrap; gap: 10px; margin: 14px 0; } .facts div { background: var(--tint); border: 1px solid
          var(--line); border-radius: 6px; padding: 8px 14px; } .facts b { display: block; font-size: 17px; }
-.wide { overflow-x: auto; } svg text { font: 10.5px "DejaVu Sans", sans-serif; }
+.wide { overflow-x: auto; } svg text { font: 10.5px "DejaVu Sans", sans-serif; fill: var(--soft); }
+svg text.on { fill: #fff; } svg .slot { fill: var(--tint); } svg .grid { stroke: var(--line); } svg .roof { stroke: var(--ink);
+      stroke-width: 2; fill: none; }
+@media (max-width: 700px) { body { padding: 16px 12px 40px; } }
 pre.code { background: var(--tint); border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; margin: 6px 0;
            overflow-x: auto; } details summary { cursor: pointer; color: var(--soft); }
 table.text { border-collapse: collapse; } table.text td { border: 0; padding: 0 12px 0 0; white-space: pre; }
-table.text td.line { color: #9aa3b2; text-align: right; user-select: none; } table.text tr.used { background: #f1f6ff; }
+table.text td.line { color: var(--number); text-align: right; user-select: none; } table.text tr.used { background: var(--used); }
 table.text .chip { font-size: 10px; line-height: 14px; }
-.bar { display: inline-block; height: 8px; background: #7aa2f7; border-radius: 2px; vertical-align: middle; margin-right: 6px; }
+.bar { display: inline-block; height: 8px; background: var(--bar); border-radius: 2px; vertical-align: middle; margin-right: 6px; }
 )";
 
-const char *colour(const std::string &kind) {
+} // namespace
+
+const char *page_colour(const std::string &kind) {
   static const std::map<std::string, const char *> known = {
-      {"attention", "#7c3aed"}, {"contraction", "#2563eb"}, {"row_reduction", "#0f8a5f"}, {"pointwise", "#64748b"},
-      {"lookup", "#c2690a"},    {"convolution", "#0e7f93"}, {"scan", "#be2d6b"},          {"general", "#b3413a"}};
+      {"attention", "#7c3aed"}, {"contraction", "#2563eb"}, {"row_reduction", "#0c7a54"}, {"pointwise", "#64748b"},
+      {"lookup", "#a3570a"},    {"convolution", "#0e7f93"}, {"scan", "#be2d6b"},          {"general", "#b3413a"}};
   auto found = known.find(kind);
   return found == known.end() ? "#475569" : found->second;
 }
+
+namespace {
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -101,6 +112,7 @@ public:
     head();
     for (size_t i = 0; i < facts_.entries.size(); ++i)
       entry(facts_.entries[i], i);
+    roofline();
     kernels();
     weights();
     sources();
@@ -127,15 +139,21 @@ private:
     fact(bytes_text(weight_bytes), std::to_string(facts_.weights.size()) + " weights");
     for (const auto &[name, value] : facts_.dims)
       fact(name + " = " + std::to_string(value), "the numbers below are for this size");
+    for (const PageEntry &entry : facts_.entries)
+      if (entry.ms >= 0)
+        fact(time_text(entry.ms), "a call of " + entry.name + ", " + std::to_string(facts_.roof->threads) +
+                                      (facts_.roof->threads == 1 ? " thread" : " threads"));
     out_ << "</div>\n<nav>";
     for (size_t i = 0; i < facts_.entries.size(); ++i)
       out_ << "<a href=\"#entry" << i << "\">" << escaped(facts_.entries[i].name) << "</a>";
+    if (facts_.roof)
+      out_ << "<a href=\"#roofline\">roofline</a>";
     out_ << "<a href=\"#kernels\">kernels</a><a href=\"#weights\">weights</a><a href=\"#text\">model text</a></nav>\n";
   }
 
   std::string chip(int kernel) const {
     const PageKernel &k = facts_.kernels[kernel];
-    return std::string("<a class=\"chip\" style=\"background:") + colour(k.kind) + "\" href=\"#" + k.name +
+    return std::string("<a class=\"chip\" style=\"background:") + page_colour(k.kind) + "\" href=\"#" + k.name +
            "\" title=\"" + k.kind + "\">" + k.name + "</a>";
   }
 
@@ -174,19 +192,22 @@ private:
          << ", " << bytes_text(arena)
          << " between kernels.</p>\n<table><tr><th>inputs</th><th>results</th></tr><tr><td>" << places(entry.inputs)
          << "</td><td>" << places(entry.results) << "</td></tr></table>\n";
+    if (!entry.not_measured.empty())
+      out_ << "<p>Not measured: " << escaped(entry.not_measured) << ".</p>\n";
     out_ << "<div class=\"wide\"><table>\n<tr><th class=\"n\">#</th><th>kernel</th><th>computes</th><th>reads</th>"
-            "<th>writes</th><th>schedule</th><th class=\"n\">work</th><th class=\"n\">bytes</th></tr>\n";
+            "<th>writes</th><th>schedule</th><th class=\"n\">work</th><th class=\"n\">bytes</th>"
+         << (entry.ms >= 0 ? "<th class=\"n\">time</th>" : "") << "</tr>\n";
     int at = 0;
     for (const PageStep &step : entry.steps) {
       std::string pad = step.depth ? " style=\"padding-left:" + std::to_string(step.depth * 16) + "px\"" : "";
       if (step.kernel < 0) {
-        out_ << "<tr class=\"loop\"><td></td><td colspan=\"7\"" << pad << ">" << escaped(step.loop) << "</td></tr>\n";
+        out_ << "<tr class=\"loop\"><td></td><td colspan=\"8\"" << pad << ">" << escaped(step.loop) << "</td></tr>\n";
         continue;
       }
       const PageKernel &kernel = facts_.kernels[step.kernel];
       out_ << "<tr><td class=\"n soft\">" << ++at << "</td><td" << pad << ">" << chip(step.kernel)
            << "<br><span class=\"soft\">" << escaped(kernel.kind) << "</span></td><td>" << computes(step) << "</td><td>"
-           << places(step.inputs) << "</td><td>" << places(step.results) << "</td><td>";
+           << places(step.inputs) << "</td><td>" << places(step.results) << "</td><td class=\"how\">";
       if (step.row >= 0 && step.row < int(kernel.rows.size()))
         out_ << escaped(kernel.rows[step.row].variant) << "<br><span class=\"soft\">"
              << escaped(kernel.rows[step.row].params) << "</span>";
@@ -197,7 +218,9 @@ private:
       out_ << "</td><td class=\"n\">"
            << (width ? "<span class=\"bar\" style=\"width:" + std::to_string(width) + "px\"></span>" : "")
            << flops_text(step.flops) << (step.turns > 1 ? " × " + std::to_string(step.turns) : "")
-           << "</td><td class=\"n\">" << bytes_text(bytes) << "</td></tr>\n";
+           << "</td><td class=\"n\">" << bytes_text(bytes)
+           << (entry.ms >= 0 ? "</td><td class=\"n\">" + (step.ms >= 0 ? time_text(step.ms) : "") : "")
+           << "</td></tr>\n";
     }
     out_ << "</table></div>\n";
     for (const GeneralWork &work : general_work(facts_))
@@ -278,9 +301,8 @@ private:
          << "\" role=\"img\" aria-label=\"memory plan\">\n";
     for (size_t slot = 0; slot < entry.slot_bytes.size(); ++slot)
       out_ << "<rect x=\"100\" y=\"" << top[slot] << "\" width=\"" << step * calls << "\" height=\"" << height[slot]
-           << "\" fill=\"#f1f3f7\"/><text x=\"94\" y=\"" << top[slot] + height[slot] / 2 + 4
-           << "\" text-anchor=\"end\" fill=\"#5c6677\">slot " << slot << ", " << bytes_text(entry.slot_bytes[slot])
-           << "</text>\n";
+           << "\" class=\"slot\"/><text x=\"94\" y=\"" << top[slot] + height[slot] / 2 + 4
+           << "\" text-anchor=\"end\">slot " << slot << ", " << bytes_text(entry.slot_bytes[slot]) << "</text>\n";
     for (const PageLife &life : entry.lives) {
       double x = 100 + step * column[life.first];
       double width = step * (column[std::min<size_t>(life.last, entry.steps.size())] - column[life.first] + 1) - 1;
@@ -290,19 +312,41 @@ private:
       width = std::max(2.0, std::min(width, 100 + step * calls - x));
       out_ << "<g><title>" << escaped(life.name) << ", " << bytes_text(life.bytes) << "</title><rect x=\"" << x
            << "\" y=\"" << top[life.slot] + height[life.slot] - h << "\" width=\"" << width << "\" height=\"" << h
-           << "\" rx=\"2\" fill=\"" << colour(life.kind) << "\" fill-opacity=\"0.8\"/>";
+           << "\" rx=\"2\" fill=\"" << page_colour(life.kind) << "\"/>";
       std::string label = life.name.substr(life.name.rfind('.') == std::string::npos ? 0 : life.name.rfind('.') + 1);
       if (width > 7.0 * label.size() + 4 && h >= 12)
         out_ << "<text x=\"" << x + 4 << "\" y=\"" << top[life.slot] + height[life.slot] - h / 2 + 4
-             << "\" fill=\"#fff\">" << escaped(label) << "</text>";
+             << "\" class=\"on\">" << escaped(label) << "</text>";
       out_ << "</g>\n";
     }
     int every = calls > 40 ? 10 : calls > 15 ? 5 : 1;
     for (int call = 0; call < calls; ++call)
       if ((call + 1) % every == 0 || call == 0)
-        out_ << "<text x=\"" << 100 + step * (call + 0.5) << "\" y=\"" << y + 12
-             << "\" text-anchor=\"middle\" fill=\"#5c6677\">" << call + 1 << "</text>\n";
+        out_ << "<text x=\"" << 100 + step * (call + 0.5) << "\" y=\"" << y + 12 << "\" text-anchor=\"middle\">"
+             << call + 1 << "</text>\n";
     out_ << "</svg></div>\n";
+  }
+
+  /// What is measured of a kernel, or of a line, over all entries; "" where nothing is.
+  template <class Belongs> std::string measured(Belongs belongs) const {
+    double ms = -1;
+    for (const PageEntry &entry : facts_.entries)
+      for (const PageStep &step : entry.steps)
+        if (step.ms >= 0 && belongs(step))
+          ms = std::max(ms, 0.0) + step.ms;
+    return ms < 0 ? "" : time_text(ms);
+  }
+
+  void roofline() {
+    if (!facts_.roof)
+      return;
+    out_ << "<h2 id=\"roofline\">measured kernels under the machine's roofs</h2>\n<p>"
+         << scaled(facts_.roof->gflops * 1e9, {"flop", "kflop", "Mflop", "Gflop", "Tflop"}, 1000) << "/s of f32, "
+         << scaled(facts_.roof->gigabytes * 1e9, {"B", "kB", "MB", "GB"}, 1000)
+         << "/s from memory. A kernel above the slope finds what it reads in a cache; one above the flat part "
+            "multiplies "
+            "narrower numbers than f32, or ran when the machine was less busy than while it was measured.</p>\n"
+         << roofline_svg(facts_);
   }
 
   void kernels() {
@@ -312,8 +356,10 @@ private:
     for (size_t i = 0; i < facts_.kernels.size(); ++i) {
       const PageKernel &kernel = facts_.kernels[i];
       out_ << "<h3 id=\"" << kernel.name << "\">" << chip(i) << " " << escaped(kernel.kind)
-           << " <span class=\"soft\">called in " << kernel.calls << (kernel.calls == 1 ? " place" : " places")
-           << "</span></h3>\n";
+           << " <span class=\"soft\">called in " << kernel.calls << (kernel.calls == 1 ? " place" : " places");
+      if (std::string time = measured([&](const PageStep &step) { return step.kernel == int(i); }); !time.empty())
+        out_ << ", " << time;
+      out_ << "</span></h3>\n";
       std::string path, code;
       for (const PageSource &source : kernel.sources) {
         std::string text = definition(source);
@@ -365,7 +411,9 @@ private:
     for (size_t i = 0; i < facts_.kernels.size(); ++i)
       for (const PageSource &source : facts_.kernels[i].sources)
         users[source].push_back(i);
-    out_ << "<h2 id=\"text\">model text</h2>\n<p>Beside each definition stand the kernels that compute it.</p>\n";
+    out_ << "<h2 id=\"text\">model text</h2>\n<p>Beside each definition stand the kernels that compute it"
+         << (facts_.roof ? ", and the time of their calls that do, with all that these compute beside it" : "")
+         << ".</p>\n";
     std::vector<std::string> paths; // the model's own file first
     for (const auto &[path, lines] : lines_)
       paths.insert(path == facts_.path ? paths.begin() : paths.end(), path);
@@ -378,7 +426,10 @@ private:
         if (found != users.end())
           for (int kernel : found->second)
             out_ << chip(kernel) << " ";
-        out_ << "</td></tr>\n";
+        PageSource here{path, int(i) + 1};
+        out_ << measured([&](const PageStep &step) {
+          return std::find(step.sources.begin(), step.sources.end(), here) != step.sources.end();
+        }) << "</td></tr>\n";
       }
       out_ << "</table></div>\n";
     }

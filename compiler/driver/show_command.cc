@@ -100,7 +100,11 @@ static Status write_page(const ShowCommand &options, Model &model, const Compile
   auto compiled = compile_module(model, goal, passes::Stage::schedule, progress);
   if (!compiled)
     return compiled.error();
-  return write_file(options.html, page_html(page_facts(model, *compiled->module, goal.target, *sizes)));
+  PageFacts facts = page_facts(model, *compiled->module, goal.target, *sizes);
+  if (options.measure)
+    if (Status measured = measure_page(model, goal, options.threads, facts); !measured)
+      return measured;
+  return write_file(options.html, page_html(facts));
 }
 
 Status show_command(const ShowCommand &options) {
@@ -110,6 +114,9 @@ Status show_command(const ShowCommand &options) {
                    options.model.path + " is a compiled library; give the .heddle file or the Hugging Face folder"};
     return show_manifest(options.model.path);
   }
+  if (options.measure && options.html.empty())
+    return Error{std::string(usage_mark) +
+                 "--measure puts times on the page of --html FILE; for a table, `heddle bench`"};
   auto goal = find_compile_goal(options.compile);
   if (!goal)
     return goal.error();

@@ -1,0 +1,118 @@
+// Times are those of the library's observer, on this thread. Of many runs the least time of a group counts: anything
+// else on the machine only takes away.
+#include "compiler/driver/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+namespace heddle {
+
+static constexpr double least_seconds = 1;
+static constexpr size_t least_runs = 5;
+
+using Clock = std::chrono::steady_clock;
+
+static void fill(HostTensor &tensor, int64_t below, std::mt19937 &random) {
+  int64_t count = tensor.view().count();
+  if (tensor.dtype == DType::f32) {
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < count; ++i) {
+      float value = normal(random);
+      std::memcpy(tensor.bytes.data() + 4 * i, &value, 4);
+    }
+    return;
+  }
+  size_t width = byte_width(tensor.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = below > 0 ? int64_t(random() % below) : 1;
+    std::memcpy(tensor.bytes.data() + width * i, &value, width);
+  }
+}
+
+Result<TensorMap> made_up_inputs(const Library &library, int entry, const std::vector<int64_t> &dims) {
+  auto inputs = library.inputs(entry);
+  if (!inputs)
+    return inputs.error();
+  std::mt19937 random(1);
+  TensorMap out;
+  for (const Library::Value &input : *inputs) {
+    if (input.optional)
+      continue; // its default is the usual case
+    HostTensor tensor{input.dtype, {}, {}};
+    for (size_t axis = 0; axis < input.dims.size(); ++axis) {
+      if (input.dims[axis] < -1)
+        return Error{"input `" + input.name + "` has a computed extent; none can be made up yet"};
+      tensor.shape.push_back(input.dims[axis] < 0 ? input.fixed[axis] : dims[input.dims[axis]]);
+    }
+    double count = 1; // the library counts elements in 31 bits
+    for (int64_t extent : tensor.shape)
+      count *= double(extent);
+    if (count > INT32_MAX)
+      return Error{"input `" + input.name + "` would be " + shape_text(tensor.shape) +
+                   "; a tensor has at most 2147483647 elements"};
+    tensor.bytes.resize(tensor.view().count() * byte_width(tensor.dtype));
+    fill(tensor, input.below, random);
+    out.emplace(input.name, std::move(tensor));
+  }
+  return out;
+}
+
+Result<std::vector<CallTime>> time_calls(Library &library, int entry, const TensorMap &inputs, TensorMap &results,
+                                         bool each) {
+  struct Sample {
+    std::string key;
+    CallTime time;
+    double ms = 0; // of this run
+  };
+  std::vector<Sample> samples;
+  Clock::time_point begun;
+  library.observe([&](const char *kernel, bool begins) {
+    Clock::time_point now = Clock::now();
+    if (begins) {
+      begun = Clock::now();
+      return;
+    }
+    std::string_view text = kernel, name = text.substr(0, text.find(' ')), key = each ? text : name;
+    auto found = std::find_if(samples.begin(), samples.end(), [&](const Sample &sample) { return sample.key == key; });
+    if (found == samples.end())
+      found = samples.insert(
+          samples.end(),
+          {std::string(key), {std::string(name), std::string(text.substr(std::min(text.size(), name.size() + 1)))}});
+    ++found->time.calls;
+    found->ms += std::chrono::duration<double, std::milli>(now - begun).count();
+  });
+  Status ran = Done();
+  auto begin = Clock::now();
+  for (size_t run = 0;
+       ran && (run < least_runs || std::chrono::duration<double>(Clock::now() - begin).count() < least_seconds);
+       ++run) {
+    for (Sample &sample : samples)
+      sample.time.calls = 0, sample.ms = 0;
+    ran = library.run_into(entry, inputs, results);
+    for (Sample &sample : samples)
+      if (sample.time.calls > 0)
+        sample.time.ms = sample.time.ms > 0 ? std::min(sample.time.ms, sample.ms) : sample.ms;
+  }
+  library.observe(nullptr);
+  if (!ran)
+    return ran.error();
+  std::vector<CallTime> out;
+  for (Sample &sample : samples)
+    out.push_back(std::move(sample.time));
+  return out;
+}
+
+std::string time_text(double ms) {
+  char text[32];
+  double us = ms * 1000;
+  if (us < 10)
+    std::snprintf(text, sizeof text, us < 1 ? "%.3f us" : "%.2f us", us);
+  else
+    std::snprintf(text, sizeof text, us < 1000 ? "%.1f us" : "%.3f ms", us < 1000 ? us : ms);
+  return text;
+}
+
+} // namespace heddle

@@ -1,0 +1,92 @@
+// Measured times on the page: the observer names each call by its kernel and its first definition, and so do the steps
+// of the facts.
+#include "compiler/driver/compile_model.h"
+#include "compiler/driver/library.h"
+#include "compiler/driver/measure.h"
+#include "compiler/driver/page_facts.h"
+#include "compiler/driver/roof.h"
+#include "compiler/io/unfinished.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace heddle {
+
+/// The least time of a call, of those that fit half a second.
+static Result<double> time_entry(const Library &library, int entry, const TensorMap &inputs, TensorMap &results) {
+  using Clock = std::chrono::steady_clock;
+  double least = 0;
+  for (auto begin = Clock::now(); std::chrono::duration<double>(Clock::now() - begin).count() < 0.5;) {
+    auto call = Clock::now();
+    if (Status ran = library.run_into(entry, inputs, results); !ran)
+      return ran.error();
+    double ms = std::chrono::duration<double, std::milli>(Clock::now() - call).count();
+    least = least > 0 ? std::min(least, ms) : ms;
+  }
+  return least;
+}
+
+/// Gives each step the time of its calls; steps that the observer cannot tell apart share alike.
+static void distribute(const std::vector<CallTime> &calls, const PageFacts &facts, PageEntry &page) {
+  for (const CallTime &call : calls) {
+    std::vector<PageStep *> steps;
+    for (PageStep &step : page.steps)
+      if (step.kernel >= 0 && facts.kernels[step.kernel].name == call.kernel && step.first == call.definition)
+        steps.push_back(&step);
+    for (PageStep *step : steps)
+      step->ms = call.ms / double(steps.size());
+  }
+}
+
+static Status measure_entry(Library &library, const std::vector<int64_t> &dims, const PageFacts &facts,
+                            PageEntry &page) {
+  auto entry = library.entry(page.name);
+  if (!entry)
+    return entry.error();
+  auto inputs = made_up_inputs(library, *entry, dims);
+  if (!inputs)
+    return inputs.error();
+  auto results = library.run(*entry, *inputs);
+  if (!results)
+    return results.error();
+  auto whole = time_entry(library, *entry, *inputs, *results);
+  if (!whole)
+    return whole.error();
+  page.ms = *whole;
+  auto calls = time_calls(library, *entry, *inputs, *results, /*each=*/true);
+  if (!calls)
+    return calls.error();
+  distribute(*calls, facts, page);
+  return Done{};
+}
+
+Status measure_page(Model &model, const CompileGoal &goal, int threads, PageFacts &facts) {
+  if (Status fits = require_weights(model); !fits)
+    return fits;
+  auto folder = temporary_folder();
+  if (!folder)
+    return folder.error();
+  std::string output = folder->path() + "/library";
+  Progress progress(Progress::Show::nothing);
+  if (auto report = compile_model(model, {goal}, output, progress); !report)
+    return report.error();
+  auto library = Library::open(output, threads);
+  if (!library)
+    return library.error();
+  std::vector<int64_t> dims;
+  for (const Library::Dim &dim : library->dims())
+    for (const auto &[name, value] : facts.dims)
+      if (name == dim.name)
+        dims.push_back(value);
+  Roof before = measure_roof(library->threads());
+  for (PageEntry &entry : facts.entries)
+    if (Status measured = measure_entry(*library, dims, facts, entry); !measured)
+      entry.not_measured = measured.error().message;
+  Roof after = measure_roof(library->threads()); // a busy machine may have shown less than it can
+  facts.roof =
+      PageRoof{std::max(before.gflops, after.gflops), std::max(before.gigabytes, after.gigabytes), library->threads()};
+  return Done{};
+}
+
+} // namespace heddle
