@@ -252,7 +252,7 @@ protected:
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
     weighted_.func = Func("weighted");
-    weighted_.tile.define(weighted_.func, args, several() ? features_of_part() : tile_features(),
+    weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles,
                           several() ? hi::make_zero(start.type()) : start, hi::substitute(in_tile, weights),
                           hi::substitute(of_key, values));
 

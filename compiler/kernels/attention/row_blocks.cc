@@ -249,7 +249,7 @@ private:
     Substitution here = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
     Expr start = hi::substitute(here, Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())));
     weighted_.func = Func("weighted");
-    weighted_.tile.define(weighted_.func, args, tile_features(), start, hi::substitute(in_block, weights),
+    weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, hi::substitute(in_block, weights),
                           hi::substitute(summed_key, values));
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
     for (const Axis &axis : outer_)

@@ -41,7 +41,8 @@ void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, co
   // What lies in panels and groups is read at quotients and remainders of columns and terms; said of lanes and of the
   // terms of a group these are plain variables.
   hi::Scope<hi::Interval> bounds;
-  bounds.push(args[0].name(), hi::Interval(0, width - 1));
+  if (width != across_tiles)
+    bounds.push(args[0].name(), hi::Interval(0, width - 1));
   if (grouped())
     bounds.push(group_.name(), hi::Interval(0, micro_kernel_->group - 1));
   auto operand = [&](const Expr &value, Halide::Type wanted) {

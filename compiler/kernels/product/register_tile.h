@@ -32,8 +32,9 @@ public:
   /// A condition on which turns `loops()` have.
   void where(const Halide::Expr &condition) { domain_.where(condition); }
 
+  static constexpr int across_tiles = 0;
   /// `sum(args) = initial; sum(args) += row * panel`. The operands are in terms of `args`, the first of which is the
-  /// lane, 0 .. width - 1, and of `term(i)`.
+  /// lane, 0 .. width - 1 (with `across_tiles` it counts on from tile to tile), and of `term(i)`.
   void define(Halide::Func &sum, const std::vector<Halide::Var> &args, int width, const Halide::Expr &initial,
               const Halide::Expr &row, const Halide::Expr &panel) const;
 
