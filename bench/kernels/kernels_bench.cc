@@ -78,6 +78,30 @@ static const std::vector<std::pair<std::string, std::string>> deep = {
     {"(768, 768)", "(768, 3072)"},
     {"ins(%a, %w : tensor<?x768xf32>", "ins(%a, %w : tensor<?x3072xf32>"}};
 
+/// Attention of bf16: what is multiplied is rounded, the weights, too.
+static const std::vector<std::pair<std::string, std::string>> narrow = {
+    {"%q: tensor<?x?x12x64xf32>", "%q: tensor<?x?x12x64xbf16>"},
+    {"%k: tensor<?x?x12x64xf32>", "%k: tensor<?x?x12x64xbf16>"},
+    {"%v: tensor<?x?x12x64xf32>", "%v: tensor<?x?x12x64xbf16>"},
+    {"ins(%q, %k : tensor<?x?x12x64xf32>, tensor<?x?x12x64xf32>)",
+     "ins(%q, %k : tensor<?x?x12x64xbf16>, tensor<?x?x12x64xbf16>)"},
+    {"(%qv: f32, %kv: f32, %acc: f32):\n",
+     "(%qn: bf16, %kn: bf16, %acc: f32):\n"
+     "    %qv = arith.extf %qn : bf16 to f32\n    %kv = arith.extf %kn : bf16 to f32\n"},
+    {"  // the weighted values\n",
+     "  %en = tensor.empty(%B, %S, %S) : tensor<?x12x?x?xbf16>\n"
+     "  %pn = linalg.generic {indexing_maps = [#bhij, #bhij], iterator_types = [\"parallel\", \"parallel\", "
+     "\"parallel\", "
+     "\"parallel\"]} ins(%p : tensor<?x12x?x?xf32>) outs(%en : tensor<?x12x?x?xbf16>) {\n"
+     "  ^bb0(%pv: f32, %out: bf16):\n"
+     "    %0 = arith.truncf %pv fastmath<contract> : f32 to bf16\n    linalg.yield %0 : bf16\n"
+     "  } -> tensor<?x12x?x?xbf16>\n"},
+    {"ins(%p, %v : tensor<?x12x?x?xf32>, tensor<?x?x12x64xf32>)",
+     "ins(%pn, %v : tensor<?x12x?x?xbf16>, tensor<?x?x12x64xbf16>)"},
+    {"(%pv: f32, %vv: f32, %acc: f32):\n",
+     "(%pb: bf16, %vb: bf16, %acc: f32):\n"
+     "    %pv = arith.extf %pb : bf16 to f32\n    %vv = arith.extf %vb : bf16 to f32\n"}};
+
 /// A row of words and one of positions read, one written; the table of types stays in the cache.
 static double lookup_bytes(double tokens) { return 3 * 4 * tokens * 768; }
 static const std::vector<std::pair<std::string, std::string>> plain_tables = {
@@ -138,6 +162,15 @@ static const Case cases[] = {
     {"attention, 384 keys", "attention_mask", {}, {1, 384}, heads(1, 384), heads_bytes(1, 384)},
     {"attention, 1024 keys", "attention_mask", {}, {1, 1024}, heads(1, 1024), heads_bytes(1, 1024)},
     {"attention, 4096 keys", "attention_mask", {}, {1, 4096}, heads(1, 4096), heads_bytes(1, 4096)},
+    {"attention, 64 keys", "attention_mask", {}, {1, 64}, heads(1, 64), heads_bytes(1, 64)},
+    {"attention, 512 keys", "attention_mask", {}, {1, 512}, heads(1, 512), heads_bytes(1, 512)},
+    {"attention of bf16, 64 keys", "attention_mask", narrow, {1, 64}, heads(1, 64), heads_bytes(1, 64)},
+    {"attention of bf16, 128 keys", "attention_mask", narrow, {1, 128}, heads(1, 128), heads_bytes(1, 128)},
+    {"attention of bf16, 197 keys", "attention_mask", narrow, {1, 197}, heads(1, 197), heads_bytes(1, 197)},
+    {"attention of bf16, 384 keys", "attention_mask", narrow, {1, 384}, heads(1, 384), heads_bytes(1, 384)},
+    {"attention of bf16, 512 keys", "attention_mask", narrow, {1, 512}, heads(1, 512), heads_bytes(1, 512)},
+    {"attention of bf16, 1024 keys", "attention_mask", narrow, {1, 1024}, heads(1, 1024), heads_bytes(1, 1024)},
+    {"attention of bf16, 4096 keys", "attention_mask", narrow, {1, 4096}, heads(1, 4096), heads_bytes(1, 4096)},
     {"lookup of 3 tables, 128 tokens, rows", "lookup_sum", plain_tables, {1, 128}, 0, lookup_bytes(128)},
     {"lookup of 3 tables, 128 tokens, panels", "lookup_sum", {}, {1, 128}, 0, lookup_bytes(128)},
     {"lookup of 3 tables, 8 x 512 tokens, rows", "lookup_sum", plain_tables, {8, 512}, 0, lookup_bytes(8 * 512)},

@@ -9,6 +9,7 @@
 
 #include <HalideRuntime.h>
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -89,18 +90,22 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
     memory->dims[i] = {0, int(shape[shape.size() - 1 - i]), int(elements), 0};
     elements *= shape[shape.size() - 1 - i];
   }
-  bool real = tensor.getElementType().isF32();
+  mlir::Type element = tensor.getElementType();
   constexpr int64_t huge_page = int64_t(1) << 21; // as the runtime's memory has them
   int64_t bytes = elements * 4 + 4096;
   memory->block = aligned_alloc(bytes < huge_page ? 4096 : huge_page, (bytes + huge_page - 1) & -huge_page);
   madvise(memory->block, size_t(bytes), MADV_HUGEPAGE);
   for (int64_t i = 0; i < elements; ++i)
-    if (real)
-      static_cast<float *>(memory->block)[i] = float(i * 7 % 101) / 101 - 0.5f;
+    if (float value = float(i * 7 % 101) / 101 - 0.5f; element.isF32())
+      static_cast<float *>(memory->block)[i] = value;
+    else if (element.isBF16())
+      static_cast<uint16_t *>(memory->block)[i] = uint16_t(std::bit_cast<uint32_t>(value) >> 16);
     else
       static_cast<int32_t *>(memory->block)[i] = 1;
   memory->raw.host = static_cast<uint8_t *>(memory->block);
-  memory->raw.type = real ? halide_type_t(halide_type_float, 32) : halide_type_t(halide_type_int, 32);
+  memory->raw.type = element.isF32()    ? halide_type_t(halide_type_float, 32)
+                     : element.isBF16() ? halide_type_t(halide_type_bfloat, 16)
+                                        : halide_type_t(halide_type_int, 32);
   memory->raw.dimensions = int(shape.size());
   memory->raw.dim = memory->dims.data();
   memory_.push_back(std::move(memory));
