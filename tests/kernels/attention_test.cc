@@ -128,6 +128,30 @@ static std::string text(const char *score, int64_t width) {
   return with(with(masked, "{score}", score), "{E}", std::to_string(width));
 }
 
+/// The same of bf16, with weights rounded to bf16.
+static std::string narrow_text(const char *score, int64_t width) {
+  std::string out = text(score, width), wide = "tensor<?x?x2x" + std::to_string(width) + "xf32>",
+              narrow = "tensor<?x?x2x" + std::to_string(width) + "xbf16>";
+  for (const char *name : {"%q: ", "%k: ", "%v: "})
+    out = with(out, name + wide, name + narrow);
+  out = with(out, "(%q, %k : " + wide + ", " + wide, "(%q, %k : " + narrow + ", " + narrow);
+  out = with(out, "^bb0(%qv: f32, %kv: f32, %acc: f32):", R"(^bb0(%qn: bf16, %kn: bf16, %acc: f32):
+    %qv = arith.extf %qn : bf16 to f32
+    %kv = arith.extf %kn : bf16 to f32)");
+  out = with(out, "  %eo = tensor.empty", R"(  %en = tensor.empty(%B, %T, %S) : tensor<?x2x?x?xbf16>
+  %pn = linalg.generic {indexing_maps = [#bhij, #bhij], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%p : tensor<?x2x?x?xf32>) outs(%en : tensor<?x2x?x?xbf16>) {
+  ^bb0(%pv: f32, %out: bf16):
+    %0 = arith.truncf %pv fastmath<contract> : f32 to bf16
+    linalg.yield %0 : bf16
+  } -> tensor<?x2x?x?xbf16>
+  %eo = tensor.empty)");
+  out = with(out, "(%p, %v : tensor<?x2x?x?xf32>, " + wide, "(%pn, %v : tensor<?x2x?x?xbf16>, " + narrow);
+  return with(out, "^bb0(%pv: f32, %vv: f32, %acc: f32):", R"(^bb0(%pb: bf16, %vb: bf16, %acc: f32):
+    %pv = arith.extf %pb : bf16 to f32
+    %vv = arith.extf %vb : bf16 to f32)");
+}
+
 /// One row of each variant: for what doesn't depend on the height of blocks.
 static ScheduleRow blocks_of_16() { return row_of("attention", "row_blocks", {{"rows", 16}}); }
 static ScheduleRow copies_of_32() { return row_of("attention", "copied_keys", {{"rows", 32}, {"blocks", 2}}); }
@@ -162,6 +186,18 @@ TEST(Attention, BlocksOfKeysAreJoinedWhereverARowsKeysEnd) {
   // Tasks of more row blocks copy all keys first, not block by block.
   const ScheduleRow long_tasks = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});
   check_rows(text(causal, 16), "attention", {long_tasks}, {{1, 150, 150}, {2, 20, 200}});
+}
+
+TEST(Attention, PairsOfBf16AreRightWithLanesAlongRowsAndAlongKeys) {
+  const ScheduleRow all_keys = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 0}, {"blocks", 3}}),
+                    joined = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 64}, {"blocks", 9}}),
+                    long_tasks = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});
+  std::vector<ScheduleRow> rows = {blocks_of_16(), copies_of_32(), all_keys, joined, long_tasks};
+  for (ScheduleRow &row : rows)
+    row.micro_kernel = "dot_bf16";
+  check_rows(narrow_text(by_mask, 16), "attention", rows, {{1, 1, 1}, {2, 15, 7}, {1, 33, 18}, {1, 49, 131}}, 5e-3);
+  check_rows(narrow_text(only_causal, 12), "attention", rows, {{1, 1, 1}, {1, 70, 70}, {2, 40, 33}}, 5e-3);
+  check_rows(narrow_text(causal, 41), "attention", {rows[1], rows[2]}, {{1, 20, 20}}, 5e-3); // odd features
 }
 
 TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {
@@ -327,6 +363,24 @@ TEST(Attention, WindowsMayBeLongerThanTheText) {
 TEST(Attention, WindowsLookBackInStridesAndWithGaps) {
   check_rows(sliding_text(1, -1, 0, 7), "attention", {copies_of_32()}, {{1, 3, 3}, {1, 67, 67}});
   check_rows(sliding_text(2, -3, -3, 4), "attention", {copies_of_32()}, {{1, 35, 70}});
+}
+
+TEST(Attention, RoundedOperandsAreMultipliedInPairsWhereTheTargetHasTheInstruction) {
+  for (auto [name, instructions] : {std::pair("x86-64-v4+bf16", true), std::pair("x86-64-v4", false)}) {
+    Result<Target> target = find_target(name);
+    ASSERT_TRUE(target);
+    KernelText kernel(narrow_text(by_mask, 64));
+    assign_schedule(kernel.function(), *target);
+    std::vector<ScheduleRow> rows = *schedule_rows(kernel.function());
+    for (size_t row = 0; row < rows.size(); row += rows.size() - 1) {
+      EmitOptions options;
+      options.form = KernelForm::assembly;
+      Result<KernelObject> object = emit_kernel(kernel.function(), int(row), *target, options);
+      ASSERT_TRUE(object) << object.error().message;
+      std::string code(object->bytes.begin(), object->bytes.end());
+      EXPECT_EQ(code.find("vdpbf16ps") != std::string::npos, instructions) << name << " " << rows[row].variant;
+    }
+  }
 }
 
 TEST(Attention, ManyRowsShareACopyOfTheKeys) {

@@ -41,6 +41,15 @@ static bool reads_narrow(mlir::func::FuncOp kernel) {
   });
 }
 
+/// The micro-kernel of both products. Those over keys that slide have none for groups: a window may begin within one.
+static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
+  std::vector<contraction::Product> products{match.weighted.product};
+  for (auto &[op, roles] : match.roles)
+    if (llvm::is_contained(roles, summed))
+      products.push_back(*contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)));
+  return match.slide ? micro_kernels().front() : micro_kernel_for(products, target);
+}
+
 /// Row blocks of a task whose keys slide: neighbouring tasks copy the keys of a window twice, so a task has the rows of
 /// two windows or more.
 static int64_t blocks_that_slide(const Match &match, int64_t rows) {
@@ -63,7 +72,7 @@ static bool computes_keys(const Match &match) {
           of_keys |= roles[loop] == keys;
           of_rows |= roles[loop] == match.row_axis;
         }
-        if (of_keys && !of_rows && !llvm::isa<mlir::BlockArgument>(factor->value))
+        if (of_keys && !of_rows && !llvm::isa<mlir::BlockArgument>(unwidened(factor->value)))
           return true;
       }
   return false;
@@ -112,7 +121,7 @@ static mlir::AffineExpr number_of_keys(const Match &match) {
 /// Rows for many rows with many keys. Measured, 64 features: below 96 rows, or 320 keys, blocks of rows with lanes
 /// along the rows are as fast or faster; from some 1300 keys on, blocks of 384 keys pay (512: 2 % slower, 256: 6 %).
 static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Match &match, mlir::AffineExpr rows,
-                                             const Target &target) {
+                                             const MicroKernel &micro_kernel, const Target &target) {
   constexpr int64_t least_rows = 96, least_keys = 320, least_for_blocks = 1280, keys_of_block = 384;
   // Where a block's keys and values come ahead of it, they should leave room in the second cache: 192 to 384 are alike.
   constexpr int64_t keys_at_once = 256;
@@ -139,7 +148,7 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
                      {"group", blocks_of_group},
                      {"at_once", most_rows_at_once}},
                     std::nullopt,
-                    "fma"};
+                    std::string(micro_kernel.name)};
     std::vector<mlir::AffineExpr> conditions, wanted{rows - least_rows, keys_of_row - least};
     if (at_once)
       wanted.push_back(blocks * height - rows);
@@ -165,30 +174,34 @@ static std::vector<ScheduleRow> of_many_keys(mlir::func::FuncOp kernel, const Ma
 static std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &target) {
   std::optional<Match> matched = match(kernel);
   int axis = matched->row_axis;
-  bool narrow = reads_narrow(kernel), computed = computes_keys(*matched);
+  const MicroKernel &micro_kernel = micro_kernel_of(*matched, target);
+  bool grouped = micro_kernel.group > 1, copies = grouped || reads_narrow(kernel) || computes_keys(*matched);
+  std::string multiplied(micro_kernel.name);
   auto row = [&](int64_t rows) {
     if (matched->slide)
       return ScheduleRow{
-          "copied_keys", {{"rows", rows}, {"blocks", blocks_that_slide(*matched, rows)}}, std::nullopt, "fma"};
-    return rows < 3 * target.lanes && !narrow && !computed
-               ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt, "fma"}
-               : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt, "fma"};
+          "copied_keys", {{"rows", rows}, {"blocks", blocks_that_slide(*matched, rows)}}, std::nullopt, multiplied};
+    return rows < 3 * target.lanes && !copies
+               ? ScheduleRow{"row_blocks", {{"rows", rows}}, std::nullopt, multiplied}
+               : ScheduleRow{"copied_keys", {{"rows", rows}, {"blocks", blocks_of_task}}, std::nullopt, multiplied};
   };
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
   auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
   // Taller blocks read keys and values less often, but leave more of the last block empty. Measured: 3 vectors win from
-  // some 256 rows on, 2 vectors by 3 to 5 % at 128 and 197.
+  // some 256 rows on, 2 vectors by 3 to 5 % at 128 and 197. In groups of bf16 2 vectors win at 64 to 1024 rows.
   struct Height {
     int64_t rows, least;
   };
-  const Height heights[] = {
+  std::vector<Height> heights = {
       {3 * target.lanes, 16 * target.lanes}, {2 * target.lanes, 2 * target.lanes + 1}, {target.lanes, 0}};
+  if (grouped)
+    heights.erase(heights.begin());
   mlir::AffineExpr number;
   if (!type.isDynamicDim(unsigned(axis)))
     number = mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
   else if (extents)
     number = extents.getValue().getResult(unsigned(axis));
-  std::vector<ScheduleRow> table = of_many_keys(kernel, *matched, number, target);
+  std::vector<ScheduleRow> table = of_many_keys(kernel, *matched, number, micro_kernel, target);
   if (!table.empty() && !table.back().when)
     return table;
   if (!type.isDynamicDim(unsigned(axis))) {

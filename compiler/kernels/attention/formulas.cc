@@ -2,6 +2,7 @@
 #include "compiler/kernels/attention/formulas.h"
 
 #include "compiler/emit/halide/ranges.h"
+#include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
 
@@ -87,6 +88,14 @@ Expr Formulas::stored(Stage &stage) {
   return read_kept(known->second);
 }
 
+bool Formulas::in_groups(Func &func) const {
+  Var member = member_of_group();
+  bool grouped = func.args()[0].same_as(member);
+  if (grouped)
+    func.bound_extent(member, group()).unroll(member);
+  return grouped;
+}
+
 bool Formulas::is_kept(const Expr &value) const {
   const hi::Call *call = value.as<hi::Call>();
   return call &&
@@ -100,7 +109,9 @@ std::optional<Formulas::Factors> Formulas::factors_at_places(const Stage &stage)
     return std::nullopt;
   }
   Substitution here = places(stage);
-  Factors factors{hi::substitute(here, times->first), hi::substitute(here, times->second), {}};
+  Factors factors{operand_of(micro_kernel_, hi::substitute(here, times->first)),
+                  operand_of(micro_kernel_, hi::substitute(here, times->second)),
+                  {}};
   for (size_t i = 0; i < reduction_names(stage).size(); ++i)
     factors.features.push_back(Var("k" + std::to_string(i)));
   return factors;
@@ -113,9 +124,14 @@ Formulas::Weighted Formulas::factors_of_weighted(const Stage &stage,
     return {0.f, 0.f, {}};
   if (!hi::expr_uses_var(factors->left, feature_place_.name()))
     std::swap(factors->left, factors->right);
-  Expr values = Inliner(kernel_)(factors->left);
-  auto [common, weights] = common_factors(hi::substitute_in_all_lets(formula(factors->right, nullptr)), over_keys);
-  return {values, weights, common};
+  Expr values = Inliner(kernel_)(factors->left), weights = formula(factors->right, nullptr);
+  weights = hi::substitute_in_all_lets(weights);
+  // A rounding that may be left out may be one of what remains of the weights just as well.
+  Halide::Type type = weights.type();
+  while (const hi::Cast *cast = match_.rounds_freely ? weights.as<hi::Cast>() : nullptr)
+    weights = cast->value;
+  auto [common, rest] = common_factors(weights, over_keys);
+  return {values, cast(type, rest), common};
 }
 
 hi::Interval Formulas::needed_keys(const Stage &stage, const Expr &first_row, int rows) {

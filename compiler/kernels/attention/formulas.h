@@ -52,9 +52,12 @@ protected:
 
   bool is_product(const Stage &stage) const;
   Expr stored(Stage &stage);
+  /// The extent of a product's innermost loop.
+  static Expr terms_of(const Stage &stage) { return reduction_loops(stage)[0].extent; }
+  int group() const { return micro_kernel_.group; }
   bool is_kept(const Expr &value) const;
 
-  /// The factors of a product, in terms of placeholders.
+  /// The factors of a product as the micro-kernel takes them, in terms of placeholders.
   struct Factors {
     Expr left, right;
     std::vector<Var> features; // the loops of the sum, innermost first
@@ -67,6 +70,9 @@ protected:
     Expr values, weights, common;
   };
   Weighted factors_of_weighted(const Stage &stage, const std::function<bool(const Expr &)> &over_keys);
+
+  /// Stores the terms of a group, which a Func may have as its first dim, side by side. Returns whether it has.
+  bool in_groups(Func &func) const;
 
   /// Names of the variables of a stage (its axes and reduction loops) → placeholders. Loops of a product that are not
   /// over keys are k0, k1, …

@@ -38,7 +38,7 @@ protected:
   }
   Expr first_key() const { return several() ? c_ * block_keys_ : Expr(0); }
   Expr keys_here() const { return several() ? min(all_keys_ - first_key(), block_keys_) : all_keys_; }
-  Expr tiles_here() const { return (keys_here() + tile_keys_ - 1) / tile_keys_; }
+  Expr turns_here(int step) const { return step == 1 ? keys_here() : (keys_here() + step - 1) / step; }
   Expr key_in(const Expr &tile) const { return first_key() + tile * tile_keys_ + j_; }
 
   Expr placed(const Expr &formula, const Expr &key) const {
@@ -101,7 +101,10 @@ protected:
     auto staged = [&](const Expr &value) {
       bool of_rows = hi::expr_uses_var(value, row_.name()), of_keys = over_keys(value);
       std::vector<Var> features = used_by(value, factors->features);
-      return of_rows == of_keys ? placed(value, key) : of_rows ? queries(value, features) : panels(value, features);
+      Expr terms = terms_of(stage), whole = filled(micro_kernel_, value, factors->features[0], terms);
+      return of_rows == of_keys ? placed(whole, key)
+             : of_rows          ? queries(whole, features)
+                                : panels(value, features, terms);
     };
     if (!over_keys(panel))
       std::swap(panel, row);
@@ -130,31 +133,25 @@ protected:
   }
 
   /// What belongs to keys alone: per vector of keys, feature by feature.
-  Expr panels(const Expr &value, const std::vector<Var> &features) {
+  Expr panels(const Expr &value, const std::vector<Var> &features, const Expr &terms) {
     Var panel("panel");
-    std::vector<Var> args{lane_};
-    args.insert(args.end(), features.begin(), features.end());
-    args.push_back(panel);
-    args = with_outer(args);
-    Panels made{Func("panels"), {}, panel};
-    Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1));
-    if (!features.empty()) { // first key by key as they lie, then transposed
-      std::vector<Var> natural = features;
-      natural.push_back(lane_);
-      natural.push_back(panel);
-      natural = with_outer(natural);
-      made.natural = Func("keys");
-      made.natural(natural) = here;
-      here = made.natural(exprs(natural));
+    Panels made{{}, {}, panel};
+    Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1)), read;
+    if (features.empty()) {
+      made.func = Func("panels");
+      made.func(with_outer({lane_, panel})) = here;
+      read = made.func(exprs(with_outer({lane_, panel})));
+    } else {
+      Transposed transposed =
+          transpose(micro_kernel_, "keys", "panels", here, features, lane_, with_outer({panel}), terms);
+      made.func = transposed.func;
+      made.natural = transposed.natural;
+      read = transposed.read;
     }
-    Func &func = made.func;
-    func(args) = here;
     panels_.push_back(made);
-    std::vector<Expr> at = exprs(args);
     Expr first_tile = several() ? c_ * (block_keys_ / tile_keys_) : Expr(0);
-    at[0] = j_ % lanes_;
-    at[features.size() + 1] = (first_tile + u_) * vectors_ + j_ / lanes_;
-    return func(at);
+    return hi::substitute({{lane_.name(), j_ % lanes_}, {panel.name(), (first_tile + u_) * vectors_ + j_ / lanes_}},
+                          read);
   }
 
   Func keep(Kept kept, const Expr &value) override {
@@ -165,13 +162,11 @@ protected:
   Expr read_kept(Func func) const override { return func(exprs(in_block({j_, u_, m_}))); }
 
   /// Turns of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
-  Expr turns_of_block(int step) const {
-    return several() ? Expr(block_keys_ / step) : step == 1 ? keys_here() : tiles_here();
-  }
+  Expr turns_of_block(int step) const { return several() ? Expr(block_keys_ / step) : turns_here(step); }
   /// Leaves out the turns that a stage's sum doesn't need. Returns the turn, known to be one of the others.
   template <class Loops> Expr restricted(Loops &loops, const Expr &turn, int step, const Stage &stage) {
     // Only one condition becomes a bound of the loop.
-    Expr first = 0, last = (step == 1 ? keys_here() : tiles_here()) - 1, end = last;
+    Expr first = 0, last = turns_here(step) - 1, end = last;
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
     auto place = [&](const Expr &key) { return step == 1 ? key - first_key() : (key - first_key()) / step; };
     if (range.has_upper_bound())
@@ -239,16 +234,23 @@ protected:
     values = copied(values);
     if (error_)
       return 0.f;
+    if (group() > 1) // a group may end behind the last key
+      weights = select(likely(key_in(u_) < all_keys_), weights, hi::make_zero(weights.type()));
     if (!is_kept(weights))
       weights = read_kept(keep({Func("weights"), {}}, weights));
 
-    weighted_.tile = RegisterTile(micro_kernel_, {{0, turns_of_block(1)}});
-    Expr at = restricted(weighted_.tile, weighted_.tile.loops()[0], 1, stage);
+    Expr keys = several() ? Expr(block_keys_) : all_keys_;
+    weighted_.tile = RegisterTile(micro_kernel_, {{0, keys}});
+    Expr turn = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage);
+    auto key_of = [&](const Expr &turn) { return weighted_.tile.term_of_turn(turn); };
     std::vector<Var> args = in_block({feature_place_, m_});
     Expr start = placed(Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())), 0);
-    Substitution in_tile = {{j_.name(), at % tile_keys_}, {u_.name(), at / tile_keys_}};
+    int turns = tile_keys_ / group(); // of a tile
+    Substitution in_tile = {{j_.name(), key_of(turn % turns)}, {u_.name(), turn / turns}};
     // Halide bounds the block's first key and the key in it apart from each other.
-    Substitution of_key = {{key_.name(), unsafe_promise_clamped(first_key() + at, 0, all_keys_ - 1)}};
+    Substitution of_key = {
+        {key_.name(), key_of(unsafe_promise_clamped((several() ? c_ * (block_keys_ / group()) : Expr(0)) + turn, 0,
+                                                    group() == 1 ? all_keys_ - 1 : (all_keys_ - 1) / group()))}};
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
     weighted_.func = Func("weighted");
@@ -276,12 +278,10 @@ protected:
   /// The values of a head, one key behind the other.
   Expr copied(const Expr &value) {
     if (hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
-      return value;
-    std::vector<Var> args = with_outer({feature_place_, key_});
-    Func func("copied");
-    func(args) = value;
-    copies_.push_back(func);
-    return func(exprs(args));
+      return filled(micro_kernel_, value, key_, all_keys_);
+    Copy copy = copy_in_groups(micro_kernel_, "copied", value, with_outer({feature_place_, key_}), key_, all_keys_);
+    copies_.push_back(copy.func);
+    return copy.read;
   }
 
   /// Features of a tile: whole vectors, and whole tiles.

@@ -106,15 +106,20 @@ private:
         func.vectorize(lane_);
         continue;
       }
-      Var k = func.args()[1], in("in"); // written by whole vectors: a transposition
-      func.split(k, k, in, lanes_, TailStrategy::GuardWithIf).reorder(in, lane_, k).vectorize(in).unroll(lane_);
+      if (in_groups(func)) {
+        func.vectorize(lane_);
+      } else {
+        Var k = func.args()[1], in("in"); // written by whole vectors: a transposition
+        func.split(k, k, in, lanes_, TailStrategy::GuardWithIf).reorder(in, lane_, k).vectorize(in).unroll(lane_);
+      }
       fix_outer(natural);
       natural.compute_at(func, panel).bound_extent(lane_, lanes_).bound_extent(panel, 1);
       natural.vectorize(natural.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     for (Func &func : copies_) {
       copied_for(func);
-      func.vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
+      bool grouped = in_groups(func);
+      func.vectorize(func.args()[grouped], lanes_, TailStrategy::GuardWithIf);
     }
     kernel_.passes.push_back(join_tiles());
     if (block_by_block())

@@ -1,6 +1,9 @@
 // A walk from the result up: every op must be read at loops that mean the same thing throughout.
 #include "compiler/kernels/attention/match.h"
 
+#include "compiler/kernels/product/micro_kernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -99,9 +102,16 @@ void find_slide(Match &match, const Factor &values) {
       }
 }
 
-/// The op that a factor of a product reads directly as an operand, or null.
+/// Whether the result of an op is rounded, and may stay as it was.
+bool rounds_freely(LinalgOp op) {
+  auto rounding = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<mlir::arith::TruncFOp>();
+  return rounding && mlir::arith::bitEnumContainsAll(rounding.getFastmath().value_or(mlir::arith::FastMathFlags::none),
+                                                     mlir::arith::FastMathFlags::contract);
+}
+
+/// The op that a factor of a product reads as an operand, perhaps widened, or null.
 LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&operand) {
-  auto argument = llvm::dyn_cast<mlir::BlockArgument>(factor.value);
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(unwidened(factor.value));
   if (!argument || argument.getOwner() != product.getBlock())
     return {};
   operand = &product->getOpOperand(argument.getArgNumber());
@@ -174,6 +184,7 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   if (!roles || !walk.visit(behind, *roles) || walk.products == 0)
     return std::nullopt;
   match.roles[op] = *loops;
+  match.rounds_freely = rounds_freely(behind);
   for (mlir::Operation &nested : kernel.getBody().front())
     if (auto other = llvm::dyn_cast<LinalgOp>(nested);
         other && other.getNumReductionLoops() > 0 && !match.roles.contains(other))

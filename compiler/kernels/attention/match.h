@@ -19,6 +19,7 @@ struct Match {
   contraction::Reached weighted; // the product over keys
   int row_axis = -1;             // of the result: the queries
   int lane_axis = -1;            // of the result: its innermost one
+  bool rounds_freely = false;    // the weights to the type that they are multiplied in: it may be left out
   std::optional<Slide> slide;    // by which keys follow rows; nothing: all rows have the same keys
   /// The ops behind the weights: products, reductions over keys, element-wise ops. Roles of each op's loops.
   llvm::DenseMap<mlir::Operation *, std::vector<Role>> roles;

@@ -112,10 +112,13 @@ private:
       Expr panel = slid(inline_all(factors->left)), row = slid(inline_all(factors->right)); // lanes run along the rows
       if (!belongs_to_rows(panel))
         std::swap(panel, row);
+      Expr terms = terms_of(stage);
       auto of_keys = [&](const Expr &value) {
-        return placed(copied(value, factors->features), min(key_in_tile_, keys_ - 1));
+        Expr whole = filled(micro_kernel_, value, factors->features[0], terms);
+        bool in_place = Operands(kernel_, micro_kernel_, factors->features[0], terms).is_in_groups(value);
+        return placed(copied(whole, factors->features, in_place), min(key_in_tile_, keys_ - 1));
       };
-      panel = belongs_to_rows(panel) ? queries(panel, factors->features) : of_keys(panel);
+      panel = belongs_to_rows(panel) ? queries(panel, factors->features, terms) : of_keys(panel);
       row = of_keys(row);
       Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
       Substitution loops;
@@ -138,38 +141,49 @@ private:
            !hi::expr_uses_var(value, window_.name());
   }
 
-  /// A factor that belongs to the keys alone, copied for the row blocks of a task: per key, its `features`.
-  Expr copied(const Expr &value, const std::vector<Var> &features) {
+  /// A factor that belongs to the keys alone, copied for the row blocks of a task: per key, its `features`. `in_place`:
+  /// whether the micro-kernel could take it where it lies.
+  Expr copied(const Expr &value, const std::vector<Var> &features, bool in_place) {
     const Var &place = match_.slide ? window_ : key_, &other = match_.slide ? key_ : window_;
-    if ((blocks_ == 0 && !match_.slide) || hi::expr_uses_var(value, row_.name()) ||
+    if ((blocks_ == 0 && !match_.slide && in_place) || hi::expr_uses_var(value, row_.name()) ||
         hi::expr_uses_var(value, other.name()) || !hi::expr_uses_var(value, place.name()))
       return value;
-    std::vector<Var> args;
-    for (const Var &feature : features)
-      if (hi::expr_uses_var(value, feature.name()))
-        args.push_back(feature);
+    std::vector<Var> args = used_by(value, features);
     args.push_back(place);
-    args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     Func func("copied");
-    func(args) = value;
+    func(with_outer(args)) = value;
     copies_.push_back(func);
-    return func(exprs(args));
+    return func(exprs(with_outer(args)));
   }
 
-  /// A factor that belongs to the rows alone, with lanes along the rows.
-  Expr queries(const Expr &value, const std::vector<Var> &features) {
-    std::vector<Var> natural = used_by(value, features), args = {lane_};
-    args.insert(args.end(), natural.begin(), natural.end());
-    // First row by row as they lie, then transposed within the block: lanes at fixed distances are cheap to collect.
-    Func rows("rows"), queries("queries");
-    natural.push_back(lane_);
-    natural = row_args(natural);
-    rows(natural) = placed(value, key_);
-    by_row_.push_back(rows);
-    args = row_args(args);
-    queries(args) = rows(exprs(natural));
-    row_funcs_.push_back(queries);
-    return queries(exprs(args));
+  /// The values: of a group of keys, side by side.
+  Expr copied_values(const Expr &values) {
+    if (group() == 1)
+      return copied(values, {feature_place_}, true);
+    if (hi::expr_uses_var(values, row_.name()) || !hi::expr_uses_var(values, key_.name()))
+      return filled(micro_kernel_, values, key_, keys_);
+    Copy copy = copy_in_groups(micro_kernel_, "copied", values, with_outer({feature_place_, key_}), key_, keys_);
+    copies_.push_back(copy.func);
+    return copy.read;
+  }
+
+  /// The weights of the block, in groups of keys.
+  Expr kept_weights(const Expr &weights) {
+    if (group() == 1)
+      return is_kept(weights) ? weights : read_kept(keep({Func("weights"), {}}, weights));
+    Copy copy = copy_in_groups(micro_kernel_, "weights", placed(weights, key_in_tile_), row_args({lane_, key_in_tile_}),
+                               key_in_tile_, keys_);
+    kept_.push_back({copy.func, {}});
+    return hi::substitute(key_in_tile_.name(), slot_, copy.read);
+  }
+
+  /// A factor that belongs to the rows alone, with lanes along the rows: lanes at fixed distances are cheap to collect.
+  Expr queries(const Expr &value, const std::vector<Var> &features, const Expr &terms) {
+    Transposed made = transpose(micro_kernel_, "rows", "queries", placed(value, key_), used_by(value, features), lane_,
+                                row_args({}), terms);
+    by_row_.push_back(made.natural);
+    row_funcs_.push_back(made.func);
+    return made.read;
   }
 
   Func keep(Kept kept, const Expr &value) override {
@@ -182,22 +196,24 @@ private:
   }
 
   /// Leaves out the keys at which the sum of a stage stays as it is for all of these rows, as after the last of them if
-  /// attention is causal. Returns the turn, known to be one of the others, so that only their scores are computed.
+  /// attention is causal; a turn has `step` keys. Returns the turn, known to be one of the others, so that only their
+  /// scores are computed.
   template <class Loops>
-  Expr restricted(Loops &loops, const Expr &turn, const Stage &stage, const Expr &first_row, int rows) {
+  Expr restricted(Loops &loops, const Expr &turn, int step, const Stage &stage, const Expr &first_row, int rows) {
     if (match_.slide)
       return turn;
     hi::Interval range = needed_keys(stage, first_row, rows);
     if (!range.has_upper_bound() && !range.has_lower_bound())
       return turn;
-    Expr first = 0, last = keys_ - 1;
+    auto turn_of = [&](const Expr &key) { return step == 1 ? key : key / step; };
+    Expr first = 0, last = turn_of(keys_ - 1);
     if (range.has_upper_bound()) {
-      loops.where(turn <= range.max);
-      last = max(min(range.max, last), 0);
+      loops.where(turn <= turn_of(range.max));
+      last = max(min(turn_of(range.max), last), 0);
     }
     if (range.has_lower_bound()) {
-      loops.where(turn >= range.min);
-      first = min(max(range.min, first), keys_ - 1);
+      loops.where(turn >= turn_of(range.min));
+      first = min(max(turn_of(range.min), first), turn_of(keys_ - 1));
     }
     return Halide::unsafe_promise_clamped(turn, first, last); // of no key, too, one that there is
   }
@@ -211,7 +227,7 @@ private:
       std::vector<Var> args = row_args({lane_});
       func(args) = placed(formula_of(stage, nullptr), 0);
       Halide::RDom keys(0, keys_);
-      Expr key = restricted(keys, keys.x, stage, block_ * rows_, rows_);
+      Expr key = restricted(keys, keys.x, 1, stage, block_ * rows_, rows_);
       Expr update = placed(formula(hi::substitute(places(stage), stage.func.update_value(0)), nullptr), key);
       func(args) = match_.slide ? select(in_window(keys.x), update, func(exprs(args))) : update;
       statistics_.push_back({func, keys.x});
@@ -222,11 +238,10 @@ private:
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(Stage &stage) {
     auto [values, weights, factor] = factors_of_weighted(stage, [this](const Expr &e) { return depends_on_key(e); });
-    values = copied(slid(values), {feature_place_});
+    values = copied_values(slid(values));
     if (error_)
       return 0.f;
-    if (!is_kept(weights))
-      weights = read_kept(keep({Func("weights"), {}}, weights));
+    weights = kept_weights(weights);
 
     // Over (feature, row of a tile, tile, outer..), features numbered as in the result. If keys slide, those of a tile
     // are a part of the block's band.
@@ -235,7 +250,8 @@ private:
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     int tiles = rows_ / tile_rows_;
     weighted_.tile = RegisterTile(micro_kernel_, {{0, match_.slide ? band(tile_rows_) : keys_}});
-    Expr slot = restricted(weighted_.tile, weighted_.tile.loops()[0], stage, tile * tile_rows_, tile_rows_);
+    Expr turn = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage, tile * tile_rows_, tile_rows_);
+    Expr slot = weighted_.tile.term_of_turn(turn);
     Substitution summed_key;
     if (match_.slide) {
       summed_key[window_.name()] = window_at(tile * tile_rows_, slot);
@@ -352,7 +368,8 @@ private:
 
     for (Func &func : copies_) {
       fix_extents(func);
-      func.compute_at(result, task).vectorize(func.args()[0], lanes_, TailStrategy::GuardWithIf);
+      bool grouped = in_groups(func);
+      func.compute_at(result, task).vectorize(func.args()[grouped], lanes_, TailStrategy::GuardWithIf);
     }
     for (Func &func : by_row_) {
       fix_extents(func);
@@ -362,6 +379,7 @@ private:
     }
     for (Func &func : row_funcs_) {
       fix_extents(func);
+      in_groups(func);
       in_block(func.compute_at(result, within));
     }
     for (auto &[func, key] : statistics_) {
@@ -372,6 +390,7 @@ private:
     for (Kept &kept : kept_) {
       fix_extents(kept.func);
       kept.func.compute_at(result, within);
+      in_groups(kept.func);
       if (kept.sums.empty()) {
         in_block(kept.func);
         continue;

@@ -45,6 +45,8 @@ public:
       return false;
     auto operand = [&](unsigned i) { return made->getOperand(i); };
     auto neutral = [&](unsigned i) { return of_row(operand(i), op) || !has_top(operand(i), op); };
+    if (llvm::isa<arith::ExtFOp>(made) || (llvm::isa<arith::TruncFOp>(made) && match_.rounds_freely))
+      return holds(operand(0), op);
     if (llvm::isa<mlir::math::ExpOp>(made))
       return difference(operand(0), op);
     if (llvm::isa<arith::MulFOp>(made))

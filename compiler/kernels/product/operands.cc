@@ -77,12 +77,48 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
   return {func, func(at)};
 }
 
+Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural, const std::string &name,
+                     const Expr &factor, const std::vector<Var> &loops, const Var &lane, const std::vector<Var> &others,
+                     const Expr &terms) {
+  std::vector<Var> as_they_lie = loops, dims = {lane};
+  as_they_lie.push_back(lane);
+  as_they_lie.insert(as_they_lie.end(), others.begin(), others.end());
+  dims.insert(dims.end(), loops.begin(), loops.end());
+  dims.insert(dims.end(), others.begin(), others.end());
+  std::vector<Expr> at_natural(as_they_lie.begin(), as_they_lie.end()), at(dims.begin(), dims.end());
+  Transposed made{Func(natural), Func(name), {}};
+  int group = micro_kernel.group;
+  if (group == 1) {
+    made.natural(as_they_lie) = factor;
+    made.func(dims) = made.natural(at_natural);
+  } else {
+    // A group is one number: 16 lanes of pairs are transposed like 16 lanes of floats.
+    Var term = loops[0], member = member_of_group();
+    int bits = factor.type().bits();
+    Halide::Type word = Halide::UInt(bits * group);
+    Expr value = filled(micro_kernel, factor, term, terms), packed = hi::make_zero(word);
+    for (int i = 0; i < group; ++i)
+      packed =
+          packed | (Halide::cast(word, Halide::reinterpret(Halide::UInt(bits),
+                                                           hi::substitute(term.name(), Expr(term) * group + i, value)))
+                    << (bits * i));
+    made.natural(as_they_lie) = packed;
+    dims.insert(dims.begin(), member);
+    made.func(dims) = Halide::reinterpret(
+        factor.type(), Halide::cast(Halide::UInt(bits), made.natural(at_natural) >> (member * bits)));
+    at[1] = Expr(term) / group;
+    at.insert(at.begin(), Expr(term) % group);
+  }
+  made.read = made.func(at);
+  return made;
+}
+
 Operands::Operands(LoweredKernel &kernel, const MicroKernel &micro_kernel, Var innermost, Expr terms)
     : kernel_(kernel), micro_kernel_(micro_kernel), innermost_(std::move(innermost)), terms_(std::move(terms)) {}
 
 bool Operands::is_in_groups(const Expr &factor) const {
-  return micro_kernel_.group == 1 ||
-         (has_whole_groups(micro_kernel_, terms_) && hi::equal(read_of(factor)->args[0], Expr(innermost_)));
+  return micro_kernel_.group == 1 || (input_read_by(kernel_, factor) && has_whole_groups(micro_kernel_, terms_) &&
+                                      hi::equal(read_of(factor)->args[0], Expr(innermost_)));
 }
 
 int64_t Operands::panel_width(const Expr &factor, const Var &column) const {

@@ -48,13 +48,24 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
                     const std::vector<Halide::Var> &dims, const Halide::Var &innermost, const Halide::Expr &terms);
 inline Halide::Var member_of_group() { return Halide::Var("member"); }
 
+/// A copy of a factor that lies term by term, for lanes along another of its dims: first as it lies, over (terms..,
+/// lane, others..), then transposed, over (lane, terms.., others..), a group of terms at a time.
+struct Transposed {
+  Halide::Func natural, func;
+  Halide::Expr read; // at the variables
+};
+Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural, const std::string &name,
+                     const Halide::Expr &factor, const std::vector<Halide::Var> &loops, const Halide::Var &lane,
+                     const std::vector<Halide::Var> &others, const Halide::Expr &terms);
+
 /// The factors of one sum of a kernel.
 class Operands {
 public:
   /// `innermost`: stands for the innermost of the sum's loops, which has so many terms.
   Operands(LoweredKernel &kernel, const MicroKernel &micro_kernel, Halide::Var innermost, Halide::Expr terms);
 
-  /// Whether groups of terms lie side by side where a factor that is a read lies, or are single terms.
+  /// Whether a micro-kernel can take a factor where it lies: groups are single terms, or an input has them side by
+  /// side.
   bool is_in_groups(const Halide::Expr &factor) const;
 
   /// Columns of the panels of the input that a factor reads, where they lie along `column` and the groups along the
