@@ -136,6 +136,55 @@ class ProductsInBfloat16(ModelsOnce):
         self.check("detr_bottleneck", mean_allowed=0.01)
 
 
+class AttentionInBfloat16(unittest.TestCase):
+    """Heads as wide as real ones, 64 features: the goldens' are so narrow that their attention stays f32. Against f32 of the same
+    weights and inputs, within the same limits."""
+
+    MODEL = """
+config D = 256, H = 4, E = 64
+dim B, S
+model Layer {
+  param wq: real[H, E, D]
+  param wk: real[H, E, D]
+  param wv: real[H, E, D]
+  entry run(x: real[B, S, D], mask: i32[B, S]) -> masked: real[B, S, H, E], causal: real[B, S, H, E] {
+    q[b, s, h, e] = sum[d](x[b, s, d] * wq[h, e, d])
+    k[b, s, h, e] = sum[d](x[b, s, d] * wk[h, e, d])
+    v[b, s, h, e] = sum[d](x[b, s, d] * wv[h, e, d])
+    score[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e]) / sqrt(E)
+    near[b, h, i, j] = if mask[b, j] != 0 then score[b, h, i, j] else -inf
+    past[b, h, i in S, j in S] = if j <= i then score[b, h, i, j] else -inf
+    return attend(near, v), attend(past, v)
+  }
+}
+"""
+
+    def test_layer(self):
+        random = np.random.default_rng(1)
+        with tempfile.TemporaryDirectory() as scratch:
+            model, weights, given, result = (Path(scratch) / part for part in ("m.heddle", "w.safetensors", "x.safetensors", "y.safetensors"))
+            model.write_text(self.MODEL)
+            save(weights, {name: ("F32", 0.1 * random.standard_normal((4, 64, 256), np.float32)) for name in ("wq", "wk", "wv")})
+            for precision in ("f32", "bf16"):
+                must("compile", model, "--weights", weights, "--precision", precision, "-o", Path(scratch) / precision)
+            for batch, tokens in ((1, 1), (2, 7), (3, 33), (1, 131), (1, 401), (2, 640)):
+                mask = (random.random((batch, tokens)) < 0.8).astype(np.int32)
+                mask[0] = tokens > 1  # of one text all, of a single token none
+                save(given, {"x": ("F32", random.standard_normal((batch, tokens, 256), np.float32)), "mask": ("I32", mask)})
+                results = {}
+                for precision in ("f32", "bf16"):
+                    must("run", Path(scratch) / precision, "--in", given, "--out", result)
+                    results[precision] = load(result)
+                for key, (_, exact) in results["f32"].items():
+                    if not exact.any():
+                        self.assertFalse(results["bf16"][key][1].any())
+                        continue
+                    mean, most = distances(results["bf16"][key][1], exact)
+                    print(f"{batch} x {tokens} {key}: mean {mean:.1e}, largest {most:.1e}")
+                    self.assertLessEqual(mean, 0.003)
+                    self.assertLessEqual(most, 0.03)
+
+
 class ProductsInInt8(ProductsInBfloat16):
     """Both operands of products with weights are whole numbers of 8 bits: off by up to 2^-8 of the largest in their row or column. Of the
     goldens' narrow layers (16 to 64 terms) little averages out: 0.2 to 1.2 % in the mean, five times as much at the worst element."""
