@@ -74,17 +74,16 @@ Expr exp(Expr x) {
     return Halide::exp(x);
   Halide::Type type = x.type();
   x = cast<float>(x);
-  // x = k ln 2 + r with |r| ≤ ln 2 / 2. Halide would join the two parts of ln 2 that libraries use into one again; what
-  // the float of ln 2 lacks, times k, is an ulp at most.
+  // x = k ln 2 + r with |r| ≤ ln 2 / 2, where ln 2 is the sum of two floats. The first has 15 bits, so that its product
+  // with k is exact, and by Sterbenz the difference, too: whether LLVM makes an FMA of that or, where it knows x, a
+  // product and a difference, r is the same. That the last operation is strict keeps it from joining the two floats.
   // The nearest integer by what an addition rounds off: Halide's rounding of 16 lanes is two instructions of 8.
   constexpr float whole = 12582912.0f; // 1.5 * 2^23
   Expr sum = strict_add(x * 1.44269504f, whole);
   Expr k = strict_sub(sum, whole);
-  Expr r = x - k * 0.693147182f;
-  // e^r (Cephes, expf.c)
-  Expr p = polynomial(
-      r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
-  p = p * r * r + r + 1.0f;
+  Expr r = strict_sub(x - k * 0.693145751953125f, k * 1.42860682e-6f);
+  // e^r = 1 + r + r^2 q(r), where q has the least error relative to e^r on |r| ≤ 0.3475: 4e-9.
+  Expr p = polynomial(r, {1.38142220e-3f, 8.36889870e-3f, 4.16684057e-2f, 1.66665191e-1f, 4.99999933e-1f, 1.0f, 1.0f});
   // Times 2^k by adding to the exponent: k is in the last bits of the sum. No factor 2^128 exists, which the largest
   // results would need. Where this leads out of normal numbers, other values are taken.
   Expr result = reinterpret<float>(reinterpret<uint32_t>(p) + (reinterpret<uint32_t>(sum) << 23));

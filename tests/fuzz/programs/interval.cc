@@ -341,7 +341,7 @@ Interval apply(Expr::Op op, Type type, Type from, const std::vector<Interval> &a
   case Expr::exp: {
     if (a.hi > 80)
       return Interval::anything();
-    return relative(monotone(a, [](double x) { return std::exp(x); }), type, 12);
+    return relative(monotone(a, [](double x) { return std::exp(x); }), type, 6);
   }
   case Expr::log:
     if (a.lo <= 1e-30 || !std::isfinite(a.hi))
