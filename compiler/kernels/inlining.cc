@@ -141,11 +141,51 @@ void join_outputs(LoweredKernel &kernel) {
   outputs.erase(outputs.begin(), outputs.end() - 1);
 }
 
+namespace {
+
+/// Hides the axes of an output from Halide where conditions ask for them. Of `if i < j then sum[i, j] else 0` it would
+/// conclude which columns of the tile need a sum, and where the stored tile begins.
+class HideConditions : public hi::IRGraphMutator {
+public:
+  explicit HideConditions(const Output &output) : output_(output) {}
+
+private:
+  using hi::IRGraphMutator::visit;
+
+  Expr visit(const hi::Select *op) override {
+    return hi::Select::make(Condition(*this).mutate(op->condition), mutate(op->true_value), mutate(op->false_value));
+  }
+
+  class Condition : public hi::IRGraphMutator {
+  public:
+    explicit Condition(HideConditions &outside) : outside_(outside) {}
+
+  private:
+    using hi::IRGraphMutator::visit;
+
+    Expr visit(const hi::Variable *op) override {
+      bool is_axis = llvm::any_of(outside_.output_.axes, [&](const Axis &axis) { return axis.var.name() == op->name; });
+      return is_axis ? hidden_value(op) : Expr(op);
+    }
+    /// Places say what is needed of something stored.
+    Expr visit(const hi::Call *op) override {
+      bool reads = op->call_type == hi::Call::Halide || op->call_type == hi::Call::Image;
+      return reads ? outside_.mutate(op) : hi::IRGraphMutator::visit(op);
+    }
+
+    HideConditions &outside_;
+  };
+
+  const Output &output_;
+};
+
+} // namespace
+
 Halide::Func redefine(Output &output, const std::function<Expr(const Expr &)> &definition) {
   std::vector<Expr> values;
   const Halide::Tuple before = output.func.values();
   for (const Expr &value : before.as_vector())
-    values.push_back(definition(value));
+    values.push_back(HideConditions(output).mutate(definition(value)));
   Halide::Func func = replace(output, output.func.name() + "_tiled", values);
   for (const Axis &axis : output.axes)
     func.bound(axis.var, 0, axis.extent);

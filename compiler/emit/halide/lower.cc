@@ -385,18 +385,12 @@ private:
     return order;
   }
 
-  /// A value that Halide's simplifier and solver do not look into: it promises no more than to be itself.
-  static Expr opaque(const Expr &value) {
-    using Halide::Internal::Call;
-    return Call::make(value.type(), Call::unsafe_promise_clamped, {value, value, value}, Call::PureIntrinsic);
-  }
-
   /// The loops as the body of a reduction of whole numbers reads them. Halide 21 trims the loop of `f = min(f, r)` to
   /// the turns in which r is less than the first f, and then takes that for granted in all of them.
   static std::vector<Expr> hidden(const std::vector<Loop> &loops, std::vector<Expr> at) {
     for (auto [i, loop] : llvm::enumerate(loops))
       if (loop.reduction)
-        at[i] = opaque(at[i]);
+        at[i] = hidden_value(at[i]);
     return at;
   }
 
@@ -409,7 +403,7 @@ private:
     const auto *first = add->a.as<Halide::Internal::Call>();
     bool self_first = first && first->name == self;
     const Expr &term = self_first ? add->b : add->a, &sum = self_first ? add->a : add->b;
-    return Halide::Internal::Add::make(sum, opaque(term));
+    return Halide::Internal::Add::make(sum, hidden_value(term));
   }
 
   /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide
@@ -504,6 +498,11 @@ private:
 };
 
 } // namespace
+
+Expr hidden_value(const Expr &value) {
+  using Halide::Internal::Call;
+  return Call::make(value.type(), Call::unsafe_promise_clamped, {value, value, value}, Call::PureIntrinsic);
+}
 
 Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options) {
   return Lowering(kernel, options).run();

@@ -95,6 +95,9 @@ struct LowerOptions {
   std::function<bool(mlir::linalg::LinalgOp op, unsigned loop)> clamped;
 };
 
+/// A value that Halide's simplifier and solver do not look into: it promises no more than to be itself.
+Halide::Expr hidden_value(const Halide::Expr &value);
+
 /// Makes the pipeline of a kernel in the form of docs/ir.md section 2. Named linalg ops need not be generalised.
 Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options = {});
 
