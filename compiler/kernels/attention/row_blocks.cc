@@ -265,8 +265,13 @@ private:
     Substitution here = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
     Expr start = hi::substitute(here, Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())));
     weighted_.func = Func("weighted");
+    values = hi::substitute(summed_key, values);
+    // A weight of 0 does not do where the value is infinite or NaN. In the middle of the band all rows of the tile have
+    // the key in their window: Halide makes a loop without the question of that.
+    if (match_.slide)
+      values = select(hi::substitute(in_block, in_window(slot_)), Halide::likely(values), hi::make_zero(values.type()));
     weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, hi::substitute(in_block, weights),
-                          hi::substitute(summed_key, values));
+                          values);
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
     for (const Axis &axis : outer_)
       at.push_back(axis.var);
