@@ -50,6 +50,16 @@ static int64_t packed_bytes_of(ir::WeightOp weight) {
   return elements * passes::element_bytes(type.getElementType());
 }
 
+/// What a kernel may load of a weight: a read that a condition leaves out is made all the same, of a weight without
+/// elements at the first of a dim that has none.
+static int64_t readable_bytes_of(ir::WeightOp weight) {
+  auto type = cast<RankedTensorType>(weight.getType());
+  int64_t elements = 1;
+  for (int64_t extent : type.getShape())
+    elements *= std::max<int64_t>(extent, 1);
+  return std::max(packed_bytes_of(weight), elements * passes::element_bytes(type.getElementType()));
+}
+
 std::vector<WeightsLayout> lay_out_weights(ArrayRef<TargetModule> modules, StringRef name) {
   std::vector<WeightsLayout> out(modules.size());
   std::map<std::string, int64_t> before; // offsets of what the modules before have
@@ -65,7 +75,7 @@ std::vector<WeightsLayout> lay_out_weights(ArrayRef<TargetModule> modules, Strin
       if (shared)
         offset = found->second;
       else
-        payload_bytes += llvm::alignTo(bytes, alignment);
+        payload_bytes += llvm::alignTo(readable_bytes_of(weight), alignment);
       own.try_emplace(what, offset);
       text += what + " " + std::to_string(offset) + "\n";
       layout.numbers[weight.getSymName().str()] = layout.items.size();
