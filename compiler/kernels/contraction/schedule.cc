@@ -229,9 +229,10 @@ private:
     bool plain = is_plain_read(factor);
     if (plain && !is_widened(factor) && operands.is_in_groups(factor))
       return factor;
-    std::vector<Var> own = used_by(factor, loops_and_others(args, k));
+    Expr filled = operands.filled(factor);
+    std::vector<Var> own = used_by(filled, loops_and_others(args, k));
     piece.narrow = Func("rows");
-    piece.narrow(own) = operands.filled(factor);
+    piece.narrow(own) = filled;
     rows_outside_ |= !plain;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
@@ -248,7 +249,7 @@ private:
       return factor;
     bool whole = width > 0 || (lane_.size >= 0 && lane_.size % width_ == 0);
     Copy copy = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
-                                used_by(factor, loops_and_others(args, k)));
+                                used_by(operands.filled(factor), loops_and_others(args, k)));
     piece.wide = copy.func;
     return copy.read;
   }

@@ -214,7 +214,8 @@ private:
     std::vector<Var> own = sums;
     own.insert(own.end(), others.begin(), others.end());
     bool whole = packed || (lane_.size >= 0 && lane_.size % width_ == 0);
-    Copy copy = operands.packed(factor, column, width_, whole ? Expr() : lane_.extent, used_by(factor, own));
+    Copy copy =
+        operands.packed(factor, column, width_, whole ? Expr() : lane_.extent, used_by(operands.filled(factor), own));
     panel_ = copy.func;
     return copy.read;
   }

@@ -29,7 +29,8 @@ bool is_widened(const Halide::Expr &factor);
 /// sum's.
 Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &factor);
 
-/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group.
+/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group: it then uses
+/// `innermost` even if the factor does not.
 Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
                     const Halide::Expr &terms);
 
