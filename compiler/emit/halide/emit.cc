@@ -10,6 +10,7 @@
 #include "compiler/emit/halide/reversed.h"
 #include "compiler/emit/halide/scratch.h"
 #include "compiler/emit/halide/task_context.h"
+#include "compiler/emit/halide/zero_divisors.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
@@ -170,6 +171,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   lowered->passes.push_back(round_to_bfloat());
   lowered->passes.push_back(gather_reversed_reads());
   lowered->passes.push_back(split_clamped_reads());
+  lowered->passes.push_back(multiply_for_zero_divisors());
   lowered->passes.push_back(keep_task_context());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
