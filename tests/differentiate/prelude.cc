@@ -39,6 +39,35 @@ model M {
   EXPECT_NE(y, results["other"].data);
 }
 
+TEST(Prelude, SigmoidsHaveTheirDerivativeAtZeroAndFarOut) {
+  auto results = run(R"(
+dim N
+model M {
+  entry run(x: real[N]) -> sigmoid_: real[N], silu_: real[N], softplus_: real[N], d_sigmoid: real[N], d_silu: real[N], d_softplus: real[N] {
+    let a = sigmoid(x)
+    let b = silu(x)
+    let c = softplus(x)
+    la = sum[n](a[n])
+    lb = sum[n](b[n])
+    lc = sum[n](c[n])
+    return a, b, c, grad(la, x), grad(lb, x), grad(lc, x)
+  }
+}
+)",
+                     {{"x", Array{Type::f32, {5}, {-1000, -2, 0, 2, 1000}}}});
+  double s = 1 / (1 + std::exp(2.0)), d = s * (1 - s);
+  std::map<std::string, std::vector<double>> expected = {
+      {"sigmoid_", {0, s, 0.5, 1 - s, 1}},
+      {"silu_", {0, -2 * s, 0, 2 - 2 * s, 1000}},
+      {"softplus_", {0, -std::log(1 - s), std::log(2.0), -std::log(s), 1000}},
+      {"d_sigmoid", {0, d, 0.25, d, 0}},
+      {"d_silu", {0, s - 2 * d, 0.5, 1 - s + 2 * d, 1}},
+      {"d_softplus", {0, s, 0.5, 1 - s, 1}}};
+  for (auto &[name, values] : expected)
+    for (size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(results[name].data[i], values[i], 1e-6) << name << " " << i;
+}
+
 TEST(Prelude, MaskedWordsAreFifteenPercentInThreeKinds) {
   const int n = 40000;
   Array ids{Type::i32, {n}, {}}, fixed{Type::boolean, {n}, {}};
