@@ -73,8 +73,13 @@ static heddle_status check_limit(const heddle_session *session, int64_t arena, i
 static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
   if (session->arena.map && bytes <= session->arena.bytes)
     return HEDDLE_OK;
+  if (session->has_fixed_arena)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s' needs %lld bytes of memory for these inputs, more than the %lld of the session's arena; "
+                   "give smaller inputs or a larger arena",
+                   session->call.entry->name, (long long)bytes, (long long)session->arena.bytes);
   rt_memory_release(&session->arena); // nothing in it outlives a run, and two at once would be more than is needed
-  if (!rt_memory_get(&session->arena, bytes))
+  if (!rt_memory_get(&session->arena, bytes, &session->allocator))
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s' needs %lld bytes of memory for these inputs, which the system refuses; give smaller "
                    "inputs",

@@ -81,14 +81,22 @@ typedef struct heddle_tensor {
 } heddle_tensor;
 
 // Threads of the caller's instead of Heddle's pool. `run` calls task(data, i) for every i in 0 .. count - 1, in any
-// order, on any threads, and returns when all have returned; `concurrency` says how many of them may run at once
-// (asked once, when the session is created); `release` is called once when the session is freed, and may be NULL.
+// order, on any threads, and returns when all have; `concurrency` says how many may run at once (asked once, when the
+// session is created); `release` is called once when the session is freed, and may be NULL.
 typedef struct heddle_threads {
   void *context;
   int32_t (*concurrency)(void *context);
   void (*run)(void *context, int32_t count, void (*task)(void *data, int32_t index), void *data);
   void (*release)(void *context);
 } heddle_threads;
+
+// Large blocks of memory from the caller: `get` gives `bytes` at any address, or NULL (HEDDLE_OUT_OF_MEMORY), `give`
+// takes a block back, with the same number; from several threads at once. Small bookkeeping stays malloc's.
+typedef struct heddle_allocator {
+  void *context;
+  void *(*get)(void *context, size_t bytes);
+  void (*give)(void *context, void *block, size_t bytes);
+} heddle_allocator;
 
 // Watches a session's runs: called on the caller's thread when a kernel begins (begins = 1) and when it has ended (0).
 // `kernel` names it: the compiled function, then the definition of the model that it computes.
@@ -116,10 +124,10 @@ typedef struct heddle_model_options {
   // Instead of a file its bytes in memory, kept until the model is freed; used in place at a 64-byte aligned address.
   const void *image;
   size_t image_bytes;
-  // Or a function that fills `to` with the file's bytes from `offset` on (decrypted, fetched, …) and returns 0; it is
-  // called while the model is loaded, on that thread.
+  // Or a function that fills `to` with the file's bytes from `offset` on and returns 0, called while the model loads.
   int32_t (*read)(void *context, uint64_t offset, void *to, size_t bytes);
   void *read_context;
+  const heddle_allocator *allocator; // of weights that are copied; NULL: the system
   const char *target; // of those that the library has code for; NULL: the most demanding one that this machine can run
 } heddle_model_options;
 
@@ -127,9 +135,13 @@ typedef struct heddle_session_options {
   size_t struct_size;
   int32_t threads; // at most so many run at once; 0: the cores that affinity and cgroup quota allow
   int32_t reserved;
-  const heddle_threads *custom; // NULL: the pool that all Heddle libraries in the process share
-  int64_t memory_limit;         // bytes of arena and states; a call that needs more is refused. 0: no limit
+  const heddle_threads *custom;      // NULL: the pool that all Heddle libraries in the process share
+  int64_t memory_limit;              // bytes of arena and states; a call that needs more is refused. 0: no limit
+  const heddle_allocator *allocator; // of arena, states and scratch; NULL: the system
+  void *arena;        // the arena itself, kept until the session is freed; NULL: the session's own, which grows
+  size_t arena_bytes; // of it: a call that heddle_memory_needed says needs more, with HEDDLE_ARENA_SPARE, is refused
 } heddle_session_options;
+enum { HEDDLE_ARENA_SPARE = 256 }; // for alignment, and room beside the arena's ends
 
 typedef struct heddle_model_info {
   size_t struct_size;
@@ -225,8 +237,7 @@ typedef struct heddle_token { // one id of a name as in heddle_token_info; repla
 } heddle_token;
 
 // Told after every step: the new token of each text, the pad token for those that have ended. Not in a beam search,
-// where the texts change until its end. 0: go on; anything else ends the generation there. Meanwhile the session is
-// busy.
+// where the texts change until its end. 0: go on, else the generation ends there. The session is busy meanwhile.
 typedef int32_t (*heddle_listener)(void *context, int32_t step, const int64_t *tokens, int32_t texts);
 
 typedef struct heddle_generate_options {

@@ -38,10 +38,13 @@ typedef struct rt_memory {
   int64_t bytes;
   void *map;
   size_t mapped;
+  heddle_allocator from; // without `get`: the system, or the caller's memory that is not given back
 } rt_memory;
-bool rt_memory_get(rt_memory *memory, int64_t bytes); // zeroed; false: the system refuses, nothing is held
-void rt_memory_clear(rt_memory *memory);              // all zero again; large blocks give their pages back
+// Zeroed; false: refused, nothing is held. `from` may lack `get`: then the system gives it.
+bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *from);
+void rt_memory_clear(rt_memory *memory); // all zero again; large blocks of the system's give their pages back
 void rt_memory_release(rt_memory *memory);
+heddle_status rt_take_allocator(heddle_allocator *to, const heddle_allocator *from); // from: the caller's, or NULL
 
 // ---- cpu.c: features of this machine
 uint32_t rt_cpu_features(void); // bits HEDDLE_CPU_*
@@ -91,6 +94,7 @@ typedef struct rt_slot { // kernels get it as their user context: the library ha
 
 typedef struct rt_scratch {
   rt_slot *slots; // one per thread
+  const heddle_allocator *from;
   int32_t count;
   int64_t reserved;            // most bytes that a thread was said to need
   int64_t outer;               // most bytes in use outside of parallel tasks, so far
@@ -116,7 +120,8 @@ struct heddle_model {
   uint64_t checksum;
   void *map; // the weights file, or NULL
   size_t mapped;
-  rt_memory copy; // the weights, where they were copied
+  heddle_allocator allocator; // of `copy`; without `get`: the system
+  rt_memory copy;             // the weights, where they were copied
   _Atomic int32_t sessions;
 };
 
@@ -192,7 +197,9 @@ struct heddle_session {
   heddle_threads custom;
   const rt_pool *pool;
   int64_t memory_limit;
+  heddle_allocator allocator; // without `get`: the system
   rt_memory arena;
+  bool has_fixed_arena; // the caller's
   rt_scratch scratch;
   rt_call call;
   rt_states states;

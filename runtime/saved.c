@@ -170,8 +170,12 @@ heddle_status heddle_session_clone(heddle_session *session, heddle_session **cop
     return rt_null(session ? "copy" : "session");
   if (session->has_custom)
     return rt_fail(HEDDLE_UNSUPPORTED, "a session with custom threads cannot be cloned; create another one");
-  heddle_session_options options = {
-      .struct_size = sizeof options, .threads = session->asked_threads, .memory_limit = session->memory_limit};
+  if (session->has_fixed_arena)
+    return rt_fail(HEDDLE_UNSUPPORTED, "a session with an arena of the caller's cannot be cloned; create another one");
+  heddle_session_options options = {.struct_size = sizeof options,
+                                    .threads = session->asked_threads,
+                                    .memory_limit = session->memory_limit,
+                                    .allocator = session->allocator.get ? &session->allocator : NULL};
   heddle_session *made;
   heddle_status status = rt_session_enter(session);
   if (status != HEDDLE_OK)

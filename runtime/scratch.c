@@ -29,7 +29,7 @@ static int64_t wanted(rt_scratch *scratch) {
 static bool enlarge(rt_scratch *scratch, rt_slot *slot, int64_t bytes) {
   int64_t known = wanted(scratch);
   rt_memory larger;
-  if (!rt_memory_get(&larger, bytes > known ? bytes : known))
+  if (!rt_memory_get(&larger, bytes > known ? bytes : known, scratch->from))
     return false;
   rt_memory_release(&slot->slab);
   slot->slab = larger;

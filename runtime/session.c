@@ -36,6 +36,22 @@ static heddle_status choose_threads(heddle_session *session, const heddle_sessio
   return HEDDLE_OK;
 }
 
+// Takes the caller's memory for an arena, between room to read beside its ends.
+static heddle_status take_arena(heddle_session *session, const heddle_session_options *options) {
+  heddle_status status = rt_take_allocator(&session->allocator, options->allocator);
+  session->scratch.from = &session->allocator;
+  if (status != HEDDLE_OK || !options->arena)
+    return status;
+  if (options->arena_bytes < HEDDLE_ARENA_SPARE)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "arena_bytes is %zu; give what heddle_memory_needed says and %d more",
+                   options->arena_bytes, HEDDLE_ARENA_SPARE);
+  uintptr_t first = ((uintptr_t)options->arena + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+  session->arena = (rt_memory){
+      .data = (uint8_t *)first, .bytes = (int64_t)(options->arena_bytes - HEDDLE_ARENA_SPARE), .map = options->arena};
+  session->has_fixed_arena = true;
+  return HEDDLE_OK;
+}
+
 static heddle_status allocate(heddle_session *session) {
   session->scratch.count = session->threads;
   session->scratch.slots = aligned_alloc(_Alignof(rt_slot), sizeof(rt_slot) * (size_t)session->threads);
@@ -54,7 +70,8 @@ static void destroy(heddle_session *session) {
   free(session->scratch.slots);
   rt_call_release(&session->call);
   rt_states_release(&session->states);
-  rt_memory_release(&session->arena);
+  if (!session->has_fixed_arena)
+    rt_memory_release(&session->arena);
   free(session);
 }
 
@@ -76,7 +93,9 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   made->model = model;
   made->memory_limit = all.memory_limit;
   atomic_init(&made->scratch.allocations, 1); // itself
-  status = choose_threads(made, &all);
+  status = take_arena(made, &all);
+  if (status == HEDDLE_OK)
+    status = choose_threads(made, &all);
   if (status == HEDDLE_OK)
     status = allocate(made);
   if (status != HEDDLE_OK) {

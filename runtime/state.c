@@ -222,7 +222,7 @@ heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t bu
   rt_memory_release(&state->buffers[buffer]);
   if (buffer == state->current)
     state->holds = RT_NOTHING;
-  if (!rt_memory_get(&state->buffers[buffer], rt_state_room(state)))
+  if (!rt_memory_get(&state->buffers[buffer], rt_state_room(state), &session->allocator))
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "state '%s' needs %lld bytes of memory, which the system refuses; give smaller inputs, or a smaller "
                    "heddle_session_capacity",

@@ -138,7 +138,7 @@ static heddle_status read_at(const source *from, uint64_t offset, uint8_t *to, u
 
 static heddle_status copy_payload(heddle_model *model, const source *from, uint64_t offset) {
   uint64_t bytes = model->desc->weights_bytes;
-  if (!rt_memory_get(&model->copy, (int64_t)bytes))
+  if (!rt_memory_get(&model->copy, (int64_t)bytes, &model->allocator))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "%s: no memory for %llu bytes of weights; map the file instead of copying it",
                    from->name, (unsigned long long)bytes);
   heddle_status status = read_at(from, offset, model->copy.data, bytes);
@@ -231,6 +231,9 @@ static bool path_beside(const heddle_model_desc *desc, char path[PATH_MAX]) {
 heddle_status rt_weights_load(heddle_model *model, const heddle_model_options *options) {
   const heddle_model_desc *desc = model->desc;
   bool copy = options->flags & HEDDLE_COPY_WEIGHTS;
+  heddle_status status = rt_take_allocator(&model->allocator, options->allocator);
+  if (status != HEDDLE_OK)
+    return status;
   if ((options->weights != NULL) + (options->image != NULL) + (options->read != NULL) > 1)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "the options name more than one of weights, image and read; give one");
   if (options->image)

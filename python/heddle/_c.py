@@ -58,6 +58,7 @@ class ModelOptions(Info):
         ("image_bytes", c.c_size_t),
         ("read", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.c_void_p, c.c_size_t)),
         ("read_context", c.c_void_p),
+        ("allocator", c.c_void_p),
         ("target", c.c_char_p),
     ]
 
@@ -69,6 +70,9 @@ class SessionOptions(Info):
         ("reserved", c.c_int32),
         ("custom", c.c_void_p),
         ("memory_limit", c.c_int64),
+        ("allocator", c.c_void_p),
+        ("arena", c.c_void_p),
+        ("arena_bytes", c.c_size_t),
     ]
 
 

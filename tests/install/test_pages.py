@@ -59,6 +59,12 @@ class Pages(unittest.TestCase):
         (self.folder / "secret").write_bytes(secret)
         self.assertEqual(self.output("./main", "secret"), "2 4 6\n")
 
+    def test_memory_of_the_callers(self):
+        ((text, _),) = blocks("running.md", "cpp")
+        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
+        shutil.copy(self.folder / "net" / "net.weights", self.folder)
+        self.assertRegex(self.output("./main"), r"^6 [01]\n$")
+
     def test_programs_in_python(self):
         found = blocks("python.md", "python")
         self.assertGreaterEqual(len(found), 3)
