@@ -6,6 +6,7 @@ tests/runtime/test_python.py compares every size and offset with what a C compil
 import ctypes as c
 import glob
 import os
+import weakref
 
 RANK = 8
 API_VERSION = 1
@@ -269,6 +270,39 @@ def spell(path):
     folder, name = os.path.split(path)
     key = hash((file.st_ino, file.st_dev, file.st_mtime_ns, file.st_size)) % 2**64
     return folder + "/" + "".join("./" if key >> bit & 1 else "/" for bit in range(64)) + name
+
+
+class Owner:
+    """What a library has made for us: a pointer that is called with, and freed once, by `close` or the collector."""
+
+    _pointer = None
+
+    def _own(self, library, pointer, what, keeps=None):
+        """`keeps` lives until then: a session's model, so that sessions go first, also when the interpreter ends."""
+        self._pointer, self._library, self._what = pointer, library, what
+        self._finalizer = weakref.finalize(self, _free, getattr(library.api, f"{what}_free"), pointer, keeps)
+
+    def _call(self, function, *arguments):
+        if not self._pointer:
+            raise Error(f"the {self._what} is closed", "INVALID_ARGUMENT")
+        self._library.call(function, self._pointer, *arguments)
+
+    def close(self):
+        """Frees it. Deleting the last reference does the same. A model's sessions must be closed first."""
+        if self._pointer:
+            self._call(f"{self._what}_free")
+            self._finalizer.detach()
+            self._pointer = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def _free(function, pointer, _keeps):
+    function(pointer)
 
 
 class Library:

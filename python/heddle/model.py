@@ -2,7 +2,6 @@
 
 import ctypes as c
 import os
-import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,14 +103,13 @@ def _give_weights(options, weights, failed):
     return None
 
 
-class Model:
+class Model(_c.Owner):
     """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `build` (of the library's code, as in
     its manifest), `dims`, and by name `entries`, `states` and `tokens` (ids that the configuration tells, lists of them) tell
     what is in it."""
 
     def __init__(self, path, weights=None, copy_weights=False, target=None):
-        self._pointer = None
-        self._library = _c.Library(_c.find_library(path))
+        library = _c.Library(_c.find_library(path))
         options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
         if target is not None:
             options.target = target.encode()
@@ -119,13 +117,12 @@ class Model:
         self._kept = _give_weights(options, weights, failed)
         pointer = c.c_void_p()
         try:
-            self._library.call("model_load", c.byref(options), c.byref(pointer))
+            library.call("model_load", c.byref(options), c.byref(pointer))
         except _c.Error:
             if failed:  # in the caller's function
                 raise failed[0] from None
             raise
-        self._pointer = pointer
-        self._finalizer = weakref.finalize(self, self._library.api.model_free, pointer)
+        self._own(library, pointer, "model")
         self._describe()
 
     def _describe(self):
@@ -182,11 +179,6 @@ class Model:
             self._extent(info.below) if info.has_below else None,
         )
 
-    def _call(self, function, *arguments):
-        if not self._pointer:
-            raise _c.Error("the model is closed", "INVALID_ARGUMENT")
-        self._library.call(function, self._pointer, *arguments)
-
     def _entry_number(self, name):
         if name in self._numbers:
             return self._numbers[name]
@@ -219,19 +211,3 @@ class Model:
         needed = c.c_int64()
         self._call("memory_needed", self._entry_number(entry), values, c.byref(needed))
         return needed.value
-
-    def close(self):
-        """Frees the model; its sessions must be closed first. Deleting the last reference does the same."""
-        if self._pointer:
-            self._call("model_free")
-            self._finalizer.detach()
-            self._pointer = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __repr__(self):
-        return f"<heddle.Model {self.name} for {self.target}: {', '.join(self.entries)}>"

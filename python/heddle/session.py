@@ -4,7 +4,6 @@ import asyncio
 import ctypes as c
 import threading
 import typing
-import weakref
 
 import numpy as np
 import numpy.typing
@@ -20,10 +19,6 @@ class SupportsDLPack(typing.Protocol):
 
 
 ArrayLike = numpy.typing.ArrayLike | SupportsDLPack
-
-
-def _free_session(model, pointer):
-    model._library.api.session_free(pointer)
 
 
 class _Threads:
@@ -101,31 +96,23 @@ class _Plan:
         return array
 
 
-class Session:
+class Session(_c.Owner):
     """Runs entries, one call at a time; other threads take sessions of their own."""
 
     def __init__(self, model, threads=0, memory_limit=0, pool=None):
-        self._pointer = None
         options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
         self._kept = _Threads(pool) if pool else None  # what the library calls
         if pool:
             options.custom = c.addressof(self._kept.callbacks)
         pointer = c.c_void_p()
         model._call("session_create", c.byref(options), c.byref(pointer))
-        self._own(model, pointer)
+        self._begin(model, pointer)
 
-    def _own(self, model, pointer):
+    def _begin(self, model, pointer):
         self.model = model
-        self._pointer = pointer
         self._plans = {}
         self._observer = None
-        # It holds the model, so that sessions always go first, also when the interpreter ends.
-        self._finalizer = weakref.finalize(self, _free_session, model, pointer)
-
-    def _call(self, function, *arguments):
-        if not self._pointer:
-            raise _c.Error("the session is closed", "INVALID_ARGUMENT")
-        self.model._library.call(function, self._pointer, *arguments)
+        self._own(model._library, pointer, "session", keeps=model)
 
     @property
     def threads(self):
@@ -307,18 +294,5 @@ class Session:
         self._call("session_clone", c.byref(pointer))
         copy = Session.__new__(Session)
         copy._kept = None
-        copy._own(self.model, pointer)
+        copy._begin(self.model, pointer)
         return copy
-
-    def close(self):
-        """Frees the session. Deleting the last reference does the same."""
-        if self._pointer:
-            self._call("session_free")
-            self._finalizer.detach()
-            self._pointer = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

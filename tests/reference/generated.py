@@ -126,7 +126,8 @@ def python_api():
         fields = [f"{s.target.id}: {ast.unparse(s.annotation)}" for s in node.body if isinstance(s, ast.AnnAssign)]
         if fields:
             out += ["Fields: " + ", ".join(f"`{field}`" for field in fields) + ".", ""]
-        for method in node.body:
+        inherited = [nodes[base.attr].body for base in node.bases if getattr(base, "attr", "") in nodes]  # of a class in _c.py
+        for method in sum(inherited, node.body):
             if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and not method.name.startswith("_"):
                 is_property = any(isinstance(d, ast.Name) and d.id == "property" for d in method.decorator_list)
                 what = f"{name.lower()}.{method.name}" if is_property else signature(method, f"{name.lower()}.")
