@@ -1,0 +1,139 @@
+"""The examples in Python, each run by its one command on a small folder made here: what they print is what the compiled library
+and the tokens of the folder give, reached another way."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+import heddle
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDENS = ROOT / "tests" / "models" / "goldens"
+HEDDLE = os.environ["HEDDLE"]
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+from drawn_weights import draw  # noqa: E402
+from heddle_command import save  # noqa: E402
+
+TEXT = ["the ship left the harbour in the morning", "the sea was calm and the wind was warm", "a ship in the harbour", "the morning was calm"]
+
+
+class Examples(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+
+    def run_example(self, name, *words, given=None):
+        done = subprocess.run([sys.executable, str(ROOT / "examples" / name), *map(str, words), "--heddle", HEDDLE], cwd=self.folder,
+                              capture_output=True, text=True, input=given)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_translation(self):
+        try:
+            import sentencepiece
+        except ImportError:
+            print("[SKIP] no sentencepiece")
+            return
+        folder = self.folder / "marian"
+        shutil.copytree(GOLDENS / "marian", folder)
+        config = json.loads((folder / "config.json").read_text())
+        for side in ("source", "target"):
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_prefix=str(folder / side), vocab_size=40,
+                                                     minloglevel=2, hard_vocab_limit=False)  # fmt: skip
+            (folder / f"{side}.model").rename(folder / f"{side}.spm")
+        source = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+        pad, end = config["pad_token_id"], config["eos_token_id"]
+        names = ["</s>", "<unk>", *(source.id_to_piece(i) for i in range(3, source.vocab_size()))]
+        numbers = [number for number in range(config["vocab_size"]) if number != pad]
+        vocabulary = {**dict(zip(names, numbers)), "<pad>": pad}
+        vocabulary.update({f"piece{number}": number for number in numbers[len(names) :]})
+        (folder / "vocab.json").write_text(json.dumps(vocabulary))
+        texts = ["the ship was calm", "a harbour", "xyz"]
+        said, log = self.run_example("translation/translate.py", folder, *texts, "--steps", 9)
+        self.assertEqual(log, f"compiling {folder} to {folder}-compiled\n")
+        self.assertEqual(self.run_example("translation/translate.py", folder, "--steps", 9, given="\n".join(texts) + "\n"), (said, ""))
+
+        session = heddle.load(f"{folder}-compiled").session()
+        want = ""
+        for text in texts:  # one by one: a batch and its padding change nothing
+            ids = [vocabulary.get(piece, 1) for piece in source.encode(text, out_type=str)] + [end]
+            sequence = session.generate({"input_ids": np.int32([ids])}, 9, beams=4)[0][0, 1:]
+            pieces = [{number: piece for piece, number in vocabulary.items()}[number] for number in sequence if number not in (pad, end)]
+            want += "".join(pieces).replace("\u2581", " ").strip() + "\n"
+        self.assertEqual(said, want)
+
+    def test_text_generator(self):
+        try:
+            from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+        except ImportError:
+            print("[SKIP] no tokenizers")
+            return
+        folder = self.folder / "gpt2"
+        shutil.copytree(GOLDENS / "gpt2", folder)
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        tokenizer.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=61, special_tokens=["<end>"], show_progress=False))
+        while tokenizer.get_vocab_size() < 61:
+            tokenizer.add_tokens([f"word{tokenizer.get_vocab_size()}"])
+        tokenizer.save(str(folder / "tokenizer.json"))
+        words = [folder, "the ship", "--steps", 12]
+        greedy, log = self.run_example("text_generator/write.py", *words)
+        self.assertEqual(log, f"compiling {folder} to {folder}-compiled\n")
+        sampled = [self.run_example("text_generator/write.py", *words, "--sample", "--seed", seed)[0] for seed in (3, 3, 4)]
+
+        session = heddle.load(f"{folder}-compiled").session()
+        prompt = np.int32([tokenizer.encode("the ship").ids])
+        for said, how in ((greedy, {}), (sampled[0], {"sample": True, "seed": 3})):
+            sequence = session.generate({"input_ids": prompt}, 12, **how)[0][0]
+            self.assertEqual(said, tokenizer.decode([*prompt[0], *(i for i in sequence[prompt.shape[1] :] if i != 0)]) + "\n")
+        self.assertEqual(sampled[0], sampled[1])
+        self.assertNotEqual(sampled[0], sampled[2])
+
+    def test_detection(self):
+        from PIL import Image
+
+        folder = self.folder / "detr"
+        folder.mkdir()
+        config = json.loads((GOLDENS / "detr_resnet34" / "config.json").read_text())
+        config["id2label"] = {str(i): f"thing{i}" for i in range(config.get("num_labels", 91))}
+        (folder / "config.json").write_text(json.dumps(config))
+        save(folder / "model.safetensors", draw(GOLDENS / "detr_resnet34"))
+        (folder / "preprocessor_config.json").write_text(json.dumps({"size": {"shortest_edge": 40, "longest_edge": 70}}))
+        y, x = np.mgrid[0:90, 0:120]
+        picture = np.stack([127 + 120 * np.sin(a * x + b * y) for a, b in ((0.1, 0.2), (0.03, 0.1), (0.2, 0.05))], -1).astype(np.uint8)
+        Image.fromarray(picture).save(self.folder / "picture.png")
+        said, _ = self.run_example("detection/detect.py", folder, "picture.png", "--threshold", 0.02, "-o", "out.png")
+        lines = [line.split() for line in said.splitlines()]
+        self.assertGreater(len(lines), 0)
+
+        small = np.asarray(Image.fromarray(picture).resize((53, 40), Image.Resampling.BILINEAR), np.float64) / 255
+        pixels = (small - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+        results = heddle.load(f"{folder}-compiled").session().run({"pixel_values": np.moveaxis(pixels, 2, 0)[None].astype(np.float32)})
+        shares = np.exp(results["logits"][0].astype(np.float64))
+        shares /= shares.sum(1, keepdims=True)
+        found = sorted(((shares[q, c], q, c) for q in range(len(shares)) for c in [shares[q, :-1].argmax()]), reverse=True)
+        found = [(share, q, c) for share, q, c in found if share >= 0.02]
+        self.assertEqual(len(lines), len(found))
+        drawn = np.asarray(Image.open(self.folder / "out.png"))
+        self.assertEqual(drawn.shape, picture.shape)
+        for (name, share, *box), (wanted, q, c) in zip(lines, found):
+            self.assertEqual(name, f"thing{c}")
+            self.assertAlmostEqual(float(share), wanted, delta=1e-3)
+            cx, cy, w, h = results["pred_boxes"][0, q]
+            edges = np.array([(cx - w / 2) * 120, (cy - h / 2) * 90, (cx + w / 2) * 120, (cy + h / 2) * 90])
+            np.testing.assert_allclose(np.array(box, float), edges, atol=0.06)
+            middle, left = int(np.clip((edges[1] + edges[3]) / 2, 0, 89)), int(round(edges[0]))
+            if 2 <= left < 117:
+                self.assertFalse((drawn[middle, left : left + 3] == picture[middle, left : left + 3]).all(), "the box's left edge is drawn")
+
+
+if __name__ == "__main__":
+    unittest.main()
