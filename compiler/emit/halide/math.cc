@@ -43,17 +43,35 @@ Expr is_nan(Expr x) {
 static Expr larger(Expr other, Expr kept) { return select(less(kept, other), other, kept); }
 static Expr smaller(Expr other, Expr kept) { return select(less(other, kept), other, kept); }
 
-Expr maximum(Expr a, Expr b) {
+static std::optional<double> constant(const Expr &e) {
+  if (auto *f = e.as<Halide::Internal::FloatImm>())
+    return f->value;
+  if (auto *i = e.as<Halide::Internal::IntImm>())
+    return double(i->value);
+  return std::nullopt;
+}
+
+/// The one of the two that is NaN whatever else is; of others puts a constant second.
+static std::optional<Expr> nan_of(Expr &a, Expr &b) {
   if (Halide::Internal::is_const(a))
     std::swap(a, b);
+  for (const Expr &e : {a, b})
+    if (std::isnan(constant(e).value_or(0)))
+      return e;
+  return std::nullopt;
+}
+
+Expr maximum(Expr a, Expr b) {
+  if (std::optional<Expr> nan = nan_of(a, b))
+    return *nan;
   if (Halide::Internal::is_const(b))
     return larger(b, a);
   return select(math::is_nan(b), b, larger(b, a));
 }
 
 Expr minimum(Expr a, Expr b) {
-  if (Halide::Internal::is_const(a))
-    std::swap(a, b);
+  if (std::optional<Expr> nan = nan_of(a, b))
+    return *nan;
   if (Halide::Internal::is_const(b))
     return smaller(b, a);
   return select(math::is_nan(b), b, smaller(b, a));
@@ -145,14 +163,6 @@ static Expr sine(Expr x, int quarters) {
 
 Expr sin(Expr x) { return x.type() == Halide::Float(64) ? Halide::sin(x) : sine(std::move(x), 0); }
 Expr cos(Expr x) { return x.type() == Halide::Float(64) ? Halide::cos(x) : sine(std::move(x), 1); }
-
-static std::optional<double> constant(const Expr &e) {
-  if (auto *f = e.as<Halide::Internal::FloatImm>())
-    return f->value;
-  if (auto *i = e.as<Halide::Internal::IntImm>())
-    return double(i->value);
-  return std::nullopt;
-}
 
 Expr log(Expr x) {
   // Halide's is right for all numbers and for -inf; of what has no end upwards it takes the exponent's bits.
