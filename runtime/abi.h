@@ -185,9 +185,10 @@ int32_t heddle_slide(void *context, int32_t state, int64_t part, int64_t parts, 
 // Emitted by the compiler, hidden in the library: the model for its most demanding target.
 extern const heddle_model_desc heddle_model_descriptor;
 
-// What models that are linked into one program share: the only symbol of the runtime that each object shows. Named by
-// the pool's version.
-#define HEDDLE_POOL_OF_PROGRAM "heddle_pool_of_program_1"
+// A model that is linked into a program tells of its pool by an ELF note of this name and type, the pool's version: no
+// linker option is needed for it to be seen. It holds the distance from itself to `rt_own_pool`, 64 bits.
+#define HEDDLE_POOL_NOTE "Heddle"
+#define HEDDLE_POOL_NOTE_TYPE 1
 
 // The weights file: this header, then (at payload_offset) the payload, then nothing.
 #define HEDDLE_WEIGHTS_MAGIC "HEDDLEW1"

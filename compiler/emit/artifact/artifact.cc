@@ -263,9 +263,14 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
       return written.error();
   }
   if (job.form.archive || job.form.object) {
-    std::vector<std::string> shown = exported_symbols(model);
-    shown.emplace_back(HEDDLE_POOL_OF_PROGRAM);
-    auto object = link_object(link.objects, shown);
+    auto note = pool_note();
+    if (!note)
+      return note.error();
+    std::string path = scratch->path() + "/note.o";
+    if (Status written = write_scratch(path, *note); !written)
+      return written.error();
+    link.objects.insert(link.objects.begin(), path);
+    auto object = link_object(link.objects, exported_symbols(model));
     auto archive = object ? archive_of(job.name + ".o", *object) : object;
     if (!archive)
       return archive.error();

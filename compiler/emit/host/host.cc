@@ -8,6 +8,7 @@
 #include "compiler/emit/host/kernel_calls.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
+#include "runtime/abi.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -134,14 +135,20 @@ static Result<std::string> compile(llvm::Module &module, llvm::CodeGenFileType t
   return std::string(bytes.data(), bytes.size());
 }
 
-Result<std::string> embed_file(const std::string &path) {
+/// What an assembler makes of the text.
+static Result<std::string> assemble(const std::string &text) {
   auto machine = target_machine();
   if (!machine)
     return machine.error();
   llvm::LLVMContext context;
-  llvm::Module module("weights", context);
+  llvm::Module module("data", context);
   module.setDataLayout((*machine)->createDataLayout());
   module.setTargetTriple((*machine)->getTargetTriple());
+  module.setModuleInlineAsm(text);
+  return compile(module, llvm::CodeGenFileType::ObjectFile);
+}
+
+Result<std::string> embed_file(const std::string &path) {
   std::string quoted;
   for (char c : path) {
     if (c == '"' || c == '\\')
@@ -149,9 +156,15 @@ Result<std::string> embed_file(const std::string &path) {
     quoted += c;
   }
   std::string symbol = embedded_symbol;
-  module.setModuleInlineAsm(".section .rodata." + symbol + ", \"a\"\n.balign 64\n.hidden " + symbol + "\n.globl " +
-                            symbol + "\n" + symbol + ":\n.incbin \"" + quoted + "\"\n");
-  return compile(module, llvm::CodeGenFileType::ObjectFile);
+  return assemble(".section .rodata." + symbol + ", \"a\"\n.balign 64\n.hidden " + symbol + "\n.globl " + symbol +
+                  "\n" + symbol + ":\n.incbin \"" + quoted + "\"\n");
+}
+
+Result<std::string> pool_note() {
+  std::string name = HEDDLE_POOL_NOTE;
+  return assemble(".section .note.heddle, \"a\", @note\n.balign 4\n.long " + std::to_string(name.size() + 1) +
+                  "\n.long 8\n.long " + std::to_string(HEDDLE_POOL_NOTE_TYPE) + "\n.asciz \"" + name +
+                  "\"\n.balign 4\n.hidden rt_own_pool\n0:\n.quad rt_own_pool - 0b\n");
 }
 
 Result<std::string> compile_host(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::ObjectFile); }

@@ -49,6 +49,9 @@ Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, m
 /// An object that has the bytes of the file at `path` under `embedded_symbol`.
 Result<std::string> embed_file(const std::string &path);
 
+/// An object with the note by which a model that is linked into a program tells of its thread pool (runtime/abi.h).
+Result<std::string> pool_note();
+
 /// Position-independent machine code for x86-64, as the bytes of an object file; `assembly` instead gives its text.
 Result<std::string> compile_host(llvm::Module &module);
 Result<std::string> host_assembly(llvm::Module &module);
