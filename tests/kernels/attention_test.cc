@@ -198,6 +198,7 @@ TEST(Attention, PairsOfBf16AreRightWithLanesAlongRowsAndAlongKeys) {
   check_rows(narrow_text(by_mask, 16), "attention", rows, {{1, 1, 1}, {2, 15, 7}, {1, 33, 18}, {1, 49, 131}}, 5e-3);
   check_rows(narrow_text(only_causal, 12), "attention", rows, {{1, 1, 1}, {1, 70, 70}, {2, 40, 33}}, 5e-3);
   check_rows(narrow_text(causal, 41), "attention", {rows[1], rows[2]}, {{1, 20, 20}}, 5e-3); // odd features
+  check_rows(narrow_text(by_mask, 1), "attention", {rows[1], rows[2]}, {{1, 9, 5}}, 5e-3);
 }
 
 TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {

@@ -100,11 +100,11 @@ protected:
     Expr panel = inline_all(factors->left), row = inline_all(factors->right); // lanes run along the keys
     auto staged = [&](const Expr &value) {
       bool of_rows = hi::expr_uses_var(value, row_.name()), of_keys = over_keys(value);
-      std::vector<Var> features = used_by(value, factors->features);
-      Expr terms = terms_of(stage), whole = filled(micro_kernel_, value, factors->features[0], terms);
+      Expr whole = filled(micro_kernel_, value, factors->features[0], terms_of(stage));
+      std::vector<Var> features = used_by(whole, factors->features);
       return of_rows == of_keys ? placed(whole, key)
              : of_rows          ? queries(whole, features)
-                                : panels(value, features, terms);
+                                : panels(whole, features, factors->features[0]);
     };
     if (!over_keys(panel))
       std::swap(panel, row);
@@ -133,7 +133,7 @@ protected:
   }
 
   /// What belongs to keys alone: per vector of keys, feature by feature.
-  Expr panels(const Expr &value, const std::vector<Var> &features, const Expr &terms) {
+  Expr panels(const Expr &value, const std::vector<Var> &features, const Var &innermost) {
     Var panel("panel");
     Panels made{{}, {}, panel};
     Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1)), read;
@@ -143,7 +143,7 @@ protected:
       read = made.func(exprs(with_outer({lane_, panel})));
     } else {
       Transposed transposed =
-          transpose(micro_kernel_, "keys", "panels", here, features, lane_, with_outer({panel}), terms);
+          transpose(micro_kernel_, "keys", "panels", here, features, lane_, with_outer({panel}), innermost);
       made.func = transposed.func;
       made.natural = transposed.natural;
       read = transposed.read;

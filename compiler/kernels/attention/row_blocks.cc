@@ -118,7 +118,9 @@ private:
         bool in_place = Operands(kernel_, micro_kernel_, factors->features[0], terms).is_in_groups(value);
         return placed(copied(whole, factors->features, in_place), min(key_in_tile_, keys_ - 1));
       };
-      panel = belongs_to_rows(panel) ? queries(panel, factors->features, terms) : of_keys(panel);
+      panel = belongs_to_rows(panel)
+                  ? queries(filled(micro_kernel_, panel, factors->features[0], terms), factors->features)
+                  : of_keys(panel);
       row = of_keys(row);
       Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
       Substitution loops;
@@ -178,9 +180,9 @@ private:
   }
 
   /// A factor that belongs to the rows alone, with lanes along the rows: lanes at fixed distances are cheap to collect.
-  Expr queries(const Expr &value, const std::vector<Var> &features, const Expr &terms) {
+  Expr queries(const Expr &value, const std::vector<Var> &features) {
     Transposed made = transpose(micro_kernel_, "rows", "queries", placed(value, key_), used_by(value, features), lane_,
-                                row_args({}), terms);
+                                row_args({}), features[0]);
     by_row_.push_back(made.natural);
     row_funcs_.push_back(made.func);
     return made.read;

@@ -79,7 +79,7 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
 
 Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural, const std::string &name,
                      const Expr &factor, const std::vector<Var> &loops, const Var &lane, const std::vector<Var> &others,
-                     const Expr &terms) {
+                     const Var &innermost) {
   std::vector<Var> as_they_lie = loops, dims = {lane};
   as_they_lie.push_back(lane);
   as_they_lie.insert(as_they_lie.end(), others.begin(), others.end());
@@ -88,7 +88,7 @@ Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural
   std::vector<Expr> at_natural(as_they_lie.begin(), as_they_lie.end()), at(dims.begin(), dims.end());
   Transposed made{Func(natural), Func(name), {}};
   int group = micro_kernel.group;
-  if (group == 1) {
+  if (group == 1 || loops.empty() || !loops[0].same_as(innermost)) {
     made.natural(as_they_lie) = factor;
     made.func(dims) = made.natural(at_natural);
   } else {
@@ -96,11 +96,11 @@ Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural
     Var term = loops[0], member = member_of_group();
     int bits = factor.type().bits();
     Halide::Type word = Halide::UInt(bits * group);
-    Expr value = filled(micro_kernel, factor, term, terms), packed = hi::make_zero(word);
+    Expr packed = hi::make_zero(word);
     for (int i = 0; i < group; ++i)
       packed =
           packed | (Halide::cast(word, Halide::reinterpret(Halide::UInt(bits),
-                                                           hi::substitute(term.name(), Expr(term) * group + i, value)))
+                                                           hi::substitute(term.name(), Expr(term) * group + i, factor)))
                     << (bits * i));
     made.natural(as_they_lie) = packed;
     dims.insert(dims.begin(), member);

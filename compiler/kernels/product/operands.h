@@ -50,14 +50,15 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
 inline Halide::Var member_of_group() { return Halide::Var("member"); }
 
 /// A copy of a factor that lies term by term, for lanes along another of its dims: first as it lies, over (terms..,
-/// lane, others..), then transposed, over (lane, terms.., others..), a group of terms at a time.
+/// lane, others..), then transposed, over (lane, terms.., others..), a group of the innermost terms at a time. The
+/// factor is filled up to whole groups, and `terms` are the loops of the sum that it then uses.
 struct Transposed {
   Halide::Func natural, func;
   Halide::Expr read; // at the variables
 };
 Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural, const std::string &name,
                      const Halide::Expr &factor, const std::vector<Halide::Var> &loops, const Halide::Var &lane,
-                     const std::vector<Halide::Var> &others, const Halide::Expr &terms);
+                     const std::vector<Halide::Var> &others, const Halide::Var &innermost);
 
 /// The factors of one sum of a kernel.
 class Operands {
