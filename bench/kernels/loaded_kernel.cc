@@ -1,7 +1,8 @@
-// Weights get the panels that the kind asks for, as layout_weights would give them: tensors of static shape with more
-// than one axis are taken for weights.
+// Of a kernel without a schedule, tensors of static shape with more than one axis are taken for weights.
 #include "loaded_kernel.h"
 
+#include "compiler/choose/choice.h"
+#include "compiler/emit/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 
@@ -52,6 +53,12 @@ __attribute__((visibility("default"))) void halide_free(void *, void *pointer) {
     }
   scratch.push_back({size, pointer});
 }
+// The checks of scratch that depends on run-time sizes.
+__attribute__((visibility("default"))) int halide_error_buffer_allocation_too_large(void *, const char *, uint64_t,
+                                                                                    uint64_t) {
+  return -1;
+}
+__attribute__((visibility("default"))) int halide_error_out_of_memory(void *) { return -1; }
 }
 
 namespace heddle::bench {
@@ -91,29 +98,46 @@ void LoadedKernel::add_buffer(mlir::Type type, mlir::Attribute extents, mlir::At
     elements *= shape[shape.size() - 1 - i];
   }
   mlir::Type element = tensor.getElementType();
+  Halide::Type stored = *halide_type(element);
   constexpr int64_t huge_page = int64_t(1) << 21; // as the runtime's memory has them
   int64_t bytes = elements * 4 + 4096;
   memory->block = aligned_alloc(bytes < huge_page ? 4096 : huge_page, (bytes + huge_page - 1) & -huge_page);
   madvise(memory->block, size_t(bytes), MADV_HUGEPAGE);
-  for (int64_t i = 0; i < elements; ++i)
-    if (float value = float(i * 7 % 101) / 101 - 0.5f; element.isF32())
+  std::memset(memory->block, 0, size_t(bytes));
+  for (int64_t i = 0; i < elements; ++i) {
+    float value = float(i * 7 % 101) / 101 - 0.5f;
+    uint32_t bits = std::bit_cast<uint32_t>(value);
+    if (stored == Halide::Float(32))
       static_cast<float *>(memory->block)[i] = value;
-    else if (element.isBF16())
-      static_cast<uint16_t *>(memory->block)[i] = uint16_t(std::bit_cast<uint32_t>(value) >> 16);
-    else
+    else if (stored == Halide::BFloat(16))
+      static_cast<uint16_t *>(memory->block)[i] = uint16_t(bits >> 16);
+    else if (stored.bytes() == 4)
       static_cast<int32_t *>(memory->block)[i] = 1;
+    else if (stored.bytes() == 1)
+      static_cast<uint8_t *>(memory->block)[i] = uint8_t(stored.is_bool() ? 1 : i % 127);
+  }
   memory->raw.host = static_cast<uint8_t *>(memory->block);
-  memory->raw.type = element.isF32()    ? halide_type_t(halide_type_float, 32)
-                     : element.isBF16() ? halide_type_t(halide_type_bfloat, 16)
-                                        : halide_type_t(halide_type_int, 32);
+  memory->raw.type = stored;
   memory->raw.dimensions = int(shape.size());
   memory->raw.dim = memory->dims.data();
   memory_.push_back(std::move(memory));
   arguments_.push_back(&memory_.back()->raw);
 }
 
-std::string LoadedKernel::load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target,
-                               const ScheduleRow *row) {
+static void complete(mlir::func::FuncOp kernel, const Target &target) {
+  const KernelKind &kind = kind_of(kernel);
+  for (mlir::BlockArgument argument : kernel.getArguments()) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
+    if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 2 || !kind.layouts)
+      continue;
+    if (auto layouts = kind.layouts(kernel, argument.getArgNumber(), target); !layouts.empty())
+      kernel.setArgAttr(argument.getArgNumber(), ir::names::layout,
+                        ir::LayoutAttr::get(kernel.getContext(), layouts.front()));
+  }
+  set_schedule(kernel, choose(kernel, target));
+}
+
+std::string LoadedKernel::load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target) {
   mlir::DialectRegistry registry;
   ir::register_dialects(registry);
   context_.appendDialectRegistry(registry);
@@ -121,33 +145,15 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   if (!module_ || module_->getOps<mlir::func::FuncOp>().empty())
     return "the kernel does not parse";
   mlir::func::FuncOp kernel = *module_->getOps<mlir::func::FuncOp>().begin();
-  const KernelKind &kind = kind_of(kernel);
-  for (mlir::BlockArgument argument : kernel.getArguments()) {
-    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType());
-    if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 2 || !kind.layout)
-      continue;
-    if (mlir::AffineMap layout = kind.layout(kernel, argument.getArgNumber(), target))
-      kernel.setArgAttr(argument.getArgNumber(), ir::names::layout, ir::LayoutAttr::get(&context_, layout));
-  }
-  assign_schedule(kernel, target);
-  if (row)
-    kernel->setAttr(ir::names::schedule, schedule_attribute(&context_, {row, 1}));
+  if (!kernel->hasAttr(ir::names::schedule))
+    complete(kernel, target);
   Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
   if (!rows)
     return rows.error().message;
   size_t chosen = 0;
-  auto holds = [&](const mlir::IntegerSet &set) {
-    for (unsigned i = 0; i < set.getNumConstraints(); ++i) {
-      mlir::AffineMap map = mlir::AffineMap::get(set.getNumDims(), 0, set.getConstraint(i));
-      int64_t value = map.compose(llvm::ArrayRef(sizes).take_front(set.getNumDims()))[0];
-      if (set.isEq(i) ? value != 0 : value < 0)
-        return false;
-    }
-    return true;
-  };
-  while (chosen + 1 < rows->size() && (*rows)[chosen].when && !holds(*(*rows)[chosen].when))
+  while (chosen + 1 < rows->size() && (*rows)[chosen].when && !holds(*(*rows)[chosen].when, sizes))
     ++chosen;
-  description_ = std::string(kind.name) + " " + (*rows)[chosen].variant;
+  description_ = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).str() + " " + (*rows)[chosen].variant;
   for (const auto &[name, value] : (*rows)[chosen].params)
     description_ += " " + name + "=" + std::to_string(value);
   EmitOptions options;
@@ -170,7 +176,7 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   if (library_)
     function_ = reinterpret_cast<int (*)(void **)>(dlsym(library_, (object->symbol + "_argv").c_str()));
   if (!function_)
-    return "the kernel's object does not load";
+    return std::string("the kernel's object does not load: ") + (library_ ? "no function" : dlerror());
 
   sizes_.assign(sizes.begin(), sizes.end());
   arguments_.push_back(&user_context_);

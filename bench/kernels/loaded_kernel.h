@@ -17,10 +17,9 @@ namespace heddle::bench {
 class LoadedKernel {
 public:
   LoadedKernel();
-  /// Compiles the row of the kernel's own schedule that these sizes select, or `row`; an empty string, or what went
-  /// wrong.
-  std::string load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target,
-                   const ScheduleRow *row = nullptr);
+  /// Compiles the row of the kernel's schedule that these sizes select; an empty string, or what went wrong. A kernel
+  /// whose text has no schedule gets one, and the layouts that come first for its kind.
+  std::string load(const std::string &text, const std::vector<int64_t> &sizes, const Target &target);
   ~LoadedKernel();
 
   void run();

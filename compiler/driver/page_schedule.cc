@@ -58,10 +58,8 @@ std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel, const std::vec
     return out;
   for (const ScheduleRow &row : *rows) {
     PageKernel::Row one{row.variant, "", "", ""};
-    if (kind)
-      for (const Variant &variant : kind->variants)
-        if (variant.name == row.variant)
-          one.what = variant.what;
+    if (const Variant *variant = kind ? kind->find_variant(row.variant) : nullptr)
+      one.what = variant->what;
     for (auto &[name, value] : row.params)
       one.params += (one.params.empty() ? "" : ", ") + name + " = " + std::to_string(value);
     if (row.when)

@@ -28,6 +28,7 @@ namespace names {
 inline constexpr llvm::StringLiteral dims = "heddle.dims";           // module: [{name, most}, …, {name, product}]
 inline constexpr llvm::StringLiteral tokens = "heddle.tokens";       // module: [{name, id}] of the configuration
 inline constexpr llvm::StringLiteral precision = "heddle.precision"; // module: what products multiply; absent: f32
+inline constexpr llvm::StringLiteral expected = "heddle.expected";   // module: {dim = value} to choose schedules for
 inline constexpr llvm::StringLiteral entry = "heddle.entry";         // function: an entry of the model
 inline constexpr llvm::StringLiteral name = "heddle.name";           // argument, result: the author's name
 inline constexpr llvm::StringLiteral below = "heddle.below";         // argument: values lie in 0 .. below - 1

@@ -9,7 +9,6 @@
 #include "mlir/IR/BuiltinAttributes.h"
 
 #include <algorithm>
-#include <cassert>
 
 namespace heddle {
 
@@ -30,6 +29,11 @@ const KernelKind &kind_of(mlir::func::FuncOp kernel) {
     if (kind->matches(kernel))
       return *kind;
   return *table[std::size(table) - 1];
+}
+
+const Variant *KernelKind::find_variant(std::string_view wanted) const {
+  auto found = std::ranges::find(variants, wanted, &Variant::name);
+  return found == variants.end() ? nullptr : *found;
 }
 
 const KernelKind *find_kind(std::string_view name) {
@@ -94,8 +98,8 @@ Status check_row(const KernelKind &kind, const ScheduleRow &row) {
   auto wrong = [&](const std::string &what) {
     return Error{"a schedule of the kind `" + std::string(kind.name) + "`: " + what};
   };
-  auto variant = std::ranges::find(kind.variants, row.variant, &Variant::name);
-  if (variant == kind.variants.end())
+  const Variant *variant = kind.find_variant(row.variant);
+  if (!variant)
     return wrong("there is no variant `" + row.variant + "`");
   std::string of = "variant `" + row.variant + "` ";
   for (const Parameter &parameter : variant->parameters) {
@@ -117,15 +121,6 @@ Status check_row(const KernelKind &kind, const ScheduleRow &row) {
 uint32_t cpu_features(const ScheduleRow &row, const Target &target) {
   const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel);
   return target.base | (micro_kernel ? micro_kernel->needs & target.cpu_features() : 0);
-}
-
-void assign_schedule(mlir::func::FuncOp kernel, const Target &target) {
-  const KernelKind &kind = kind_of(kernel);
-  std::vector<ScheduleRow> rows = kind.choose(kernel, target);
-  assert(!rows.empty() && !rows.back().when && "a kind must have an answer for every size");
-  mlir::Builder builder(kernel.getContext());
-  kernel->setAttr(ir::names::kernel, builder.getStringAttr(kind.name));
-  kernel->setAttr(ir::names::schedule, schedule_attribute(kernel.getContext(), rows));
 }
 
 } // namespace heddle

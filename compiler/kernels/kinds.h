@@ -1,6 +1,6 @@
-// The kinds of kernels. Each kind says which kernels it takes, how it likes its weights laid out, which schedule
-// rows a kernel gets, and how a row is applied. Passes, emission, tests, benches and the tuner all read the table
-// `kinds()`, whose rows are in kinds.def: what isn't in there doesn't exist.
+// The kinds of kernels, and the variants of each: the ways to compute it, with what each is expected to cost. A row of
+// a kernel's schedule is a variant with its parameters; compiler/choose picks rows by cost. Passes, emission, tests and
+// benches all read the table `kinds()`, whose rows are in kinds.def: what isn't in there doesn't exist.
 #pragma once
 
 #include "compiler/emit/halide/lower.h"
@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IntegerSet.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,25 +37,38 @@ struct Parameter {
   std::vector<int64_t> tried;
 };
 
+/// A row that a variant offers, and what a call is expected to take.
+struct Candidate {
+  ScheduleRow row; // for every size
+  /// On one thread, for these run-time sizes of the kernel (its `index` arguments).
+  std::function<double(llvm::ArrayRef<int64_t> sizes)> seconds;
+};
+
+/// One way to compute a kind: a file of its own, and a line in its kind's list.
 struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
   std::vector<Parameter> parameters;
+  /// The rows worth considering for a kernel, or why the variant computes none of it. Where an argument has a layout,
+  /// those that suit it.
+  Result<std::vector<Candidate>> (*candidates)(mlir::func::FuncOp kernel, const Target &target);
+  /// Applies a row. Whatever it leaves alone is inlined.
+  Status (*schedule)(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
   bool multiplies = false; // in register tiles: its rows name a micro-kernel
 };
 
 struct KernelKind {
   std::string_view name;
-  std::span<const Variant> variants;
+  std::span<const Variant *const> variants;
   bool (*matches)(mlir::func::FuncOp kernel);
-  /// The layout that argument number `argument` of the kernel should have, or null: row-major. No function: always.
-  mlir::AffineMap (*layout)(mlir::func::FuncOp kernel, unsigned argument, const Target &target);
-  /// The rows for this kernel, in order of preference. The last one has no `when`.
-  std::vector<ScheduleRow> (*choose)(mlir::func::FuncOp kernel, const Target &target);
-  /// What the lowering must do differently for a row; null: nothing.
-  LowerOptions (*lowering)(mlir::func::FuncOp kernel, const ScheduleRow &row, const Target &target);
-  /// Applies the row. Whatever it leaves alone is inlined.
-  Status (*schedule)(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
+  /// The layouts that argument number `argument` may profit from; none: row-major. No function: none for any.
+  std::vector<mlir::AffineMap> (*layouts)(mlir::func::FuncOp kernel, unsigned argument, const Target &target) = nullptr;
+  /// Formulas over the run-time sizes that the conditions of rows are about, such as the number of rows of a product.
+  /// No function: one row serves every size.
+  std::vector<mlir::AffineExpr> (*ranges)(mlir::func::FuncOp kernel) = nullptr;
+
+  /// The variant of that name, or null.
+  const Variant *find_variant(std::string_view name) const;
 };
 
 /// All kinds, the most particular first. The last one, `general`, takes every kernel.
@@ -72,8 +86,6 @@ Status check_row(const KernelKind &kind, const ScheduleRow &row);
 /// Where the target has not all of that, Halide writes the micro-kernel out in plain arithmetic.
 uint32_t cpu_features(const ScheduleRow &row, const Target &target);
 
-/// Sets `heddle.kernel` and `heddle.schedule` of a kernel from the kind that takes it.
-void assign_schedule(mlir::func::FuncOp kernel, const Target &target);
 /// The rows as the attribute, and back. Reading fails, with the reason, on what no kind could have written.
 mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const ScheduleRow> rows);
 Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel);

@@ -4,6 +4,7 @@
 #include "compiler/kernels/rows.h"
 
 #include "compiler/emit/halide/infinities.h"
+#include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/product.h"
 
@@ -115,8 +116,9 @@ bool is_matrix_product(LinalgOp op) {
   return left_reused && right_reused;
 }
 
-int64_t default_grain(mlir::func::FuncOp kernel) {
-  // Elements in 20 us, roughly: 8 a ns where only memory counts, fewer where functions are evaluated.
+/// What an element costs, roughly, in eighths of a nanosecond: one where only memory counts, more where functions are
+/// evaluated.
+static int64_t element_cost(mlir::func::FuncOp kernel) {
   int64_t cost = 1;
   kernel.walk([&](mlir::Operation *op) {
     if (llvm::isa<mlir::math::ExpOp, mlir::math::ErfOp, mlir::math::TanhOp, mlir::math::LogOp, mlir::math::PowFOp>(op))
@@ -124,7 +126,36 @@ int64_t default_grain(mlir::func::FuncOp kernel) {
     else if (llvm::isa<mlir::math::SinOp, mlir::math::CosOp>(op))
       cost += 4;
   });
-  return std::max<int64_t>(65536 / cost, 2048);
+  return cost;
+}
+
+/// Elements of the results, and of what is read from weights whose rows lie in panels: these take longer to collect.
+static double elements(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> sizes) {
+  double out = 0, in_pieces = 0;
+  for (unsigned result = 0; result < kernel.getNumResults(); ++result) {
+    double count = 1;
+    auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[result]);
+    auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(result, ir::names::extents);
+    if (extents)
+      for (int64_t extent : extents.getValue().compose(sizes))
+        count *= double(extent);
+    else if (type.hasStaticShape())
+      count = double(type.getNumElements());
+    out += count;
+  }
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
+    if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
+        given && !given.getMap().isIdentity())
+      in_pieces += 0.2;
+  return std::max(out, 1.0) * (1 + in_pieces);
+}
+
+static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &) {
+  // Some 20 us of work for a task, so that waking another thread pays.
+  int64_t cost = element_cost(kernel), grain = std::max<int64_t>(65536 / cost, 2048);
+  return std::vector<Candidate>{{{"rows", {{"grain", grain}}}, [=](llvm::ArrayRef<int64_t> sizes) {
+                                   return elements(kernel, sizes) * double(cost) / 8e9;
+                                 }}};
 }
 
 namespace {
@@ -390,8 +421,12 @@ private:
 
 } // namespace
 
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+static Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   return Nest(kernel, shared_axes(kernel.function), row.params.at("grain"), target).build();
+}
+
+Variant variant(std::string_view what) {
+  return {"rows", what, {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}, candidates, schedule};
 }
 
 } // namespace heddle::rows

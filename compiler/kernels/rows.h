@@ -16,11 +16,7 @@ int shared_axes(mlir::func::FuncOp kernel);
 /// Whether an op is a product both of whose factors are reused: going by rows would fetch a matrix for every row.
 bool is_matrix_product(mlir::linalg::LinalgOp op);
 
-/// Schedules all stages at the row loop of the outputs. The row's parameter `grain`: about how many elements a task
-/// has.
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
-
-/// Default of `grain`: some 20 us of work, so that waking another thread pays.
-int64_t default_grain(mlir::func::FuncOp kernel);
+/// The one variant of these kinds, `rows`: all stages at the row loop of the outputs.
+Variant variant(std::string_view what);
 
 } // namespace heddle::rows

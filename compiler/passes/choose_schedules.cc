@@ -8,11 +8,11 @@
 // always holds: a model for at most 128 tokens has no code for more.
 //
 // After layout_weights: a schedule must suit the panels that its kernel's weights have.
+#include "compiler/choose/choice.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/kinds.h"
 #include "compiler/passes/equal_kernels.h"
+#include "compiler/passes/kernel_sizes.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/size_ranges.h"
 
 namespace heddle::passes {
 
@@ -42,22 +42,11 @@ struct ChooseSchedules : PassWrapper<ChooseSchedules, OperationPass<ModuleOp>> {
   StringRef getDescription() const override { return "the kind of each kernel and its schedules"; }
 
   void runOnOperation() override {
-    llvm::StringMap<SmallVector<SizeRange>> sizes; // of kernels, over all their calls
-    for (func::CallOp call : kernel_calls_of(getOperation())) {
-      auto [known, first] = sizes.try_emplace(call.getCallee());
-      for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
-        if (!isa<IndexType>(operand.getType()))
-          break;
-        SizeRange range = range_of(getOperation(), operand);
-        if (first)
-          known->second.push_back(range);
-        else
-          known->second[i].include(range);
-      }
-    }
+    llvm::StringMap<SmallVector<SizeRange>> possible = kernel_sizes(getOperation(), false),
+                                            expected = kernel_sizes(getOperation(), true);
     for (func::FuncOp kernel : kernels_of(getOperation())) {
-      assign_schedule(kernel, target);
-      if (auto called = sizes.find(kernel.getName()); called != sizes.end())
+      set_schedule(kernel, choose(kernel, target, size_classes(kernel, expected)));
+      if (auto called = possible.find(kernel.getName()); called != possible.end())
         keep_used_rows(kernel, called->second);
     }
   }

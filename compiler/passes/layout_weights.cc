@@ -1,4 +1,5 @@
-// Decides how each weight lies in memory: in the layout that a kernel wants which reads it, else row-major. Every other
+// Decides how each weight lies in memory: in the layout with which its readers are
+// expected to take least time, of those that their kinds offer; else row-major. Every other
 // kernel that reads the same weight (a lookup of tied embeddings) reads through the map; nothing is stored twice.
 //
 // clang-format off
@@ -12,9 +13,10 @@
 // clang-format on
 //
 // A kernel that is called with weights of different layouts becomes one function per combination of layouts.
+#include "compiler/choose/choice.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/kinds.h"
 #include "compiler/passes/equal_kernels.h"
+#include "compiler/passes/kernel_sizes.h"
 #include "compiler/passes/passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -56,40 +58,77 @@ llvm::MapVector<ir::WeightOp, SmallVector<Use>> uses_of_weights(ModuleOp module)
 
 class Layouts {
 public:
-  Layouts(ModuleOp module, const Target &target) : module_(module), symbols_(module), target_(target) {}
+  Layouts(ModuleOp module, const Target &target)
+      : module_(module), symbols_(module), target_(target), expected_(kernel_sizes(module, true)) {}
 
   void choose();
   void apply();
 
 private:
-  AffineMap wanted(func::FuncOp kernel, unsigned argument) {
-    auto [found, is_new] = wanted_.try_emplace({kernel, argument});
-    if (is_new) {
-      const KernelKind &kind = kind_of(kernel);
-      found->second = kind.layout ? kind.layout(kernel, argument, target_) : AffineMap();
-    }
-    return found->second;
+  func::FuncOp kernel_of(const Use &use) { return symbols_.lookup<func::FuncOp>(func::CallOp(use.call).getCallee()); }
+
+  /// What a kernel is expected to take at each size class if the argument lies so.
+  std::vector<double> seconds(func::FuncOp kernel, unsigned argument, AffineMap layout) {
+    kernel.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(module_.getContext(), layout));
+    std::vector<double> out = least_seconds(kernel, target_, size_classes(kernel, expected_));
+    kernel.removeArgAttr(argument, ir::names::layout);
+    return out;
   }
+
+  AffineMap best(ArrayRef<Use> uses, ArrayRef<AffineMap> layouts);
 
   ModuleOp module_;
   SymbolTable symbols_;
   const Target &target_;
-  DenseMap<std::pair<Operation *, unsigned>, AffineMap> wanted_;
+  llvm::StringMap<SmallVector<SizeRange>> expected_;
 };
 
-void Layouts::choose() {
-  for (auto &[weight_op, uses] : uses_of_weights(module_)) {
-    ir::WeightOp weight = weight_op;
-    for (const Use &use : uses) {
-      func::CallOp call = use.call;
-      AffineMap layout = wanted(symbols_.lookup<func::FuncOp>(call.getCallee()), use.argument);
-      if (!layout)
-        continue;
-      weight.setType(cast<RankedTensorType>(call.getOperand(use.argument).getType()));
-      weight.setLayoutAttr(ir::LayoutAttr::get(module_.getContext(), layout));
-      break; // the first kernel that wants a layout decides
+/// The layout with which the readers of a weight come closest to the best that each could have: over all size classes
+/// of a reader alike, and over all readers.
+AffineMap Layouts::best(ArrayRef<Use> uses, ArrayRef<AffineMap> layouts) {
+  std::vector<double> loss(layouts.size());
+  llvm::DenseSet<std::pair<Operation *, unsigned>> seen;
+  for (const Use &use : uses) {
+    func::FuncOp kernel = kernel_of(use);
+    if (!seen.insert({kernel, use.argument}).second)
+      continue;
+    std::vector<std::vector<double>> costs;
+    for (AffineMap layout : layouts)
+      costs.push_back(seconds(kernel, use.argument, layout));
+    for (size_t size = 0; size < costs.front().size(); ++size) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const std::vector<double> &cost : costs)
+        least = std::min(least, cost[size]);
+      for (size_t i = 0; i < costs.size(); ++i)
+        loss[i] += costs[i][size] / least / double(costs[i].size());
     }
   }
+  return layouts[size_t(std::ranges::min_element(loss) - loss.begin())];
+}
+
+void Layouts::choose() {
+  SmallVector<std::pair<func::FuncOp, unsigned>> set; // while choosing: a kernel's weights must suit each other
+  for (auto &[weight_op, uses] : uses_of_weights(module_)) {
+    ir::WeightOp weight = weight_op;
+    std::vector<AffineMap> layouts;
+    for (const Use &use : uses)
+      if (const KernelKind &kind = kind_of(kernel_of(use)); kind.layouts)
+        for (AffineMap layout : kind.layouts(kernel_of(use), use.argument, target_))
+          if (!llvm::is_contained(layouts, layout))
+            layouts.push_back(layout);
+    if (layouts.empty())
+      continue;
+    func::CallOp call = uses.front().call;
+    weight.setType(cast<RankedTensorType>(call.getOperand(uses.front().argument).getType()));
+    weight.setLayoutAttr(ir::LayoutAttr::get(module_.getContext(), best(uses, layouts)));
+    for (const Use &use : uses)
+      if (func::FuncOp kernel = kernel_of(use); !kernel.getArgAttr(use.argument, ir::names::layout)) {
+        kernel.setArgAttr(use.argument, ir::names::layout, weight.getLayoutAttr());
+        set.push_back({kernel, use.argument});
+      }
+  }
+  for (auto [kernel, argument] : set)
+    kernel.removeArgAttr(argument, ir::names::layout);
 }
 
 void Layouts::apply() {

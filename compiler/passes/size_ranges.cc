@@ -51,19 +51,21 @@ SizeRange range_of(AffineExpr expr, ArrayRef<SizeRange> operands, unsigned dims)
   return {std::min<int64_t>(left.least, 0), std::max<int64_t>(left.most, 0)};
 }
 
-static SizeRange range_of_dim(ArrayRef<ModuleDim> dims, const ModuleDim &dim) {
+static SizeRange range_of_dim(ArrayRef<ModuleDim> dims, const ModuleDim &dim, DictionaryAttr given) {
+  if (auto value = given ? given.getAs<IntegerAttr>(dim.name) : IntegerAttr())
+    return {value.getInt(), value.getInt()};
   if (!dim.product)
     return {0, dim.most < 0 ? SizeRange::open : dim.most};
   std::vector<SizeRange> known; // a product is over the dims before it
   for (const ModuleDim &other : dims)
-    known.push_back(&other < &dim ? range_of_dim(dims, other) : SizeRange());
+    known.push_back(&other < &dim ? range_of_dim(dims, other, given) : SizeRange());
   SizeRange all = {1, 1};
   for (AffineExpr factor : dim.product.getResults())
     all = product(all, range_of(factor, known, unsigned(known.size())));
   return all;
 }
 
-SizeRange range_of(ModuleOp module, Value size) {
+SizeRange range_of(ModuleOp module, Value size, DictionaryAttr given) {
   APInt constant;
   if (matchPattern(size, m_ConstantInt(&constant)))
     return {constant.getSExtValue(), constant.getSExtValue()};
@@ -74,12 +76,12 @@ SizeRange range_of(ModuleOp module, Value size) {
     std::vector<ModuleDim> dims = module_dims(module);
     for (const ModuleDim &dim : dims)
       if (dim.name == named.getName())
-        return range_of_dim(dims, dim);
+        return range_of_dim(dims, dim, given);
     return {};
   }
   std::vector<SizeRange> operands;
   for (Value operand : op->getOperands())
-    operands.push_back(range_of(module, operand));
+    operands.push_back(range_of(module, operand, given));
   if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
     return range_of(apply.getAffineMap().getResult(0), operands, apply.getAffineMap().getNumDims());
   if (isa<arith::AddIOp>(op))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Value.h"
 
@@ -18,8 +19,8 @@ struct SizeRange {
   }
 };
 
-/// The range of an index value of an entry.
-SizeRange range_of(mlir::ModuleOp module, mlir::Value size);
+/// The range of an index value of an entry. `dims`: values that dims are taken to have, by name.
+SizeRange range_of(mlir::ModuleOp module, mlir::Value size, mlir::DictionaryAttr dims = {});
 
 /// The range of an expression whose dims and symbols (behind them) lie in these ranges.
 SizeRange range_of(mlir::AffineExpr expr, llvm::ArrayRef<SizeRange> operands, unsigned dims);

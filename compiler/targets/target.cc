@@ -6,7 +6,8 @@
 namespace heddle {
 
 static const Target table[] = {
-#define HEDDLE_TARGET(name, lanes, registers, l1, l2, base, further) {name, lanes, registers, l1, l2, base, further},
+#define HEDDLE_TARGET(name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, base, further)         \
+  {name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, base, further},
 #include "compiler/targets/targets.def"
 #undef HEDDLE_TARGET
 };

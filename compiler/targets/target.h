@@ -13,10 +13,13 @@ namespace heddle {
 
 struct Target {
   std::string name;
-  int lanes;        // f32 values in a vector register
-  int registers;    // vector registers
-  int64_t l1;       // bytes of the first data cache of a core
-  int64_t l2;       // bytes of the second
+  int lanes;     // f32 values in a vector register
+  int registers; // vector registers
+  int64_t l1;    // bytes of the first data cache of a core
+  int64_t l2;    // bytes of the second
+  // Of a core, when it has the machine to itself: to tell the cost of schedules apart.
+  double gigahertz;
+  double l2_bytes_per_cycle, l3_bytes_per_cycle, memory_bytes_per_cycle;
   uint32_t base;    // of every kernel: HEDDLE_CPU_* of runtime/cpu_features.h
   uint32_t further; // what variants may need beyond that
 

@@ -1,5 +1,6 @@
 // Contractions against the slow evaluation of the same text: every register tile at sizes around its edges, odd
 // columns and depths, weights in panels and as they lie, batches, computed places, several products in one kernel.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include "compiler/targets/target.h"
@@ -84,7 +85,7 @@ static void check_chosen(const std::string &text, const std::vector<std::vector<
   ASSERT_TRUE(target);
   KernelText kernel(text);
   ASSERT_EQ(kind_of(kernel.function()).name, "contraction");
-  for (ScheduleRow row : kind_of(kernel.function()).choose(kernel.function(), *target)) {
+  for (ScheduleRow row : choose(kernel.function(), *target).rows) {
     row.when.reset(); // every row is correct at every size
     check_row(text, row, sizes, relative);
   }
@@ -128,7 +129,7 @@ TEST(Contraction, LongSumsAreCutIntoChunks) {
   Result<Target> target = find_target("native");
   ASSERT_TRUE(target);
   KernelText kernel(dense_text(70, 3072, 48));
-  std::vector<ScheduleRow> rows = kind_of(kernel.function()).choose(kernel.function(), *target);
+  std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
   EXPECT_EQ(rows.front().variant, "chunks");
   EXPECT_EQ(rows.back().variant, "tiles");
   check_chosen(dense_text(3, 3072, 48), {{1}, {9}}, tolerance(3072));
@@ -312,7 +313,7 @@ TEST(Contraction, TallTilesFetchTheNextPanelAndSingleRowsDont) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(lit_kernel("contraction_bias_gelu"));
-  assign_schedule(kernel.function(), *target);
+  set_schedule(kernel.function(), choose(kernel.function(), *target));
   EmitOptions options;
   options.form = KernelForm::assembly;
   int rows = int(schedule_rows(kernel.function())->size());

@@ -1,5 +1,6 @@
 // Kernels for every row of the table of targets: they compile on any machine, and run, against the evaluator, where the
 // CPU has what their code uses. Where it has not, the case is skipped, which the summary of the tests counts.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include "runtime/cpu_features.h"
@@ -27,7 +28,7 @@ TEST_P(EachTarget, compiles_kernels_and_computes_what_the_evaluator_does_where_t
   };
   for (const Sample &sample : samples) {
     KernelText kernel(sample.text);
-    heddle::assign_schedule(kernel.function(), target);
+    heddle::set_schedule(kernel.function(), heddle::choose(kernel.function(), target));
     uint32_t used = heddle::cpu_features(kernel.function()->getParentOfType<mlir::ModuleOp>(), target);
     lacks |= used & ~heddle_host_cpu_features();
     int rows = kernel.function()->getAttrOfType<mlir::ArrayAttr>("heddle.schedule").size();
@@ -39,7 +40,7 @@ TEST_P(EachTarget, compiles_kernels_and_computes_what_the_evaluator_does_where_t
         auto object = heddle::emit_kernel(kernel.function(), row, target, {});
         ASSERT_TRUE(object) << object.error().message;
       } else {
-        CompiledKernel compiled(kernel.function(), row, target, false);
+        CompiledKernel compiled(kernel.function(), row, target, true);
         EXPECT_TRUE(close(compiled.run(sample.sizes, inputs), expected, 1e-5));
       }
     }

@@ -1,4 +1,5 @@
 // emit_kernel itself: what it says of kernels it can't make, its other forms, and two threads at once.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include "compiler/ir/dialect.h"
@@ -30,7 +31,7 @@ Target native() { return *find_target("native"); }
 
 TEST(EmitKernel, names_the_op_that_it_cannot_lower) {
   KernelText kernel(with_body("%b = math.atan %a : f32"));
-  assign_schedule(kernel.function(), native());
+  set_schedule(kernel.function(), choose(kernel.function(), native()));
   Result<KernelObject> object = emit_kernel(kernel.function(), 0, native());
   ASSERT_FALSE(object);
   EXPECT_EQ(object.error().message.substr(0, 44), "kernel @k: `math.atan` has no form in a kern");
@@ -40,7 +41,7 @@ TEST(EmitKernel, refuses_a_kernel_without_kind_or_row_or_with_a_wrong_row) {
   KernelText kernel(with_body("%b = math.exp %a : f32"));
   EXPECT_EQ(emit_kernel(kernel.function(), 0, native()).error().message,
             "kernel @k: `heddle.kernel` names no kind of kernel");
-  assign_schedule(kernel.function(), native());
+  set_schedule(kernel.function(), choose(kernel.function(), native()));
   EXPECT_EQ(emit_kernel(kernel.function(), 1, native()).error().message, "kernel @k: `heddle.schedule` has no row 1");
   kernel.set_row({"columns", {}, {}});
   EXPECT_EQ(emit_kernel(kernel.function(), 0, native()).error().message,
@@ -49,7 +50,7 @@ TEST(EmitKernel, refuses_a_kernel_without_kind_or_row_or_with_a_wrong_row) {
 
 TEST(EmitKernel, writes_statement_llvm_and_assembly_as_text) {
   KernelText kernel(with_body("%b = math.exp %a : f32"));
-  assign_schedule(kernel.function(), native());
+  set_schedule(kernel.function(), choose(kernel.function(), native()));
   auto text = [&](KernelForm form) {
     EmitOptions options;
     options.form = form;
@@ -66,7 +67,7 @@ TEST(EmitKernel, serves_several_threads_at_once) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&made, t] {
       KernelText kernel(with_body("%b = math.exp %a : f32"));
-      assign_schedule(kernel.function(), native());
+      set_schedule(kernel.function(), choose(kernel.function(), native()));
       for (int i = 0; i < 3; ++i)
         made[t] += bool(emit_kernel(kernel.function(), 0, native()));
     });
@@ -78,7 +79,7 @@ TEST(EmitKernel, serves_several_threads_at_once) {
 TEST(EmitKernel, compiles_for_targets_that_this_machine_cannot_run) {
   KernelText kernel(with_body("%b = math.exp %a : f32"));
   for (const Target &target : targets()) {
-    assign_schedule(kernel.function(), target);
+    set_schedule(kernel.function(), choose(kernel.function(), target));
     Result<KernelObject> object = emit_kernel(kernel.function(), 0, target);
     EXPECT_TRUE(object) << target.name << ": " << object.error().message;
   }
@@ -120,7 +121,7 @@ TEST(Schedules, name_all_parameters_of_their_variant_and_no_others_within_bounds
 TEST(Schedules, every_kind_has_rows_for_its_kernels_and_the_last_has_no_condition) {
   KernelText kernel(with_body("%b = math.exp %a : f32"));
   for (const Target &target : targets()) {
-    assign_schedule(kernel.function(), target);
+    set_schedule(kernel.function(), choose(kernel.function(), target));
     Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel.function());
     ASSERT_TRUE(rows);
     EXPECT_FALSE(rows->back().when);

@@ -383,20 +383,18 @@ std::string with_width(std::string text, const std::string &width) {
 
 ScheduleRow row_of(std::string_view kind, std::string_view variant, Parameters parameters) {
   ScheduleRow row{std::string(variant), std::move(parameters), {}, ""};
-  for (const Variant &known : find_kind(kind)->variants)
-    if (known.name == variant) {
-      row.micro_kernel = known.multiplies ? "fma" : "";
-      for (const Parameter &parameter : known.parameters)
-        row.params.try_emplace(std::string(parameter.name), parameter.tried.front());
-    }
+  const Variant &known = *find_kind(kind)->find_variant(variant);
+  row.micro_kernel = known.multiplies ? "fma" : "";
+  for (const Parameter &parameter : known.parameters)
+    row.params.try_emplace(std::string(parameter.name), parameter.tried.front());
   return row;
 }
 
 std::vector<ScheduleRow> all_rows(const KernelKind &kind) {
   std::vector<ScheduleRow> rows;
-  for (const Variant &variant : kind.variants) {
-    std::vector<ScheduleRow> of_variant = {{std::string(variant.name), {}, {}, variant.multiplies ? "fma" : ""}};
-    for (const Parameter &parameter : variant.parameters) {
+  for (const Variant *variant : kind.variants) {
+    std::vector<ScheduleRow> of_variant = {{std::string(variant->name), {}, {}, variant->multiplies ? "fma" : ""}};
+    for (const Parameter &parameter : variant->parameters) {
       std::vector<ScheduleRow> longer;
       for (const ScheduleRow &row : of_variant)
         for (int64_t value : parameter.tried) {

@@ -1,4 +1,5 @@
 // Embedding kernels: rows fetched by number, from row-major and from packed tables, alone and with what follows them.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include "compiler/ir/dialect.h"
@@ -32,7 +33,7 @@ const char *table = R"(
 TEST(LookupKernels, stay_inside_of_the_table_whatever_the_numbers_are) {
   KernelText kernel(table);
   EXPECT_EQ(heddle::kind_of(kernel.function()).name, "lookup");
-  heddle::assign_schedule(kernel.function(), *heddle::find_target("native"));
+  heddle::set_schedule(kernel.function(), heddle::choose(kernel.function(), *heddle::find_target("native")));
   CompiledKernel compiled(kernel.function(), 0, *heddle::find_target("native"), false);
   std::vector<Values> inputs = random_inputs(kernel.function(), {6}, 1);
   inputs[0].data = {-1, 7, 2147483647, -2147483648.0, 3, 6};

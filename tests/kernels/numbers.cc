@@ -1,4 +1,5 @@
 // Infinite values, NaN and the functions' accuracy: what Halide and LLVM would take liberties with if they were let.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include <cmath>
@@ -28,7 +29,7 @@ std::vector<double> values_of(const std::string &body, std::vector<double> x, bo
       } -> tensor<?xf32>
       return %y : tensor<?xf32>
     })");
-  heddle::assign_schedule(kernel.function(), *heddle::find_target("native"));
+  heddle::set_schedule(kernel.function(), heddle::choose(kernel.function(), *heddle::find_target("native")));
   CompiledKernel compiled(kernel.function(), 0, *heddle::find_target("native"), with_asserts);
   int64_t n = int64_t(x.size());
   return compiled
@@ -154,7 +155,7 @@ TEST(Numbers, exp_of_indices_alone_is_as_accurate_where_LLVM_computes_it) {
       } -> tensor<10xf32>
       return %y : tensor<10xf32>
     })");
-  heddle::assign_schedule(kernel.function(), *heddle::find_target("native"));
+  heddle::set_schedule(kernel.function(), heddle::choose(kernel.function(), *heddle::find_target("native")));
   CompiledKernel compiled(kernel.function(), 0, *heddle::find_target("native"), false);
   std::vector<double> y = compiled.run({}, {})[0].data;
   for (int i = 0; i < 10; ++i)
@@ -191,7 +192,7 @@ TEST(Numbers, a_row_of_minus_infinity_has_minus_infinity_as_its_maximum) {
       } -> tensor<?xf32>
       return %y : tensor<?xf32>
     })");
-  heddle::assign_schedule(kernel.function(), *heddle::find_target("native"));
+  heddle::set_schedule(kernel.function(), heddle::choose(kernel.function(), *heddle::find_target("native")));
   CompiledKernel compiled(kernel.function(), 0, *heddle::find_target("native"), false);
   std::vector<Values> inputs = random_inputs(kernel.function(), {3}, 1);
   std::fill_n(inputs[0].data.begin(), 40, -inf);

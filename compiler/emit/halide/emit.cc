@@ -155,12 +155,11 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
 
   if (Status status = check_row(*kind, row); !status)
     return Error{where + status.error().message};
-  LowerOptions lowering = kind->lowering ? kind->lowering(kernel, row, target) : LowerOptions();
-  Result<LoweredKernel> lowered = lower_kernel(kernel, lowering);
+  Result<LoweredKernel> lowered = lower_kernel(kernel);
   if (!lowered)
     return lowered.error();
   lowered->hoists_storage = hoists_storage;
-  if (Status status = kind->schedule(*lowered, row, target); !status)
+  if (Status status = kind->find_variant(row.variant)->schedule(*lowered, row, target); !status)
     return Error{where + status.error().message};
   double lower_seconds = seconds_since(start);
 

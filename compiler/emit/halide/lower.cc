@@ -58,8 +58,8 @@ int64_t constant_or_dynamic(const Expr &e) {
 
 class Lowering {
 public:
-  Lowering(mlir::func::FuncOp kernel, const LowerOptions &options)
-      : kernel_(kernel), options_(options),
+  explicit Lowering(mlir::func::FuncOp kernel)
+      : kernel_(kernel),
         scalars_([this](mlir::Value tensor, std::vector<Expr> indices) { return gather(tensor, std::move(indices)); }) {
     out_.function = kernel;
   }
@@ -270,10 +270,8 @@ private:
       return scalars_.fail(op, "is not an op on tensors");
     std::vector<Loop> loops = loops_of(op);
     std::vector<Expr> at; // the loops as the body reads them
-    for (auto [i, loop] : llvm::enumerate(loops)) {
-      Expr position = loop.reduction ? Expr(loop.rvar) : Expr(loop.var);
-      at.push_back(options_.clamped && options_.clamped(op, i) ? min(position, loop.extent - 1) : position);
-    }
+    for (const Loop &loop : loops)
+      at.push_back(loop.reduction ? Expr(loop.rvar) : Expr(loop.var));
     scalars_.set_loops(at);
     mlir::Block &body = *op.getBlock();
     for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
@@ -488,7 +486,6 @@ private:
   };
 
   mlir::func::FuncOp kernel_;
-  const LowerOptions &options_;
   LoweredKernel out_;
   Scalars scalars_;
   std::vector<Expr> sizes_;     // the index arguments
@@ -504,8 +501,6 @@ Expr hidden_value(const Expr &value) {
   return Call::make(value.type(), Call::unsafe_promise_clamped, {value, value, value}, Call::PureIntrinsic);
 }
 
-Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options) {
-  return Lowering(kernel, options).run();
-}
+Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel) { return Lowering(kernel).run(); }
 
 } // namespace heddle

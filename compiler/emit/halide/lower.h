@@ -89,16 +89,10 @@ struct LoweredKernel {
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> passes;
 };
 
-struct LowerOptions {
-  /// Loops of an op whose reads of tensors stop at the last index: such a stage may be computed past its extent
-  /// (whole tiles), and what it computes there is unspecified. By default there are none.
-  std::function<bool(mlir::linalg::LinalgOp op, unsigned loop)> clamped;
-};
-
 /// A value that Halide's simplifier and solver do not look into: it promises no more than to be itself.
 Halide::Expr hidden_value(const Halide::Expr &value);
 
 /// Makes the pipeline of a kernel in the form of docs/ir.md section 2. Named linalg ops need not be generalised.
-Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel, const LowerOptions &options = {});
+Result<LoweredKernel> lower_kernel(mlir::func::FuncOp kernel);
 
 } // namespace heddle

@@ -31,23 +31,11 @@ namespace {
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
 
-/// Parameters of a row of the schedule.
-struct Shape {
-  int rows, width; // of a tile of accumulators
-  int depth;       // terms of a chunk of the sum; 0: the whole sum at once
-  int panels;      // of a task
-  int block;       // rows at most that pass over a panel
-  int tasks;       // wanted
-  bool ahead;      // panels and rows of the result are asked for before they are needed
-  bool wide;       // narrow elements of a panel are widened once per task, not at every tile of rows
-  const MicroKernel *micro_kernel;
-};
-
 class Nest {
 public:
   Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.wide),
+        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.widened),
         micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
         has_rows_(row_axis >= 0) {
     if (has_rows_)
@@ -465,18 +453,17 @@ private:
 
 } // namespace
 
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  auto parameter = [&](const char *name) { return int(row.params.at(name)); };
-  bool chunks = row.variant == "chunks";
-  Shape shape{parameter("rows"),
-              parameter("width"),
-              chunks ? parameter("depth") : 0,
-              chunks ? parameter("panels") : 0,
-              parameter("block"),
-              parameter("tasks"),
-              parameter("ahead") != 0,
-              parameter("widened") != 0,
-              find_micro_kernel(row.micro_kernel)};
+Shape shape_of(const ScheduleRow &row) {
+  auto parameter = [&](const char *name) {
+    auto found = row.params.find(name);
+    return found == row.params.end() ? 0 : int(found->second);
+  };
+  return {parameter("rows"),       parameter("width"),        parameter("depth"),
+          parameter("panels"),     parameter("block"),        parameter("tasks"),
+          parameter("ahead") != 0, parameter("widened") != 0, find_micro_kernel(row.micro_kernel)};
+}
+
+Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target) {
   if (shape.width % target.lanes != 0)
     return Error{"panels of " + std::to_string(shape.width) + " columns are no whole vectors of " +
                  std::to_string(target.lanes)};
@@ -484,7 +471,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   if (!results)
     return Error{"a contraction's schedule needs a product behind every result"};
   for (const std::vector<Reached> &products : *results)
-    if (chunks && row_axis(products.front()) < 0)
+    if (shape.depth > 0 && row_axis(products.front()) < 0)
       return Error{"a sum is cut into chunks only where rows share them"};
   join_outputs(kernel);
   for (size_t i = 0; i < kernel.outputs.size(); ++i)

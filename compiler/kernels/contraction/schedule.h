@@ -1,10 +1,26 @@
-// Applies a row of the contraction kind's schedule.
+// The loop nest of the kind's variants.
 #pragma once
 
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
 
 namespace heddle::contraction {
 
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
+/// Parameters of a row of the schedule.
+struct Shape {
+  int rows, width; // of a tile of accumulators
+  int depth;       // terms of a chunk of the sum; 0: the whole sum at once
+  int panels;      // of a task that takes the sum in chunks
+  int block;       // rows at most that pass over a panel
+  int tasks;       // wanted
+  bool ahead;      // panels and rows of the result are asked for before they are needed
+  bool widened;    // narrow elements of a panel are widened once per task, not at every tile of rows
+  const MicroKernel *micro_kernel;
+};
+
+/// Those of a row that check_row took.
+Shape shape_of(const ScheduleRow &row);
+
+Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target);
 
 } // namespace heddle::contraction

@@ -8,9 +8,8 @@ namespace heddle {
 
 namespace {
 
-const Variant variants[] = {{"rows",
-                             "one row after the other, tasks of about `grain` elements",
-                             {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}}};
+const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
+const Variant *const variants[] = {&rows_variant};
 
 /// Whether an index of the read depends on the contents of a tensor.
 bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
@@ -38,17 +37,9 @@ bool matches(mlir::func::FuncOp kernel) {
   return looks_up && !contracts && rows::shared_axes(kernel) > 0;
 }
 
-std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {
-  return {{"rows", {{"grain", rows::default_grain(kernel)}}, {}}};
-}
-
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return rows::schedule(kernel, row, target);
-}
-
 } // namespace
 
 extern const KernelKind lookup_kind;
-const KernelKind lookup_kind = {"lookup", variants, matches, nullptr, choose, nullptr, schedule};
+const KernelKind lookup_kind = {"lookup", variants, matches};
 
 } // namespace heddle

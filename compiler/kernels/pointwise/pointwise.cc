@@ -6,9 +6,8 @@ namespace heddle {
 
 namespace {
 
-const Variant variants[] = {{"rows",
-                             "lanes along the innermost axis, tasks of about `grain` elements",
-                             {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}}};
+const Variant rows_variant = rows::variant("lanes along the innermost axis, tasks of about `grain` elements");
+const Variant *const variants[] = {&rows_variant};
 
 bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false;
@@ -16,17 +15,9 @@ bool matches(mlir::func::FuncOp kernel) {
   return !reduces;
 }
 
-std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {
-  return {{"rows", {{"grain", rows::default_grain(kernel)}}, {}}};
-}
-
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return rows::schedule(kernel, row, target);
-}
-
 } // namespace
 
 extern const KernelKind pointwise_kind;
-const KernelKind pointwise_kind = {"pointwise", variants, matches, nullptr, choose, nullptr, schedule};
+const KernelKind pointwise_kind = {"pointwise", variants, matches};
 
 } // namespace heddle

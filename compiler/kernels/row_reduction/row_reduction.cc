@@ -7,9 +7,8 @@ namespace heddle {
 
 namespace {
 
-const Variant variants[] = {{"rows",
-                             "one row after the other, tasks of about `grain` elements",
-                             {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}}};
+const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
+const Variant *const variants[] = {&rows_variant};
 
 bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false, contracts = false, in_order = false; // nothing to rearrange into lanes
@@ -21,17 +20,9 @@ bool matches(mlir::func::FuncOp kernel) {
   return reduces && !contracts && !in_order && rows::shared_axes(kernel) > 0;
 }
 
-std::vector<ScheduleRow> choose(mlir::func::FuncOp kernel, const Target &) {
-  return {{"rows", {{"grain", rows::default_grain(kernel)}}, {}}};
-}
-
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return rows::schedule(kernel, row, target);
-}
-
 } // namespace
 
 extern const KernelKind row_reduction_kind;
-const KernelKind row_reduction_kind = {"row_reduction", variants, matches, nullptr, choose, nullptr, schedule};
+const KernelKind row_reduction_kind = {"row_reduction", variants, matches};
 
 } // namespace heddle

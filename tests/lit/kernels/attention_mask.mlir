@@ -3,20 +3,19 @@
 // Queries, keys and values are [B, S, H, E], as the projections leave them.
 // RUN: heddle-opt --heddle-target=x86-64-v4 --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
 // RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
-// Long rows: keys in blocks of 256, whose transposed panels and copied values serve all queries; scores exist for 12 queries and one
+// Long rows: keys in blocks of 384, whose transposed panels and copied values serve all queries; scores exist for 12 queries and one
 // block, the parts of the blocks are joined at the end. Short rows: scores of 32 or 16 queries.
 // SCHEDULE: heddle.kernel = "attention", heddle.schedule = [
-// SCHEDULE-SAME: {micro_kernel = "fma", params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 256 : i64, rows = 12 : i64}, variant = "key_blocks", when
+// SCHEDULE-SAME: {micro_kernel = "fma", params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 384 : i64, rows = 12 : i64}, variant = "key_blocks", when
 // SCHEDULE-SAME: {micro_kernel = "fma", params = {at_once = 192 : i64, blocks = {{[0-9]+}} : i64, group = 8 : i64, keys = 0 : i64, rows = 12 : i64}, variant = "key_blocks", when
-// SCHEDULE-SAME: variant = "copied_keys", when
 // SCHEDULE-SAME: {micro_kernel = "fma", params = {rows = 32 : i64}, variant = "row_blocks", when = #{{.*}}}, {micro_kernel = "fma", params = {rows = 16 : i64}, variant = "row_blocks"}]
 // CHECK: // k_attention_0
-// CHECK: allocate part[float32 * 80 * 12 *
-// CHECK: for (part.s0.c, 0,
 // CHECK: produce panels {
 // CHECK: for (keys.s0.lane, 0, 16) {
-// CHECK: allocate copied[float32 * 64 * min({{.*}}, 256) * 1 * 1]
-// CHECK: allocate scores$1[float32 * 32 * 8 * 12 *
+// CHECK: allocate copied[float32 * 64 *
+// CHECK: allocate part[float32 * 80 * 12 *
+// CHECK: for (part.s0.c, 0,
+// CHECK: allocate scores$1[float32 * 32 * 12 * 12 *
 // CHECK: for (sum.s1.{{[a-z0-9$]+}}, 0, 64) {
 // CHECK: sum[ramp(0, 1, 16)] = sum[ramp(0, 1, 16)] +
 // CHECK: produce statistic {
@@ -25,7 +24,7 @@
 // CHECK: produce statistic$1 {
 // CHECK: produce weighted {
 // CHECK: produce result0_tiled {
-// CHECK: // k_attention_5
+// CHECK: // k_attention_3
 // CHECK: allocate scores{{.*}}[float32 * 16 *
 
 #bhij = affine_map<(b, h, i, j) -> (b, h, i, j)>

@@ -1,0 +1,169 @@
+// How good the expected costs are: every candidate of every kernel of a model, timed side by side at one size.
+//
+//   heddle show MODEL --stage schedule > model.mlir
+//   bench_candidates model.mlir B=1 S=128 [--all]
+//
+// One line per candidate: expected and measured microseconds on one thread, and what the chosen one loses against the
+// best. Without --all only the candidates of each variant that are expected to take at most 1.5 times as long as its
+// best. All candidates of a kernel take turns, each with buffers of its own, so that weights come from where they lie
+// in a model that is larger than the caches.
+#include "bench/kernels/loaded_kernel.h"
+
+#include "compiler/choose/choice.h"
+#include "compiler/ir/dialect.h"
+#include "compiler/layout/layout.h"
+#include "compiler/passes/equal_kernels.h"
+#include "compiler/passes/kernel_sizes.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include <sched.h>
+#include <time.h>
+
+namespace heddle::bench {
+
+static double now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+struct Timed {
+  size_t candidate;
+  double expected, measured = 1e9;
+  std::unique_ptr<LoadedKernel> kernel;
+};
+
+static std::string text_of(const ScheduleRow &row) {
+  std::string out = row.variant;
+  for (const auto &[name, value] : row.params)
+    out += " " + name + "=" + std::to_string(value);
+  return out;
+}
+
+static void measure(std::vector<Timed> &timed) {
+  sched_param priority{1};
+  sched_setscheduler(0, SCHED_RR, &priority); // where that is allowed: others' turns would show in the caches
+  double begin = now();
+  for (int round = 0; round < 5 || (round < 40 && now() - begin < 2); ++round)
+    for (Timed &one : timed) {
+      double start = now();
+      one.kernel->run();
+      one.measured = std::min(one.measured, now() - start);
+    }
+  priority.sched_priority = 0;
+  sched_setscheduler(0, SCHED_OTHER, &priority);
+}
+
+static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Target &target, bool all) {
+  const KernelKind &kind = kind_of(kernel);
+  Choice chosen = choose(kernel, target, {sizes});
+  std::string row_chosen = text_of(chosen.rows.front());
+  if (kind.layouts) // other panels are candidates, too
+    for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
+      if (kernel.getArgAttr(argument, ir::names::layout) && !kind.layouts(kernel, argument, target).empty())
+        kernel.removeArgAttr(argument, ir::names::layout);
+  mlir::func::FuncOp free = kernel.clone();
+  Choice choice = choose(free, target, {sizes});
+  free.erase();
+  std::map<std::string, double> least;
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    auto [known, first] = least.try_emplace(choice.candidates[i].row.variant, choice.seconds[0][i]);
+    known->second = std::min(known->second, choice.seconds[0][i]);
+  }
+  std::vector<Timed> timed;
+  for (size_t i = 0; i < choice.candidates.size(); ++i) {
+    const ScheduleRow &row = choice.candidates[i].row;
+    if (!all && choice.seconds[0][i] > 1.5 * least[row.variant])
+      continue;
+    mlir::func::FuncOp copy = kernel.clone();
+    for (unsigned argument = 0; argument < copy.getNumArguments(); ++argument)
+      if (kind.layouts)
+        for (mlir::AffineMap layout : kind.layouts(kernel, argument, target))
+          if (auto width = row.params.find("width");
+              width != row.params.end() && layout::panels_of(layout)->width == width->second)
+            copy.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(kernel.getContext(), layout));
+    copy->setAttr(ir::names::schedule, schedule_attribute(kernel.getContext(), {&row, 1}));
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    copy.print(stream);
+    copy.erase();
+    Timed one{i, choice.seconds[0][i], 1e9, std::make_unique<LoadedKernel>()};
+    if (std::string wrong = one.kernel->load(text, sizes, target); !wrong.empty()) {
+      std::printf("  %s: %s\n", text_of(row).c_str(), wrong.c_str());
+      continue;
+    }
+    one.kernel->run();
+    timed.push_back(std::move(one));
+  }
+  measure(timed);
+  std::ranges::sort(timed, {}, &Timed::measured);
+  double best = timed.front().measured, of_chosen = 0;
+  for (const Timed &one : timed)
+    if (text_of(choice.candidates[one.candidate].row) == row_chosen)
+      of_chosen = one.measured;
+  std::printf("%s %s at", kernel.getName().str().c_str(), kind.name.data());
+  for (int64_t size : sizes)
+    std::printf(" %lld", (long long)size);
+  std::printf(": the chosen one takes %.3f of the best\n", of_chosen / best);
+  for (const Timed &one : timed) {
+    std::string row = text_of(choice.candidates[one.candidate].row);
+    std::printf("  %c %9.1f us expected, %9.1f us measured  %s\n", row == row_chosen ? '*' : ' ', one.expected * 1e6,
+                one.measured * 1e6, row.c_str());
+  }
+  std::fflush(stdout);
+}
+
+static int main(int count, char **words) {
+  if (count < 2) {
+    std::fprintf(stderr, "usage: bench_candidates MODEL.mlir DIM=N... [--all] [--kernel NAME]\n");
+    return 2;
+  }
+  mlir::MLIRContext context;
+  mlir::DialectRegistry registry;
+  ir::register_dialects(registry);
+  context.appendDialectRegistry(registry);
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(words[1], &context);
+  if (!module)
+    return 1;
+  mlir::Builder builder(&context);
+  mlir::NamedAttrList dims;
+  bool all = false;
+  std::string only;
+  for (int i = 2; i < count; ++i) {
+    std::string word = words[i];
+    if (word == "--all")
+      all = true;
+    else if (word == "--kernel" && i + 1 < count)
+      only = words[++i];
+    else if (size_t equals = word.find('='); equals != std::string::npos)
+      dims.set(word.substr(0, equals), builder.getI64IntegerAttr(std::atoll(word.c_str() + equals + 1)));
+  }
+  (*module)->setAttr(ir::names::expected, dims.getDictionary(&context));
+  Result<Target> target = find_target("native");
+  auto sizes = passes::kernel_sizes(*module, true);
+  for (mlir::func::FuncOp kernel : passes::kernels_of(*module)) {
+    SizeClass size;
+    for (const passes::SizeRange &range : sizes.lookup(kernel.getName())) {
+      if (range.most > INT32_MAX) {
+        std::fprintf(stderr, "bench_candidates: give a number for every dim, such as B=1\n");
+        return 2;
+      }
+      size.push_back(range.most);
+    }
+    if (only.empty() || only == kernel.getName())
+      report(kernel, size, *target, all);
+  }
+  return 0;
+}
+
+} // namespace heddle::bench
+
+int main(int count, char **words) { return heddle::bench::main(count, words); }

@@ -1,0 +1,159 @@
+// Sizes are read off the results' extents and, for the number of keys, off the body.
+#include "compiler/kernels/attention/problem.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/kernels/product/cost.h"
+
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace heddle::attention {
+
+/// Whether keys or values may be narrower than what they are multiplied as: then the copy widens them, once for all
+/// rows of a block, and not element by element.
+static bool reads_narrow(mlir::func::FuncOp kernel) {
+  return llvm::any_of(kernel.getArgumentTypes(), [](mlir::Type type) {
+    auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+    return tensor && llvm::isa<mlir::FloatType>(tensor.getElementType()) && tensor.getElementTypeBitWidth() < 32;
+  });
+}
+
+/// Whether keys or values are computed where they are read (those of a memory and of a segment, one behind the other):
+/// not for every row block again.
+static bool computes_keys(const Match &match) {
+  for (auto &[op, roles] : match.roles)
+    if (std::optional<contraction::Product> product = contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)))
+      for (const contraction::Factor *factor : {&product->left, &product->right}) {
+        bool of_keys = false, of_rows = false;
+        for (unsigned loop : factor->loops.set_bits()) {
+          of_keys |= roles[loop] == keys;
+          of_rows |= roles[loop] == match.row_axis;
+        }
+        if (of_keys && !of_rows && !llvm::isa<mlir::BlockArgument>(unwidened(factor->value)))
+          return true;
+      }
+  return false;
+}
+
+/// An index in the kernel's body as a formula over the kernel's sizes.
+static mlir::AffineExpr formula_of(mlir::Value value) {
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value))
+    return mlir::getAffineDimExpr(argument.getArgNumber(), value.getContext());
+  auto apply = value.getDefiningOp<mlir::affine::AffineApplyOp>();
+  if (!apply)
+    return {};
+  mlir::AffineMap map = apply.getAffineMap();
+  std::vector<mlir::AffineExpr> dims, symbols;
+  for (auto [i, operand] : llvm::enumerate(apply->getOperands())) {
+    mlir::AffineExpr expr = formula_of(operand);
+    if (!expr)
+      return {};
+    (i < map.getNumDims() ? dims : symbols).push_back(expr);
+  }
+  return map.getResult(0).replaceDimsAndSymbols(dims, symbols);
+}
+
+/// How many keys a row has, or nothing where the body doesn't say.
+mlir::AffineExpr keys_of(const Match &match) {
+  for (auto &[made, roles] : match.roles) {
+    auto op = llvm::cast<mlir::linalg::LinalgOp>(made);
+    mlir::OpOperand *init = op.getDpsInitOperand(0);
+    for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(init).getResults())) {
+      auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
+      if (!dim || roles[dim.getPosition()] != keys)
+        continue;
+      auto type = llvm::cast<mlir::RankedTensorType>(init->get().getType());
+      if (!type.isDynamicDim(unsigned(axis)))
+        return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), made->getContext());
+      mlir::Value from = init->get();
+      if (auto fill = from.getDefiningOp<mlir::linalg::FillOp>())
+        from = fill.getOutputs()[0];
+      if (auto empty = from.getDefiningOp<mlir::tensor::EmptyOp>())
+        return formula_of(empty.getDynamicSizes()[type.getDynamicDimIndex(unsigned(axis))]);
+    }
+  }
+  return {};
+}
+
+/// Keys of a row, as far as the sums over them say.
+static int64_t window_of(const Match &match) {
+  mlir::linalg::LinalgOp product = match.weighted.product.op;
+  int64_t window = 64;
+  for (auto [extent, axis] : llvm::zip_equal(product.getStaticLoopRanges(), match.weighted.axis_of_loop))
+    if (axis < 0 && !mlir::ShapedType::isDynamic(extent))
+      window = extent;
+  return window;
+}
+
+static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, int axis) {
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  if (!type.isDynamicDim(unsigned(axis)))
+    return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
+  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
+  return extents ? extents.getValue().getResult(unsigned(axis)) : mlir::AffineExpr();
+}
+
+mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) { return extent_of(kernel, match.row_axis); }
+
+/// The micro-kernel of both products. Those over keys that slide have none for groups: a window may begin within one.
+static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
+  std::vector<contraction::Product> products{match.weighted.product};
+  for (auto &[op, roles] : match.roles)
+    if (llvm::is_contained(roles, summed))
+      products.push_back(*contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)));
+  return match.slide ? micro_kernels().front() : micro_kernel_for(products, target);
+}
+
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
+  std::optional<Match> matched = match(kernel);
+  if (!matched)
+    return std::nullopt;
+  Problem out{*matched,
+              &micro_kernel_of(*matched, target),
+              rows_of(kernel, *matched),
+              keys_of(*matched),
+              {},
+              64,
+              window_of(*matched),
+              reads_narrow(kernel),
+              computes_keys(*matched)};
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  for (int axis = 0; axis < int(type.getRank()); ++axis)
+    if (axis == matched->lane_axis)
+      out.features = type.isDynamicDim(unsigned(axis)) ? out.features : type.getDimSize(unsigned(axis));
+    else if (axis != matched->row_axis)
+      out.others.push_back(extent_of(kernel, axis));
+  return out;
+}
+
+Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes) {
+  constexpr double unknown = 256;
+  auto value = [&](mlir::AffineExpr extent) {
+    return extent ? std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, extent).compose(sizes)[0]))
+                  : unknown;
+  };
+  Sizes out{value(problem.rows), value(problem.keys), 1};
+  for (mlir::AffineExpr other : problem.others)
+    out.heads *= value(other);
+  return out;
+}
+
+double value_cycles(const Problem &problem, int64_t rows, double keys, const Target &target) {
+  int64_t accumulators = target.registers * 3 / 4, most = accumulators >= 24 ? 4 : 2;
+  int64_t vectors = std::clamp<int64_t>((problem.features + target.lanes - 1) / target.lanes, 1, most);
+  int64_t rows_of_tile = std::max<int64_t>(1, std::min(rows, accumulators / vectors));
+  while (rows % rows_of_tile != 0)
+    --rows_of_tile;
+  double tiles = double(rows / rows_of_tile) * std::ceil(double(problem.features) / double(vectors * target.lanes));
+  double steps = std::ceil(keys / problem.micro_kernel->group);
+  return tiles * steps * step_cycles({rows_of_tile, vectors}, false, target);
+}
+
+/// Finding the largest score, the exponential and the sum, per vector of scores.
+double softmax_cycles(double scores, const Target &target) { return scores / target.lanes * 16; }
+
+} // namespace heddle::attention

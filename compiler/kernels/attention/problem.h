@@ -1,0 +1,44 @@
+// Attention in numbers: what its variants offer candidates from, and what these are expected to cost.
+#pragma once
+
+#include "compiler/kernels/attention/match.h"
+#include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
+
+#include <vector>
+
+namespace heddle::attention {
+
+extern const Variant row_blocks, copied_keys, key_blocks;
+
+struct Problem {
+  Match match;
+  const MicroKernel *micro_kernel;      // of both products
+  mlir::AffineExpr rows, keys;          // of a head; null where the kernel's body doesn't say
+  std::vector<mlir::AffineExpr> others; // extents of the other axes: heads, texts
+  int64_t features;                     // of a row of the result
+  int64_t window;                       // keys of a row where they slide, as far as known
+  bool narrow;   // keys or values are narrower than what they are multiplied as: a copy widens them once
+  bool computed; // keys or values are computed where they are read: a copy does so once
+};
+
+/// Nothing where the kernel is no attention.
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target);
+
+/// How many rows and how many keys a head has; null where nothing says so.
+mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match);
+mlir::AffineExpr keys_of(const Match &match);
+
+/// A problem at run-time sizes.
+struct Sizes {
+  double rows, keys, heads; // heads: of all texts
+};
+Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes);
+
+/// Cycles of the weighted values of a block of rows, in tiles with lanes along the features.
+double value_cycles(const Problem &problem, int64_t rows, double keys, const Target &target);
+
+/// Cycles of a softmax over `scores` of them.
+double softmax_cycles(double scores, const Target &target);
+
+} // namespace heddle::attention

@@ -1,0 +1,19 @@
+// What the files of this kind share.
+#pragma once
+
+#include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/product.h"
+
+namespace heddle::contraction {
+
+extern const Variant tiles, chunks;
+
+/// The micro-kernel for all products of a kernel.
+const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target);
+
+/// The layout of argument number `argument` in panels of `width` along the lanes, where it is an argument of fixed
+/// extent there that a product multiplies with lanes along it; null otherwise.
+mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument, int64_t width, const Target &target);
+
+} // namespace heddle::contraction

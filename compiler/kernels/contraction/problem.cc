@@ -1,0 +1,223 @@
+// Loop nests of the variants are in schedule.cc; the cost follows them: for each task (panel x block of rows) the tiles
+// of the block, of which the first has the panel come from memory.
+#include "compiler/kernels/contraction/problem.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/kernels/contraction/contraction.h"
+#include "compiler/layout/layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle::contraction {
+
+/// Terms of a run-time number, where nothing says how many.
+static constexpr int64_t unknown_terms = 256;
+
+double Problem::value(mlir::AffineExpr extent, llvm::ArrayRef<int64_t> sizes) {
+  if (!extent)
+    return double(unknown_terms);
+  return std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, extent).compose(sizes)[0]));
+}
+
+/// The extent of an axis of result `result`, as a formula over the sizes of the kernel.
+static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, unsigned result, int axis) {
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[result]);
+  if (!type.isDynamicDim(unsigned(axis)))
+    return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
+  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(result, ir::names::extents);
+  return extents ? extents.getValue().getResult(unsigned(axis)) : mlir::AffineExpr();
+}
+
+/// Whether a kernel has weights in panels of fewer bits than it computes with.
+static bool has_narrow_panels(mlir::func::FuncOp kernel) {
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
+    if (kernel.getArgAttr(argument, ir::names::layout) &&
+        mlir::getElementTypeOrSelf(kernel.getArgumentTypes()[argument]).getIntOrFloatBitWidth() < 32)
+      return true;
+  return false;
+}
+
+/// Terms of the longest sum; -1 where one isn't known or has several loops.
+static int64_t longest_sum(const std::vector<std::vector<Reached>> &results) {
+  int64_t terms = 0;
+  for (const std::vector<Reached> &products : results)
+    for (const Reached &reached : products) {
+      mlir::linalg::LinalgOp op = reached.product.op;
+      llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+      llvm::SmallVector<unsigned> summed;
+      op.getReductionDims(summed);
+      if (summed.size() != 1 || mlir::ShapedType::isDynamic(extents[summed[0]]))
+        return -1;
+      terms = std::max(terms, extents[summed[0]]);
+    }
+  return terms;
+}
+
+/// All terms of the first sum, as far as known.
+static int64_t terms_of(const std::vector<std::vector<Reached>> &results) {
+  mlir::linalg::LinalgOp op = results.front().front().product.op;
+  int64_t terms = 1;
+  auto kinds = op.getIteratorTypesArray();
+  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
+    if (kinds[loop] == mlir::utils::IteratorType::reduction)
+      terms *= mlir::ShapedType::isDynamic(extent) ? unknown_terms : extent;
+  return terms;
+}
+
+mlir::AffineExpr rows_of(mlir::func::FuncOp kernel) {
+  int axis = row_axis(match(kernel)->front().front());
+  return axis < 0 ? mlir::AffineExpr() : extent_of(kernel, 0, axis);
+}
+
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
+  std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
+  if (!results)
+    return std::nullopt;
+  Problem out{};
+  out.micro_kernel = &micro_kernel_of(*results, target);
+  for (const std::vector<Reached> &result : *results)
+    out.products = std::max(out.products, int(result.size()));
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  out.columns = mlir::ShapedType::isDynamic(type.getShape().back()) ? -1 : type.getShape().back();
+  int axis = row_axis(results->front().front());
+  out.has_rows = axis >= 0;
+  if (out.has_rows)
+    out.rows = extent_of(kernel, 0, axis);
+  for (int other = 0; other + 1 < int(type.getRank()); ++other)
+    if (other != axis)
+      out.others.push_back(extent_of(kernel, 0, other));
+  out.terms = terms_of(*results);
+  out.longest = longest_sum(*results);
+  out.narrow = out.micro_kernel->takes_any_type() && has_narrow_panels(kernel);
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
+    mlir::AffineMap like = panels_along_lanes(kernel, argument, 3 * target.lanes, target);
+    out.weights |= bool(like);
+    auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
+    std::optional<layout::Panels> panels = given ? layout::panels_of(given.getMap()) : std::nullopt;
+    if (std::optional<layout::Panels> wanted = layout::panels_of(like);
+        panels && wanted && panels->axis == wanted->axis && !out.given_width)
+      out.given_width = panels->width;
+  }
+  return out;
+}
+
+std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) {
+  if (problem.given_width)
+    return {*problem.given_width};
+  std::vector<int64_t> out;
+  int64_t vectors_needed = problem.columns < 0 ? 4 : (problem.columns + target.lanes - 1) / target.lanes;
+  for (int64_t vectors : {3, 4, 2, 1})
+    if (vectors == 1 || (vectors <= vectors_needed && vectors * 5 <= target.registers)) // room for four rows
+      out.push_back(vectors * target.lanes);
+  return out;
+}
+
+std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const Target &target) {
+  if (!problem.has_rows)
+    return {1};
+  // Accumulators of all products of a result, a row of the panel and one broadcast share the registers.
+  int64_t vectors = std::max<int64_t>(1, width / target.lanes);
+  int64_t most = std::max<int64_t>(1, (target.registers - 2 - vectors) / (vectors * problem.products));
+  if (auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(problem.rows))
+    most = std::min(most, std::max<int64_t>(fixed.getValue(), 1));
+  std::vector<int64_t> out;
+  for (int64_t rows : {12, 8, 6, 4, 2, 1})
+    if (rows <= most)
+      out.push_back(rows);
+  if (most < 8 && out.front() < most)
+    out.insert(out.begin(), most);
+  return out;
+}
+
+/// Tasks that a kernel should at least have, so that threads finish together.
+static constexpr int64_t least_tasks = 16;
+
+/// Panels of a task that takes the sum in chunks: two share the rows of a chunk, more gain nothing (measured).
+static constexpr int64_t panels_of_task = 2;
+
+/// Share of the second cache that the rows of a block may take, in percent: with two panels beside them they should
+/// fit. Measured at 768 terms: blocks of 104 rows are 2 to 8 % faster than blocks of 200.
+static constexpr int64_t block_share = 33;
+
+static int64_t rows_of_block(const Problem &problem, const Tiling &tiling, const Target &target) {
+  int64_t terms = tiling.depth > 0 ? std::min(problem.terms, tiling.depth) : problem.terms;
+  return std::clamp<int64_t>(target.l2 * block_share / 100 / (problem.micro_kernel->bytes() * terms), 96, 512);
+}
+
+/// Cycles in which a tile waits for the lines of the result that it writes, unless they are asked for ahead: a core has
+/// some 16 requests under way. Measured on Zen 4, 64 terms to 256 columns.
+static double store_cycles(const TileShape &tile, bool ahead) {
+  double lines = double(tile.rows * tile.vectors);
+  return lines * (ahead ? 10 : 30) + std::max(lines - 16, 0.0) * 15;
+}
+
+/// Cycles of a call.
+static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRef<int64_t> sizes,
+                     const Target &target) {
+  const MicroKernel &micro_kernel = *problem.micro_kernel;
+  TileShape tile{tiling.rows, std::max<int64_t>(1, tiling.width / target.lanes)};
+  double rows = problem.has_rows ? Problem::value(problem.rows, sizes) : 1, others = 1;
+  for (mlir::AffineExpr other : problem.others)
+    others *= Problem::value(other, sizes);
+  double columns = problem.columns < 0 ? double(unknown_terms) : double(problem.columns);
+  double panels = std::ceil(columns / double(tiling.width)), tiles = std::ceil(rows / double(tiling.rows));
+  double steps = std::ceil(double(problem.terms) / micro_kernel.group);
+  double chunks = tiling.depth > 0 ? std::ceil(double(problem.terms) / double(tiling.depth)) : 1;
+  bool unpacked = problem.narrow && !tiling.widened;
+  double of_tile = problem.products * steps * step_cycles(tile, unpacked, target) + chunks * tile_cycles(tile) +
+                   store_cycles(tile, tiling.ahead);
+
+  // What comes from further away than the second cache: a panel once for a block of rows, and the rows of a block once
+  // for each panel where the block, with two panels beside it, does not fit.
+  double block = std::min(rows, double(rows_of_block(problem, tiling, target)));
+  double terms_at_once = tiling.depth > 0 ? double(tiling.depth) : double(problem.terms);
+  double panel_bytes = double(tiling.width * problem.terms * micro_kernel.bytes());
+  double used = (block + 2 * double(tiling.width)) * terms_at_once * micro_kernel.bytes();
+  double row_bytes = used > double(target.l2) ? rows * double(problem.terms * micro_kernel.bytes()) : 0;
+  double panel_loading = panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4);
+  double computing = tiles * of_tile + row_bytes / target.l3_bytes_per_cycle;
+  if (problem.narrow && tiling.widened) // each panel written out once for a block of rows
+    computing += std::ceil(rows / block) * double(tiling.width * problem.terms) / target.lanes * 2;
+  // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
+  // waits for it. Neither hides the other whole, and two or three tiles, which are asked for a part each, hide little
+  // (measured at 8 rows on Zen 4: one tile of 8 rows is 1.4 times as fast as two of 4).
+  double first = problem.products * steps * multiply_cycles(tile, unpacked), rest = computing - of_tile, hidden = 0.5;
+  if (tiling.ahead) {
+    first = computing * 1.005;
+    rest = 0;
+    hidden = tiles == 1 ? 0.6 : tiles > 3 ? 0.8 : 0.4;
+  }
+  return others * panels *
+         (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) + std::max(rest, 0.0));
+}
+
+Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target) {
+  ScheduleRow row{std::string(variant),
+                  {{"rows", tiling.rows},
+                   {"width", tiling.width},
+                   {"block", rows_of_block(problem, tiling, target)},
+                   {"tasks", least_tasks},
+                   {"ahead", tiling.ahead},
+                   {"widened", tiling.widened}},
+                  std::nullopt,
+                  std::string(problem.micro_kernel->name)};
+  if (tiling.depth > 0) {
+    row.params["depth"] = tiling.depth;
+    row.params["panels"] = panels_of_task;
+  }
+  return {row, [problem, tiling, target](llvm::ArrayRef<int64_t> sizes) {
+            return cycles(problem, tiling, sizes, target) / (target.gigahertz * 1e9);
+          }};
+}
+
+std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<int64_t> widths) {
+  return {{"rows", "rows of accumulators of a tile", 1, 64, std::move(rows)},
+          {"width", "columns of a panel and of a tile", 8, 1024, std::move(widths)},
+          {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
+          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}},
+          {"ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}},
+          {"widened", "1: panels of narrow numbers are widened once for a task", 0, 1, {0, 1}}};
+}
+
+} // namespace heddle::contraction

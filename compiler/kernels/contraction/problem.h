@@ -1,0 +1,55 @@
+// A contraction in numbers: what its variants offer candidates from, and what these are expected to cost.
+#pragma once
+
+#include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/product.h"
+
+#include <optional>
+#include <vector>
+
+namespace heddle::contraction {
+
+struct Problem {
+  const MicroKernel *micro_kernel; // for all products
+  int products;                    // at most of a result: each has accumulators
+  int64_t columns;       // of the innermost axis of the first result, along which lanes run; -1: a run-time size
+  mlir::AffineExpr rows; // that are computed at a time in tiles; null: there are none, or nothing is known
+  bool has_rows;
+  std::vector<mlir::AffineExpr> others; // extents of the other axes; null where nothing is known
+  int64_t terms;                        // of all loops of the first sum; run-time sizes count as 256
+  int64_t longest;                      // terms of the longest sum; -1 where one is unknown or has several loops
+  bool narrow;                          // panels of fewer bits than are multiplied
+  bool weights;                         // the factor with lanes is an argument of fixed shape: packed before, read once
+  std::optional<int64_t> given_width;   // of the panels that the weights have
+
+  /// The value of an extent for run-time sizes of the kernel.
+  static double value(mlir::AffineExpr extent, llvm::ArrayRef<int64_t> sizes);
+};
+
+/// Nothing where the kernel is no contraction.
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target);
+
+/// How many rows a kernel computes at a time in tiles; null where there are none, or nothing is known.
+mlir::AffineExpr rows_of(mlir::func::FuncOp kernel);
+
+/// The widths of panels that registers like and, for lanes of a known number, that don't pad the last one with more
+/// than another panel.
+std::vector<int64_t> panel_widths(const Problem &problem, const Target &target);
+
+/// Heights of a tile of so many columns, from 1 to what the registers hold.
+std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const Target &target);
+
+/// What variants share of a row of the schedule and of its cost.
+struct Tiling {
+  int64_t rows, width; // of a tile
+  int64_t depth;       // terms of a chunk; 0: the whole sum at once
+  bool ahead, widened;
+};
+Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);
+
+/// Parameters that both variants have.
+std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<int64_t> widths);
+
+} // namespace heddle::contraction

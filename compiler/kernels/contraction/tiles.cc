@@ -1,0 +1,34 @@
+// The variant `tiles`: accumulators stay in registers over the whole sum.
+#include "compiler/kernels/contraction/contraction.h"
+#include "compiler/kernels/contraction/problem.h"
+#include "compiler/kernels/contraction/schedule.h"
+
+namespace heddle::contraction {
+
+/// Rows of a tile from which on asking ahead can pay: with fewer a tile waits for memory all the time.
+static constexpr int64_t rows_to_ask_ahead = 6;
+
+static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
+  Problem problem = *problem_of(kernel, target);
+  std::vector<Candidate> out;
+  for (int64_t width : panel_widths(problem, target))
+    for (int64_t rows : tile_heights(problem, width, target))
+      for (bool ahead : {true, false})
+        for (bool widened : {false, true})
+          if ((rows >= rows_to_ask_ahead || !ahead) && (problem.narrow || !widened))
+            out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened}, target));
+  return out;
+}
+
+static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return schedule(kernel, shape_of(row), target);
+}
+
+const Variant tiles = {"tiles",
+                       "rows x width accumulators in registers over the whole sum; the wide factor in panels",
+                       tile_parameters({1, 4, 6, 8, 12}, {16, 32, 48, 64}),
+                       candidates,
+                       apply,
+                       true};
+
+} // namespace heddle::contraction

@@ -1,0 +1,228 @@
+// The cost follows the loop nest of schedule.cc: for each block of places a window of the picture is written out, if it
+// can't be read in place, and tiles of places pass over each panel.
+#include "compiler/kernels/convolution/problem.h"
+
+#include "compiler/ir/dialect.h"
+#include "compiler/kernels/product/cost.h"
+#include "compiler/layout/layout.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle::convolution {
+
+using contraction::Factor;
+using contraction::Reached;
+using mlir::linalg::LinalgOp;
+
+/// The operand that a factor is, apart from casts; null where it is anything else.
+static mlir::OpOperand *operand_of(LinalgOp op, mlir::Value value) {
+  while (mlir::Operation *cast = value.getDefiningOp()) {
+    if (!llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(cast))
+      return nullptr;
+    value = cast->getOperand(0);
+  }
+  auto element = llvm::dyn_cast<mlir::BlockArgument>(value);
+  return element && element.getOwner() == op.getBlock() ? &op->getOpOperand(element.getArgNumber()) : nullptr;
+}
+
+/// The first read at computed places that a value of the body is made from.
+static mlir::tensor::ExtractOp read_behind(LinalgOp op, mlir::Value value) {
+  mlir::Operation *made = value.getDefiningOp();
+  if (!made || made->getBlock() != op.getBlock())
+    return {};
+  if (auto read = llvm::dyn_cast<mlir::tensor::ExtractOp>(made))
+    return read;
+  for (mlir::Value operand : made->getOperands())
+    if (mlir::tensor::ExtractOp read = read_behind(op, operand))
+      return read;
+  return {};
+}
+
+static std::optional<Reached> match(mlir::func::FuncOp kernel) {
+  std::optional<std::vector<std::vector<Reached>>> results = contraction::match(kernel);
+  if (!results || !contraction::has_one_product(*results))
+    return std::nullopt;
+  Reached reached = results->front().front();
+  const Factor *wide = contraction::wide_factor(reached);
+  const Factor *narrow = wide == &reached.product.left ? &reached.product.right : &reached.product.left;
+  mlir::OpOperand *weight = operand_of(reached.product.op, wide->value);
+  if (contraction::row_axis(reached) < 0 || !weight || !llvm::isa<mlir::BlockArgument>(weight->get()) ||
+      !read_behind(reached.product.op, narrow->value))
+    return std::nullopt;
+  return reached;
+}
+
+bool is_convolution(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
+
+/// The weight's operand and the axis that lanes run along.
+static std::pair<mlir::OpOperand *, int> weight_of(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  mlir::OpOperand *weight = operand_of(op, contraction::wide_factor(reached)->value);
+  mlir::AffineExpr lanes = mlir::getAffineDimExpr(unsigned(contraction::lane_loop(reached)), op.getContext());
+  for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
+    if (expr == lanes)
+      return {weight, int(axis)};
+  return {weight, -1};
+}
+
+/// Terms of the sum, as far as known.
+static int64_t terms_of(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  int64_t depth = 1;
+  auto kinds = op.getIteratorTypesArray();
+  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
+    if (kinds[loop] == mlir::utils::IteratorType::reduction)
+      depth *= mlir::ShapedType::isDynamic(extent) ? 256 : extent;
+  return depth;
+}
+
+/// The factor that is read from the picture.
+static const Factor *picture_of(const Reached &reached) {
+  return contraction::wide_factor(reached) == &reached.product.left ? &reached.product.right : &reached.product.left;
+}
+
+/// The loop of the sum that the picture is read along at plain places, innermost in the picture, such as its channels:
+/// no window slides along it. -1: there is none.
+static int plain_term(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  auto kinds = op.getIteratorTypesArray();
+  for (mlir::Value index : llvm::reverse(read_behind(op, picture_of(reached)->value).getIndices()))
+    if (auto loop = index.getDefiningOp<mlir::linalg::IndexOp>();
+        loop && kinds[loop.getDim()] == mlir::utils::IteratorType::reduction)
+      return int(loop.getDim());
+  return -1;
+}
+
+/// Terms that slide are not taken in groups: past the last one there would be a place of the picture instead of a zero.
+/// Few terms aren't, either: the loop over groups would be too short (measured: 3 channels are 2.2 times as slow in
+/// pairs).
+static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &target) {
+  constexpr int64_t least_groups = 4;
+  const MicroKernel &best = micro_kernel_for({&reached.product, 1}, target);
+  LinalgOp op = reached.product.op;
+  int term = plain_term(reached);
+  int64_t terms = term < 0 ? 0 : op.getStaticLoopRanges()[term];
+  return best.group == 1 || mlir::ShapedType::isDynamic(terms) || terms >= least_groups * best.group
+             ? best
+             : micro_kernels().front();
+}
+
+mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, int64_t width, const Target &target) {
+  std::optional<Reached> reached = match(kernel);
+  if (!reached)
+    return {};
+  auto [weight, axis] = weight_of(*reached);
+  auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
+  auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+  if (tensor.getArgNumber() != argument || axis < 0 || !type.hasStaticShape())
+    return {};
+  // The axis along which the picture is contiguous comes last, so that both are read along it; with groups of terms,
+  // the one along which they lie.
+  LinalgOp op = reached->product.op;
+  const MicroKernel &micro_kernel = micro_kernel_of(*reached, target);
+  auto along = read_behind(op, picture_of(*reached)->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
+  bool summed = along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction;
+  int innermost = micro_kernel.group > 1 ? plain_term(*reached) : summed ? int(along.getDim()) : -1;
+  llvm::SmallVector<unsigned> others, last;
+  for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
+    if (int(other) != axis)
+      (innermost >= 0 && expr == mlir::getAffineDimExpr(unsigned(innermost), op.getContext()) ? last : others)
+          .push_back(unsigned(other));
+  int64_t group = last.empty() ? 1 : micro_kernel.group;
+  llvm::append_range(others, last);
+  return layout::panels(kernel.getContext(), unsigned(axis), width, others, group);
+}
+
+/// Share of the second cache, in percent, that the window of a block should take: the panel needs as much or more.
+static constexpr int64_t window_share = 25;
+
+/// A run-time number of places or terms, where nothing says how many.
+static constexpr int64_t unknown = 256;
+
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
+  std::optional<Reached> reached = match(kernel);
+  if (!reached)
+    return std::nullopt;
+  Problem out{};
+  out.micro_kernel = &micro_kernel_of(*reached, target);
+  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
+  out.columns = mlir::ShapedType::isDynamic(type.getShape().back()) ? -1 : type.getShape().back();
+  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
+  for (int axis = 0; axis + 1 < int(type.getRank()); ++axis)
+    out.others.push_back(!type.isDynamicDim(unsigned(axis))
+                             ? mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext())
+                         : extents ? extents.getValue().getResult(unsigned(axis))
+                                   : mlir::AffineExpr());
+  out.terms = terms_of(*reached);
+  auto [weight, axis] = weight_of(*reached);
+  auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
+  if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
+    if (std::optional<layout::Panels> panels = layout::panels_of(given.getMap());
+        panels && int(panels->axis) == axis && panels->width % target.lanes == 0)
+      out.given_width = panels->width;
+  return out;
+}
+
+std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) {
+  if (problem.given_width)
+    return {*problem.given_width};
+  std::vector<int64_t> out;
+  int64_t needed = problem.columns < 0 ? 2 : (problem.columns + target.lanes - 1) / target.lanes;
+  for (int64_t vectors : {4, 3, 2, 1})
+    if (vectors == 1 || (vectors <= needed && vectors * 8 <= target.registers))
+      out.push_back(vectors * target.lanes);
+  return out;
+}
+
+static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_t depth, llvm::ArrayRef<int64_t> sizes,
+                     const Target &target) {
+  double places = 1;
+  for (mlir::AffineExpr other : problem.others)
+    places *= other ? std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, other).compose(sizes)[0]))
+                    : double(unknown);
+  double columns = problem.columns < 0 ? double(unknown) : double(problem.columns);
+  double panels = std::ceil(columns / double(width)), tiles_of_panel = std::ceil(places / double(rows));
+  TileShape tile{rows, width / target.lanes};
+  double terms = double(problem.terms), steps = std::ceil(terms / problem.micro_kernel->group);
+  double chunks = depth > 0 ? std::ceil(terms / double(depth)) : 1;
+  double bytes = problem.micro_kernel->bytes(), panel = terms * double(width) * bytes;
+  double computing = tiles_of_panel * (steps * step_cycles(tile, false, target) + chunks * tile_cycles(tile));
+  // A whole panel that leaves no room for the window comes from the third cache for every tile.
+  if (depth == 0 && panel > 0.75 * double(target.l2))
+    computing += tiles_of_panel * panel / target.l3_bytes_per_cycle;
+  // Every panel has its window written out again.
+  double window = places * terms * bytes / target.l3_bytes_per_cycle / 8;
+  return panels * (computing + window + panel / target.memory_bytes_per_cycle);
+}
+
+std::vector<Candidate> candidates(const Problem &problem, std::string_view variant, int64_t width, int64_t depth,
+                                  const Target &target) {
+  // Accumulators, a row of the weight and one broadcast share the registers.
+  int64_t vectors = width / target.lanes, most = std::max<int64_t>((target.registers - 2 - vectors) / vectors, 1);
+  std::vector<Candidate> out;
+  for (int64_t rows : {12, 9, 8, 6, 4, 1}) {
+    if (rows > most && rows > 1)
+      continue;
+    ScheduleRow row{std::string(variant),
+                    {{"rows", rows}, {"width", width}, {"window", target.l2 * window_share / 100}},
+                    std::nullopt,
+                    std::string(problem.micro_kernel->name)};
+    if (depth > 0)
+      row.params["depth"] = depth;
+    out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {
+                     return cycles(problem, rows, width, depth, sizes, target) / (target.gigahertz * 1e9);
+                   }});
+  }
+  return out;
+}
+
+std::vector<Parameter> tile_parameters() {
+  return {{"rows", "places of the result of a tile", 1, 32, {1, 6, 12}},
+          {"width", "columns of a panel and of a tile", 8, 256, {16, 32, 64}},
+          {"window", "bytes that the window of a block of places may take", 1, 1 << 30, {1 << 18}}};
+}
+
+} // namespace heddle::convolution

@@ -1,0 +1,41 @@
+// A convolution in numbers: what its variants offer candidates from, and what these are expected to cost.
+#pragma once
+
+#include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/product.h"
+
+#include <optional>
+#include <vector>
+
+namespace heddle::convolution {
+
+extern const Variant tiles, chunks;
+
+struct Problem {
+  const MicroKernel *micro_kernel;
+  int64_t columns;                      // of the innermost axis, along which lanes run; -1: a run-time size
+  std::vector<mlir::AffineExpr> others; // extents of the other axes: places and pictures; null where nothing is known
+  int64_t terms;                        // of the sum; run-time sizes count as 256
+  std::optional<int64_t> given_width;   // of the panels that the weight has along the lanes
+};
+
+bool is_convolution(mlir::func::FuncOp kernel);
+/// Nothing where the kernel is no convolution.
+std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target);
+
+/// Widths of panels that registers like.
+std::vector<int64_t> panel_widths(const Problem &problem, const Target &target);
+
+/// The layout in panels of `width` of argument number `argument`, where it is the weight and has a fixed shape; null
+/// otherwise.
+mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, int64_t width, const Target &target);
+
+/// Candidates of a variant for panels of `width`: `depth` terms at most in registers; 0: the whole sum.
+std::vector<Candidate> candidates(const Problem &problem, std::string_view variant, int64_t width, int64_t depth,
+                                  const Target &target);
+
+/// Parameters that both variants have.
+std::vector<Parameter> tile_parameters();
+
+} // namespace heddle::convolution

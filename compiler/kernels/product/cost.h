@@ -1,0 +1,27 @@
+// What register tiles are expected to cost a core, in cycles: the larger of multiplying and of loading what is
+// multiplied. Constants are of current x86 cores; what they are good for is to tell candidates apart.
+#pragma once
+
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/targets/target.h"
+
+#include <cstdint>
+
+namespace heddle {
+
+/// A tile of `rows` x `vectors` accumulators.
+struct TileShape {
+  int64_t rows, vectors;
+};
+
+/// Cycles of multiplying at a step of the sum (a group of terms). `unpacked`: the panel's elements are widened at every
+/// step.
+double multiply_cycles(const TileShape &tile, bool unpacked);
+
+/// Cycles of a step where the panel is read from the second cache.
+double step_cycles(const TileShape &tile, bool unpacked, const Target &target);
+
+/// Cycles that a tile takes beside its steps: setting accumulators up, and what is done with the sums.
+double tile_cycles(const TileShape &tile);
+
+} // namespace heddle
