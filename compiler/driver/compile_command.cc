@@ -129,6 +129,7 @@ Status compile_command(const CompileCommand &options) {
   if (options.timings)
     for (const auto &[stage, time] : progress.timings())
       std::printf("%8.3f s  %s\n", time, stage.c_str());
+  std::fputs(report->why.c_str(), stdout);
   std::string files;
   for (const auto &[name, bytes] : libraries)
     files += name + " " + megabytes(bytes) + ", ";

@@ -2,9 +2,11 @@
 // the model file.
 #include "compiler/driver/compile_model.h"
 
+#include "compiler/driver/commands.h"
 #include "compiler/driver/page_facts.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
+#include "compiler/passes/why.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
@@ -26,7 +28,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     if (!target)
       return target.error();
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
-      out.push_back({*target, options.precision});
+      out.push_back({*target, options.precision, options.dims, options.why});
   }
   // Each target allows all that those below it allow.
   llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {
@@ -60,6 +62,27 @@ static std::string render(const mlir::Diagnostic &diagnostic) {
   return text;
 }
 
+Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words, const Program &program) {
+  std::map<std::string, int64_t> out;
+  for (const std::string &word : words) {
+    size_t equals = word.find('=');
+    std::string name = word.substr(0, equals), digits = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (name.empty() || digits.empty() || digits.size() > 9 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+      return Error{std::string(usage_mark) + "--dim " + word + ": write NAME=NUMBER, such as B=8"};
+    std::string known;
+    bool found = false;
+    for (const Dim &dim : program.dims) {
+      found |= dim.name == name;
+      known += (known.empty() ? "" : ", ") + dim.name;
+    }
+    if (!found)
+      return Error{"the model has no dim `" + name + "`; " + (known.empty() ? "it has none" : "it has: " + known)};
+    out[name] = std::stoll(digits);
+  }
+  return out;
+}
+
 Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::Stage stage, Progress &progress) {
   DialectRegistry registry;
   ir::register_dialects(registry);
@@ -88,6 +111,15 @@ Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, pas
 
   if (goal.precision != "f32")
     (*out.module)->setAttr(ir::names::precision, builder.getStringAttr(goal.precision));
+
+  auto dims = read_sizes(goal.dims, *model.program);
+  if (!dims)
+    return dims.error();
+  NamedAttrList expected;
+  for (const auto &[name, size] : *dims)
+    expected.set(name, builder.getI64IntegerAttr(size));
+  if (!expected.empty())
+    (*out.module)->setAttr(ir::names::expected, expected.getDictionary(out.context.get()));
 
   progress.stage("passes");
   passes::PipelineOptions pipeline;
@@ -121,6 +153,9 @@ Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal>
       return success();
     }));
     job.modules.push_back({*compiled.back().module, goal.target});
+    if (goal.why)
+      report.why += (goals.size() > 1 ? "for " + goal.target.name + "\n" : "") +
+                    passes::why_schedules(*compiled.back().module, goal.target);
     PageFacts facts = page_facts(model, *compiled.back().module, goal.target, {});
     for (const GeneralWork &work : general_work(facts)) {
       const PageSource &at = facts.kernels[work.kernel].reduced_at;

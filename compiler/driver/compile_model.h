@@ -14,18 +14,25 @@ namespace heddle {
 struct CompileOptions {
   std::string target = "native"; // several with commas between
   std::string precision = "f32";
+  std::vector<std::string> dims; // NAME=N: sizes to choose schedules for
+  bool why = false;              // print what schedules were chosen from
 };
 
 /// What a model is compiled for.
 struct CompileGoal {
   Target target;
-  std::string precision; // of products
+  std::string precision;              // of products
+  std::vector<std::string> dims = {}; // NAME=N: sizes to choose schedules for
+  bool why = false;                   // report what schedules were chosen from
 };
 
 /// The options' goals, where this version can reach them: one for each target, from the most demanding one on.
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options);
 /// The same for a command that wants one target.
 Result<CompileGoal> find_compile_goal(const CompileOptions &options);
+
+/// "B=8" words; every name must be a dim of the program.
+Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words, const Program &program);
 
 /// A module and the context that owns its types.
 struct CompiledModule {
@@ -40,6 +47,7 @@ struct CompileReport {
   ArtifactReport artifact;
   /// A line for each kernel without a schedule of its own that has a good part of an entry's work.
   std::vector<std::string> general;
+  std::string why; // the candidates for schedules, for each goal
 };
 
 /// All of it: MODEL to a folder with one library for all goals.

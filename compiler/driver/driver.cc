@@ -153,6 +153,13 @@ private:
     add_weights(sub, compile.model);
     add_compile_options(sub, compile.compile,
                         "; several, with commas between: the best that fits is taken when the library is loaded");
+    sub->add_option(
+           "--dim", compile.compile.dims,
+           "A size to expect, such as S=128: schedules are chosen for it; any other works, too; may be given again")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false);
+    sub->add_flag("--why", compile.compile.why,
+                  "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--token", compile.model.tokens,
                     "A token id, such as eos_token_id=2, instead of the folder's; may be given again")
         ->type_name("NAME=ID")
@@ -261,12 +268,15 @@ private:
     add_model(sub, show.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
     add_weights(sub, show.model);
     add_compile_options(sub, show.compile);
+    sub->add_flag("--why", show.compile.why,
+                  "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--stage", show.stage, "Which stage")
         ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "llvm", "asm"}))
         ->capture_default_str();
     sub->add_option("--html", show.html, "Write the whole road, from the model's lines to kernels, as one page")
         ->type_name("FILE");
-    sub->add_option("--dim", show.dims, "A dim's value for the numbers on the page, such as B=8; may be given again")
+    sub->add_option("--dim", show.dims,
+                    "A dim's value for the numbers on the page and of --why, such as B=8; may be given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
     sub->add_flag("--measure", show.measure,

@@ -7,6 +7,7 @@
 #include "compiler/emit/host/host.h"
 #include "compiler/io/output.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/passes/why.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -69,29 +70,6 @@ static Status show_host(const Model &model, ModuleOp module, const Target &targe
   return Done{};
 }
 
-/// "B=8" words; every name must be a dim of the program.
-static Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words,
-                                                         const Program &program) {
-  std::map<std::string, int64_t> out;
-  for (const std::string &word : words) {
-    size_t equals = word.find('=');
-    std::string name = word.substr(0, equals), digits = equals == std::string::npos ? "" : word.substr(equals + 1);
-    if (name.empty() || digits.empty() || digits.size() > 9 ||
-        digits.find_first_not_of("0123456789") != std::string::npos)
-      return Error{std::string(usage_mark) + "--dim " + word + ": write NAME=NUMBER, such as B=8"};
-    std::string known;
-    bool found = false;
-    for (const Dim &dim : program.dims) {
-      found |= dim.name == name;
-      known += (known.empty() ? "" : ", ") + dim.name;
-    }
-    if (!found)
-      return Error{"the model has no dim `" + name + "`; " + (known.empty() ? "it has none" : "it has: " + known)};
-    out[name] = std::stoll(digits);
-  }
-  return out;
-}
-
 static Status write_page(const ShowCommand &options, Model &model, const CompileGoal &goal) {
   auto sizes = read_sizes(options.dims, *model.program);
   if (!sizes)
@@ -130,12 +108,18 @@ Status show_command(const ShowCommand &options) {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};
   }
+  if (options.compile.why)
+    goal->dims = options.dims;
   Progress progress(Progress::Show::nothing);
   // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
   passes::Stage stage = passes::find_stage(options.stage).value_or(passes::Stage::schedule);
   auto compiled = compile_module(*model, *goal, stage, progress);
   if (!compiled)
     return compiled.error();
+  if (options.compile.why) {
+    std::fputs(passes::why_schedules(*compiled->module, target).c_str(), stdout);
+    return Done{};
+  }
   if (options.stage == "halide")
     return show_kernels(*compiled->module, target, KernelForm::statement);
   if (options.stage == "llvm" || options.stage == "asm") {
