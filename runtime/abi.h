@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 6
+#define HEDDLE_ABI_VERSION 7
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -70,6 +70,10 @@ typedef struct heddle_call {
   const uint8_t *weights; // start of the packed weights' payload
   uint8_t *arena;
   void *context; // of the thread that runs it: passed to every kernel as Halide's user context
+  // Stands for the tensors without elements that a kernel reads under a condition that never holds: such reads are made
+  // all the same, as if every axis had at least one place, and nobody looks at what they give. nothing_bytes(dims)
+  // bytes are readable.
+  const uint8_t *nothing;
 } heddle_call;
 
 // One state that an entry reads, updates, or both.
@@ -105,6 +109,8 @@ typedef struct heddle_entry_desc {
   // Bytes of scratch, headers included, that a thread holds at once in a kernel of `run` for these dims, at most. NULL:
   // not known; then, and where a kernel needs more, halide_malloc asks the system.
   int64_t (*scratch_bytes)(const int64_t *dims);
+  // Bytes that must be readable at heddle_call.nothing; -1: more than kernels can address. NULL: none.
+  int64_t (*nothing_bytes)(const int64_t *dims);
 } heddle_entry_desc;
 
 // Session state. Its dims are bound by the entry that updates it wholly; a state with an initial value that was not

@@ -101,6 +101,30 @@ static heddle_status reserve_scratch(heddle_session *session) {
       call->entry->name, (long long)bytes, session->threads);
 }
 
+// What kernels may read of tensors without elements. The arena will do: nobody looks at the values.
+static heddle_status reserve_nothing(heddle_session *session, const uint8_t **nothing) {
+  const rt_call *call = &session->call;
+  int64_t bytes = call->entry->nothing_bytes ? call->entry->nothing_bytes(call->dims) : 0;
+  rt_memory *own = &session->nothing;
+  *nothing = bytes >= 0 && bytes <= session->arena.bytes ? session->arena.data : own->data;
+  if (bytes >= 0 && (bytes <= session->arena.bytes || bytes <= own->bytes))
+    return HEDDLE_OK;
+  if (bytes < 0)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s': a tensor without elements would have more than 2147483647 of them, were its extents of "
+                   "0 extents of 1, and kernels can't address it; give smaller inputs",
+                   call->entry->name);
+  rt_memory_release(own);
+  if (!rt_memory_get_unwritten(own, bytes))
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "entry '%s' needs %lld bytes of addresses for a tensor without elements, which the system refuses; "
+                   "give smaller inputs",
+                   call->entry->name, (long long)bytes);
+  atomic_fetch_add(&session->scratch.allocations, 1);
+  *nothing = own->data;
+  return HEDDLE_OK;
+}
+
 static uint8_t *pointer_of(const heddle_session *session, const rt_value *value) {
   if (value->elements == 0)
     return session->arena.data; // some valid, aligned address
@@ -126,7 +150,7 @@ static heddle_status stage_inputs(heddle_session *session) {
   return HEDDLE_OK;
 }
 
-static heddle_status run_kernels(heddle_session *session, int64_t staged) {
+static heddle_status run_kernels(heddle_session *session, int64_t staged, const uint8_t *nothing) {
   rt_call *call = &session->call;
   heddle_call arguments = {.dims = call->dims,
                            .inputs = call->inputs,
@@ -135,7 +159,8 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged) {
                            .next_states = session->states.next,
                            .weights = session->model->payload,
                            .arena = session->arena.data + staged,
-                           .context = &session->scratch.slots[0]};
+                           .context = &session->scratch.slots[0],
+                           .nothing = nothing};
   session->faulted = false;
   int32_t cpu = session->pool ? session->pool->enter() : -1;
   uint32_t mode = rt_float_mode_enter();
@@ -173,6 +198,7 @@ static heddle_status run_bound(heddle_session *session) {
   rt_call *call = &session->call;
   int32_t n_inputs = call->entry->n_inputs, n_results = call->entry->n_results;
   int64_t staged, inside, states;
+  const uint8_t *nothing;
   heddle_status status = rt_check_results(call);
   if (status == HEDDLE_OK)
     status = lay_out(call, &staged);
@@ -189,6 +215,8 @@ static heddle_status run_bound(heddle_session *session) {
   if (status == HEDDLE_OK)
     status = reserve_scratch(session);
   if (status == HEDDLE_OK)
+    status = reserve_nothing(session, &nothing);
+  if (status == HEDDLE_OK)
     status = stage_inputs(session);
   if (status == HEDDLE_OK)
     status = rt_states_prepare(session);
@@ -202,7 +230,7 @@ static heddle_status run_bound(heddle_session *session) {
   }
   if (empty) // nothing to compute
     return HEDDLE_OK;
-  status = run_kernels(session, staged);
+  status = run_kernels(session, staged, nothing);
   if (status == HEDDLE_OK)
     rt_states_commit(session);
   for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++) {

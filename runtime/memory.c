@@ -44,6 +44,16 @@ bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *fro
   return true;
 }
 
+bool rt_memory_get_unwritten(rt_memory *memory, int64_t bytes) {
+  *memory = (rt_memory){0};
+  size_t size = (size_t)bytes + RT_ALIGN;
+  void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED)
+    return false;
+  *memory = (rt_memory){.data = map, .bytes = bytes, .map = map, .mapped = size};
+  return true;
+}
+
 void rt_memory_clear(rt_memory *memory) {
   // Whole pages that are given back are zero when they are next touched, and cost nothing until then.
   if (!memory->from.get && memory->bytes >= (int64_t)HUGE_PAGE &&

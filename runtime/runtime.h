@@ -42,6 +42,8 @@ typedef struct rt_memory {
 } rt_memory;
 // Zeroed; false: refused, nothing is held. `from` may lack `get`: then the system gives it.
 bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *from);
+// Zeros to be read: addresses of the system's that no memory is behind.
+bool rt_memory_get_unwritten(rt_memory *memory, int64_t bytes);
 void rt_memory_clear(rt_memory *memory); // all zero again; large blocks of the system's give their pages back
 void rt_memory_release(rt_memory *memory);
 heddle_status rt_take_allocator(heddle_allocator *to, const heddle_allocator *from); // from: the caller's, or NULL
@@ -200,6 +202,7 @@ struct heddle_session {
   heddle_allocator allocator; // without `get`: the system
   rt_memory arena;
   bool has_fixed_arena; // the caller's
+  rt_memory nothing;    // heddle_call's, where the arena is too small for it
   rt_scratch scratch;
   rt_call call;
   rt_states states;

@@ -72,6 +72,7 @@ static void destroy(heddle_session *session) {
   rt_states_release(&session->states);
   if (!session->has_fixed_arena)
     rt_memory_release(&session->arena);
+  rt_memory_release(&session->nothing);
   free(session);
 }
 

@@ -560,6 +560,21 @@ class Numbers(Program):
         with self.assertRaisesRegex(heddle_library.Error, "more than 2147483647 elements"):
             model.session(threads=1).run({"x": huge, "y": huge, "z": huge})
 
+    def test_a_tensor_without_elements_that_kernels_cannot_address(self):
+        self.compile("""
+            dim T, R, S, B
+            model M {
+              entry run(x: real[T, R, S], q: real[B]) -> y: real[B] {
+                y[i in B] = q[i] + x[i, R - 1, S - 1 | 0.5]
+                return y
+              }
+            }""")
+        call = lambda r, s: [("run", {"x": np.zeros((0, r, s), np.float32), "q": real(3)})]
+        self.check(call(3, 40000))
+        model = heddle_library.load(self.library)
+        with self.assertRaisesRegex(heddle_library.Error, "a tensor without elements would have more than 2147483647 of them"):
+            model.session(threads=1).run(call(60000, 60000)[0][1])
+
 
 class Functions(Program):
     """Where formulas have no end, or no value."""

@@ -72,6 +72,12 @@ heddle_model *load_library(const char *name) {
   return model;
 }
 
+int64_t allocations(heddle_session *session) {
+  heddle_memory_info info = HEDDLE_INIT(heddle_memory_info);
+  EXPECT_EQ(heddle_session_memory(session, &info), HEDDLE_OK);
+  return info.allocations;
+}
+
 Fixture::Fixture(int32_t threads, const heddle_threads *custom, int64_t memory_limit) : model(load()) {
   heddle_session_options options = HEDDLE_INIT(heddle_session_options);
   options.threads = threads;
@@ -80,7 +86,7 @@ Fixture::Fixture(int32_t threads, const heddle_threads *custom, int64_t memory_l
   EXPECT_EQ(heddle_session_create(model, &options, &session), HEDDLE_OK) << heddle_last_error();
   seen = Seen();
   run_custom = nullptr;
-  custom_arena = nullptr;
+  custom_arena = custom_nothing = nullptr;
 }
 
 Fixture::~Fixture() {

@@ -54,12 +54,6 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int file, off
 
 namespace {
 
-int64_t allocations(heddle_session *session) {
-  heddle_memory_info info = HEDDLE_INIT(heddle_memory_info);
-  EXPECT_EQ(heddle_session_memory(session, &info), HEDDLE_OK);
-  return info.allocations;
-}
-
 void run_encode(heddle_session *session, int64_t b, int64_t s, int64_t offset = 0) {
   static Aligned<int32_t> ids(5000, 1);
   static Aligned<float> y(20000);

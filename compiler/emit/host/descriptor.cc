@@ -20,7 +20,7 @@ namespace heddle {
 using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
-                  sizeof(heddle_entry_desc) == 96 && sizeof(heddle_state_use_desc) == 16 &&
+                  sizeof(heddle_entry_desc) == 104 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
                   sizeof(heddle_model_desc) == 144,
               "runtime/abi.h has changed: change the builders below");
@@ -177,7 +177,8 @@ private:
     auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
     return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
                    array(results), function("extents"), function("arena_bytes"), function("run"), i32(uses.size()),
-                   i32(messages.size()), array(uses), array(messages), function("scratch_bytes")});
+                   i32(messages.size()), array(uses), array(messages), function("scratch_bytes"),
+                   function("nothing_bytes")});
   }
 
   llvm::Constant *state_desc(ir::StateOp state) {

@@ -1,6 +1,6 @@
 // `layout` computes where each slot of the arena begins for the dims of a call and checks every tensor's size;
-// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets. scratch_bytes asks the kernels
-// what they need. All of it is arithmetic on a handful of integers, nothing against the first kernel.
+// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets. scratch_bytes and nothing_bytes
+// ask the kernels what they need. All of it is arithmetic on a handful of integers, nothing against the first kernel.
 #include "compiler/emit/host/entry_functions.h"
 
 #include "compiler/emit/host/host_code.h"
@@ -45,7 +45,7 @@ public:
 
   LogicalResult build() {
     return success(succeeded(build_extents()) && succeeded(build_layout()) && succeeded(build_arena_bytes()) &&
-                   succeeded(build_scratch_bytes()));
+                   succeeded(build_scratch_bytes()) && succeeded(build_nothing_bytes()));
   }
 
 private:
@@ -147,8 +147,29 @@ private:
   LogicalResult build_scratch_bytes() {
     OpBuilder::InsertionGuard guard(b);
     auto out = function("scratch_bytes", i64(), {pointer});
-    SizeBuilder sizes(b, program.module, out.getArgument(0));
     Value most = number32(0);
+    ask_kernels("scratch.", i32(), out.getArgument(0),
+                [&](Value lines) { most = arith::MaxSIOp::create(b, loc, most, lines); });
+    Value bytes =
+        arith::MulIOp::create(b, loc, arith::ExtSIOp::create(b, loc, i64(), most), number64(HEDDLE_SCRATCH_LINE));
+    LLVM::ReturnOp::create(b, loc, bytes);
+    return success();
+  }
+
+  /// i64 nothing_bytes(dims): of the kernel that needs most; -1 where one's are too many.
+  LogicalResult build_nothing_bytes() {
+    OpBuilder::InsertionGuard guard(b);
+    auto out = function("nothing_bytes", i64(), {pointer});
+    Value most = number64(0); // -1 is the largest
+    ask_kernels("nothing.", i64(), out.getArgument(0),
+                [&](Value bytes) { most = arith::MaxUIOp::create(b, loc, most, bytes); });
+    LLVM::ReturnOp::create(b, loc, most);
+    return success();
+  }
+
+  /// Calls what each kernel has under this name with its sizes, once for equal ones.
+  void ask_kernels(StringRef name, Type answer, Value dims, llvm::function_ref<void(Value)> take) {
+    SizeBuilder sizes(b, program.module, dims);
     std::set<std::vector<const void *>> seen; // kernels with their sizes
     entry.walk([&](func::CallOp call) {
       std::vector<const void *> key{call.getCalleeAttr().getAttr().getAsOpaquePointer()};
@@ -160,14 +181,9 @@ private:
         }
       if (!seen.insert(key).second)
         return;
-      auto type = LLVM::LLVMFunctionType::get(i32(), SmallVector<Type>(operands.size(), i64()));
-      Value lines = LLVM::CallOp::create(b, loc, type, "scratch." + call.getCallee().str(), operands).getResult();
-      most = arith::MaxSIOp::create(b, loc, most, lines);
+      auto type = LLVM::LLVMFunctionType::get(answer, SmallVector<Type>(operands.size(), i64()));
+      take(LLVM::CallOp::create(b, loc, type, (name + call.getCallee()).str(), operands).getResult());
     });
-    Value bytes =
-        arith::MulIOp::create(b, loc, arith::ExtSIOp::create(b, loc, i64(), most), number64(HEDDLE_SCRATCH_LINE));
-    LLVM::ReturnOp::create(b, loc, bytes);
-    return success();
   }
 
   const HostProgram &program;

@@ -6,10 +6,13 @@
 #include "compiler/emit/halide/scratch.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
+#include "compiler/passes/entry_values.h"
 
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IntegerSet.h"
+
+#include <limits>
 
 namespace heddle {
 
@@ -44,7 +47,7 @@ public:
 
   LLVM::LLVMFuncOp build() {
     OpBuilder::InsertionGuard guard(b);
-    SmallVector<Type> types{pointer}, row_types{pointer};
+    SmallVector<Type> types{pointer, pointer}, row_types{pointer};
     for (Type type : kernel.getArgumentTypes()) {
       types.push_back(isa<IndexType>(type) ? b.getI64Type() : isa<RankedTensorType>(type) ? pointer : type);
       row_types.push_back(isa<IndexType>(type) ? i32() : types.back());
@@ -68,8 +71,9 @@ public:
     Block *block = function.addEntryBlock(b);
     b.setInsertionPointToStart(block);
     SmallVector<Value> operands{block->getArgument(0)};
-    for (unsigned i = 0; i < types.size() - 1; ++i)
-      if (failed(add_operand(i, block->getArgument(i + 1), operands)))
+    nothing = block->getArgument(1);
+    for (unsigned i = 0; i < types.size() - 2; ++i)
+      if (failed(add_operand(i, block->getArgument(i + 2), operands)))
         return {};
     for (auto [row, item] : llvm::enumerate(rows.getAsRange<DictionaryAttr>()))
       call_row(function, kernel_symbol(kernel, row), row_function, item.getAs<IntegerSetAttr>("when"), operands);
@@ -103,9 +107,45 @@ public:
     return function;
   }
 
+  /// The bytes from the start of an argument without elements that the kernel may read, at most; -1: too many.
+  LLVM::LLVMFuncOp build_nothing() {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Type> types(llvm::count_if(kernel.getArgumentTypes(), llvm::IsaPred<IndexType>), b.getI64Type());
+    auto function =
+        LLVM::LLVMFuncOp::create(b, loc, "nothing." + kernel.getName().str(),
+                                 LLVM::LLVMFunctionType::get(b.getI64Type(), types), LLVM::Linkage::Internal);
+    Block *block = function.addEntryBlock(b);
+    b.setInsertionPointToStart(block);
+    for (Value size : block->getArguments())
+      sizes.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), size));
+    Value most = number64(0), too_many = arith::ConstantIntOp::create(b, loc, 0, 1);
+    for (BlockArgument argument : kernel.getArguments()) {
+      auto tensor = dyn_cast<RankedTensorType>(argument.getType());
+      if (!tensor)
+        continue;
+      auto extents = operand_extents(argument.getArgNumber());
+      if (failed(extents))
+        return {};
+      Value empty = is_empty(*extents), count = number64(1), limit = number64(std::numeric_limits<int32_t>::max());
+      for (Value extent : *extents) {
+        Value wide = arith::ExtSIOp::create(b, loc, b.getI64Type(), extent);
+        wide = arith::MaxSIOp::create(b, loc, wide, number64(1));
+        count = arith::MulIOp::create(b, loc, arith::MinUIOp::create(b, loc, count, limit), wide);
+      }
+      Value over = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, count, limit);
+      too_many = arith::OrIOp::create(b, loc, too_many, arith::AndIOp::create(b, loc, empty, over));
+      Value bytes = arith::MulIOp::create(b, loc, count, number64(passes::element_bytes(tensor.getElementType())));
+      bytes = arith::SelectOp::create(b, loc, empty, bytes, number64(0));
+      most = arith::MaxUIOp::create(b, loc, most, bytes);
+    }
+    LLVM::ReturnOp::create(b, loc, arith::SelectOp::create(b, loc, too_many, number64(-1), most).getResult());
+    return function;
+  }
+
 private:
   IntegerType i32() { return b.getI32Type(); }
   Value number(int32_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
+  Value number64(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
 
   /// Argument or result `i` of the kernel, as its compiled rows want it.
   LogicalResult add_operand(unsigned i, Value value, SmallVector<Value> &operands) {
@@ -122,18 +162,39 @@ private:
       operands.push_back(value);
       return success();
     }
+    auto extents = operand_extents(i);
+    auto word = type_word(kernel, tensor.getElementType());
+    if (failed(extents) || failed(word))
+      return failure();
+    if (!result) // a read under a condition that doesn't hold is made all the same, where there is nothing to read, too
+      value = LLVM::SelectOp::create(b, loc, is_empty(*extents), nothing, value);
+    operands.push_back(describe(value, *extents, *word));
+    return success();
+  }
+
+  /// Of argument or result `i`, as it lies in memory, outermost first.
+  FailureOr<SmallVector<Value>> operand_extents(unsigned i) {
+    bool result = i >= kernel.getNumArguments();
+    unsigned index = result ? i - kernel.getNumArguments() : i;
+    auto tensor = cast<RankedTensorType>(result ? kernel.getResultTypes()[index] : kernel.getArgumentTypes()[index]);
     auto attribute = [&](StringRef name) {
       return result ? kernel.getResultAttr(index, name) : kernel.getArgAttr(index, name);
     };
     auto extents = logical_extents(tensor, dyn_cast_or_null<AffineMapAttr>(attribute(ir::names::extents)), i);
-    auto word = type_word(kernel, tensor.getElementType());
-    if (failed(extents) || failed(word))
+    if (failed(extents))
       return failure();
     if (auto layout = dyn_cast_or_null<ir::LayoutAttr>(attribute(ir::names::layout)))
       extents = llvm::map_to_vector(layout::memory_shape(layout.getMap(), tensor.getShape()),
                                     [&](int64_t extent) { return number(int32_t(extent)); });
-    operands.push_back(describe(value, *extents, *word));
-    return success();
+    return extents;
+  }
+
+  Value is_empty(ArrayRef<Value> extents) {
+    Value empty = arith::ConstantIntOp::create(b, loc, 0, 1), zero = number(0);
+    for (Value extent : extents)
+      empty =
+          arith::OrIOp::create(b, loc, empty, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, extent, zero));
+    return empty;
   }
 
   /// Row-major extents of a tensor, as i32 values.
@@ -218,12 +279,14 @@ private:
   LLVM::LLVMStructType dim_type, buffer_type;
   unsigned sizes_count = 0;
   SmallVector<Value> sizes;
+  Value nothing; // what stands for arguments without elements
 };
 
 } // namespace
 
 LogicalResult build_kernel_call(OpBuilder &builder, func::FuncOp kernel) {
-  return success(KernelCall(builder, kernel).build() && KernelCall(builder, kernel).build_scratch());
+  return success(KernelCall(builder, kernel).build() && KernelCall(builder, kernel).build_scratch() &&
+                 KernelCall(builder, kernel).build_nothing());
 }
 
 } // namespace heddle

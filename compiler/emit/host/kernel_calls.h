@@ -10,8 +10,9 @@
 namespace heddle {
 
 /// Adds to the host module that `builder` stands in:
-///   llvm.func internal @call.k3(context, sizes i64 …, scalars …, tensors ptr …, results ptr …) -> i32
+///   llvm.func internal @call.k3(context, nothing, sizes i64 …, scalars …, tensors ptr …, results ptr …) -> i32
 ///   llvm.func internal @scratch.k3(sizes i64 …) -> i32, lines of scratch
+///   llvm.func internal @nothing.k3(sizes i64 …) -> i64, bytes that must be readable at `nothing`; -1: too many
 /// and the declarations of what the kernel's rows were compiled to. Failure was reported.
 mlir::LogicalResult build_kernel_call(mlir::OpBuilder &builder, mlir::func::FuncOp kernel);
 

@@ -21,7 +21,7 @@ using namespace mlir;
 namespace {
 
 /// The order of heddle_call's fields; every one is a pointer.
-enum class CallField { dims, inputs, results, states, next_states, weights, arena, context, count };
+enum class CallField { dims, inputs, results, states, next_states, weights, arena, context, nothing, count };
 
 class RunFunction : HostCode {
 public:
@@ -39,6 +39,7 @@ public:
     Value dims = field(CallField::dims);
     inputs = field(CallField::inputs), results = field(CallField::results);
     weights = field(CallField::weights), arena = field(CallField::arena), session = field(CallField::context);
+    nothing = field(CallField::nothing);
     uses = passes::state_uses(entry);
     if (!uses.empty())
       states = field(CallField::states), next_states = field(CallField::next_states);
@@ -109,7 +110,7 @@ private:
   }
 
   LogicalResult run_kernel(func::CallOp call) {
-    SmallVector<Value> operands{session};
+    SmallVector<Value> operands{session, nothing};
     for (Value operand : call.getOperands())
       if (isa<IndexType>(operand.getType()))
         operands.push_back(sizes->as_i64(sizes->index(operand)));
@@ -488,7 +489,7 @@ private:
   std::map<Value, std::pair<Value, Value>, ByAddress> carried; // the place with the value, and the other one
   std::map<Operation *, std::string> constants;                // symbols of what is in the library's own data
   Block *failed_block = nullptr;                               // returns its argument
-  Value inputs, results, states, next_states, weights, arena, session, offsets, slice;
+  Value inputs, results, states, next_states, weights, arena, session, nothing, offsets, slice;
 };
 
 } // namespace
