@@ -1,6 +1,6 @@
-// `bench`: one entry on made-up inputs, timed until the numbers stand still, then kernel by kernel, beside the
-// machine's limits measured in the same minute. What a kernel has to do says the manifest
-// (compiler/emit/artifact/work.h).
+// `bench`: one entry on made-up inputs, whole and kernel by kernel, beside the machine's limits. All three are measured
+// in turns, and the best of each counts: what else the machine does only takes away, from whichever runs then. What a
+// kernel has to do says the manifest (compiler/emit/artifact/work.h).
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
 #include "compiler/driver/measure.h"
@@ -18,8 +18,9 @@
 
 namespace heddle {
 
-static constexpr double least_seconds = 2;
-static constexpr size_t least_calls = 5;
+static constexpr int turns = 4;
+static constexpr double call_seconds = 0.5, kernel_seconds = 0.25; // of a turn
+static constexpr size_t least_calls = 2;
 static constexpr int64_t default_dim = 1;
 
 using Clock = std::chrono::steady_clock;
@@ -53,10 +54,14 @@ static Result<std::vector<int64_t>> read_dims(const Library &library, const std:
 namespace {
 
 struct KernelTime : CallTime {
+  KernelTime(const CallTime &time) : CallTime(time) {}
+
   std::string kind;
-  double operations = 0, weights = 0, values = 0; // of all calls
-  bool known = false;                             // these three
-  double bound_ms = 0;                            // what the limits allow
+  double operations = 0, weights = 0, values = 0;     // of all calls
+  bool known = false;                                 // these three
+  std::string micro_kernel;                           // that does the operations
+  double weights_gigabytes = 0, values_gigabytes = 0; // per second, as fast as such amounts were seen to move
+  double bound_ms = 0;                                // what the limits allow; 0: not known
 };
 
 } // namespace
@@ -79,24 +84,35 @@ static void read_work(const Manifest::Target &target, const std::string &entry,
       kernel.known = operations && weights && values;
       if (kernel.known)
         kernel.operations = *operations, kernel.weights = *weights, kernel.values = *values;
+      kernel.micro_kernel = work.micro_kernel.empty() ? "fma" : work.micro_kernel;
     }
   }
 }
 
-/// The least time of each kernel that the limits allow: its products at the arithmetic limit, or its bytes at the
-/// bandwidth that the same amount of data has, whichever takes longer.
-static void set_bounds(std::vector<KernelTime> &kernels, const Roof &roof, int threads) {
+/// How fast amounts of data like the kernels' move, where that is faster than it was before.
+static void measure_moving(std::vector<KernelTime> &kernels, int threads) {
   double all_weights = 0;
   for (const KernelTime &kernel : kernels)
     all_weights += kernel.weights;
-  double weights_gigabytes = all_weights > 0 ? read_gigabytes(threads, size_t(std::min(all_weights, 128e6))) : 1;
+  double weights = all_weights > 0 ? read_gigabytes(threads, size_t(std::min(all_weights, 128e6))) : 0;
   for (KernelTime &kernel : kernels) {
-    if (!kernel.known)
+    kernel.weights_gigabytes = std::max(kernel.weights_gigabytes, weights);
+    if (kernel.values > 0)
+      kernel.values_gigabytes = std::max(
+          kernel.values_gigabytes, copy_gigabytes(threads, size_t(std::min(kernel.values / kernel.calls, 128e6))));
+  }
+}
+
+/// The least time of each kernel that the limits allow: its products at the arithmetic limit of the numbers that it
+/// multiplies, or its bytes at the bandwidth that the same amount of data has, whichever takes longer.
+static void set_bounds(std::vector<KernelTime> &kernels, const Roof &roof) {
+  for (KernelTime &kernel : kernels) {
+    const Roof::Products *products = roof.find(kernel.micro_kernel);
+    if (!kernel.known || (kernel.operations > 0 && !products))
       continue;
-    double values_gigabytes =
-        kernel.values > 0 ? copy_gigabytes(threads, size_t(std::min(kernel.values / kernel.calls, 128e6))) : 1;
-    double moving = kernel.weights / weights_gigabytes + kernel.values / values_gigabytes;
-    kernel.bound_ms = std::max(kernel.operations / roof.gflops, moving) / 1e6;
+    double moving = (kernel.weights > 0 ? kernel.weights / kernel.weights_gigabytes : 0) +
+                    (kernel.values > 0 ? kernel.values / kernel.values_gigabytes : 0);
+    kernel.bound_ms = std::max(kernel.operations > 0 ? kernel.operations / products->gflops : 0, moving) / 1e6;
   }
 }
 
@@ -106,9 +122,9 @@ static std::string one_decimal(double value) {
   return text;
 }
 
-static void print_kernels(const std::vector<KernelTime> &kernels) {
+/// `over`: whether anything before was above its limit.
+static void print_kernels(const std::vector<KernelTime> &kernels, bool over) {
   double all = 0;
-  bool over = false; // more than the limit
   for (const KernelTime &kernel : kernels)
     all += kernel.ms;
   std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "time", "of all", "GFLOP/s",
@@ -116,16 +132,17 @@ static void print_kernels(const std::vector<KernelTime> &kernels) {
   for (const KernelTime &kernel : kernels) {
     std::printf("%-8s %-14s %6d %10s %6.1f%%", kernel.kernel.c_str(), kernel.kind.c_str(), kernel.calls,
                 time_text(kernel.ms).c_str(), 100 * kernel.ms / all);
-    long percent = kernel.known ? std::lround(100 * kernel.bound_ms / kernel.ms) : 0;
-    std::string share = kernel.known ? std::to_string(percent) + "%" : "-";
+    long percent = std::lround(100 * kernel.bound_ms / kernel.ms);
     over |= percent > 100;
+    std::string share = kernel.bound_ms > 0 ? std::to_string(percent) + "%" : "-";
     std::string flops = kernel.operations > 0 ? one_decimal(kernel.operations / kernel.ms / 1e6) : "-";
     std::string bytes = kernel.known ? one_decimal((kernel.weights + kernel.values) / kernel.ms / 1e6) : "-";
     std::printf(" %9s %8s %8s  %s\n", flops.c_str(), bytes.c_str(), share.c_str(), kernel.definition.c_str());
   }
   if (over)
-    std::printf("more than 100%%: what the kernel reads lay in a nearer cache than as much data does by itself, or the "
-                "machine\nwas busier while its limit was measured\n");
+    std::printf(
+        "more than 100%%: what is read lay in a nearer cache than as much data does by itself, or the machine was\n"
+        "busier whenever the limit was measured\n");
 }
 
 static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels) {
@@ -139,8 +156,9 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
     if (kernel.known) {
       out.back()["gflops"] = kernel.operations / kernel.ms / 1e6;
       out.back()["gigabytes"] = (kernel.weights + kernel.values) / kernel.ms / 1e6;
-      out.back()["of_roof"] = kernel.bound_ms / kernel.ms;
     }
+    if (kernel.bound_ms > 0)
+      out.back()["of_roof"] = kernel.bound_ms / kernel.ms;
   }
   return out;
 }
@@ -177,36 +195,50 @@ Status bench_command(const BenchCommand &options) {
   if (!results)
     return results.error();
 
-  Roof roof = measure_roof(library->threads());
-  std::vector<double> times;
-  for (auto begin = Clock::now();
-       times.size() < least_calls || std::chrono::duration<double>(Clock::now() - begin).count() < least_seconds;) {
-    auto call = Clock::now();
-    if (Status ran = library->run_into(*entry, *inputs, *results); !ran)
-      return ran;
-    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - call).count());
-  }
-  std::sort(times.begin(), times.end());
-  double median = times[times.size() / 2];
-
-  auto kernel_times = time_calls(*library, *entry, *inputs, *results, /*each=*/false);
-  if (!kernel_times)
-    return kernel_times.error();
-  std::vector<KernelTime> kernels;
-  for (CallTime &time : *kernel_times)
-    kernels.push_back({std::move(time)});
-  Roof after = measure_roof(library->threads()); // a busy machine has shown less than it can
-  roof = {std::max(roof.gflops, after.gflops), std::max(roof.gigabytes, after.gigabytes)};
   std::map<std::string, double> sizes;
   for (size_t i = 0; i < dims->size(); ++i)
     sizes[library->dims()[i].name] = double((*dims)[i]);
-  double operations = 0;
-  if (const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr) {
-    read_work(*target, (*manifest)->entries[*entry].name, sizes, kernels);
-    set_bounds(kernels, roof, library->threads());
+  Roof roof;
+  std::vector<double> times;
+  std::vector<KernelTime> kernels;
+  for (int turn = 0; turn < turns; ++turn) {
+    roof.raise(measure_roof(library->threads()));
+    size_t calls = times.size();
+    for (auto begin = Clock::now(); times.size() < calls + least_calls ||
+                                    std::chrono::duration<double>(Clock::now() - begin).count() < call_seconds;) {
+      auto call = Clock::now();
+      if (Status ran = library->run_into(*entry, *inputs, *results); !ran)
+        return ran;
+      times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - call).count());
+    }
+    auto timed = time_calls(*library, *entry, *inputs, *results, /*each=*/false, kernel_seconds);
+    if (!timed)
+      return timed.error();
+    if (kernels.empty()) {
+      kernels.assign(timed->begin(), timed->end());
+      if (const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr)
+        read_work(*target, (*manifest)->entries[*entry].name, sizes, kernels);
+    }
+    for (size_t i = 0; i < std::min(kernels.size(), timed->size()); ++i)
+      kernels[i].ms = std::min(kernels[i].ms, (*timed)[i].ms);
+    measure_moving(kernels, library->threads());
   }
-  for (const KernelTime &kernel : kernels)
+  std::sort(times.begin(), times.end());
+  double median = times[times.size() / 2];
+  set_bounds(kernels, roof);
+  double operations = 0, bound_ms = 0; // of all products
+  for (const KernelTime &kernel : kernels) {
+    const Roof::Products *products = roof.find(kernel.micro_kernel);
     operations += kernel.operations;
+    if (kernel.operations > 0)
+      bound_ms += products ? kernel.operations / products->gflops / 1e6 : INFINITY;
+  }
+  std::string limits;
+  for (const Roof::Products &products : roof.products)
+    if (&products == &roof.products.front() || std::ranges::any_of(kernels, [&](const KernelTime &kernel) {
+          return kernel.operations > 0 && kernel.micro_kernel == products.micro_kernel;
+        }))
+      limits += std::to_string(std::lround(products.gflops)) + " GFLOP/s " + std::string(products.type) + ", ";
 
   std::string shape;
   nlohmann::ordered_json json = {{"library", library->name()},
@@ -216,27 +248,29 @@ Status bench_command(const BenchCommand &options) {
                                  {"calls", times.size()},
                                  {"min_ms", times[0]},
                                  {"median_ms", median},
-                                 {"peak_gflops", roof.gflops},
+                                 {"peak_gflops", roof.f32()},
                                  {"read_gigabytes", roof.gigabytes}};
   for (size_t i = 0; i < dims->size(); ++i) {
     shape += " " + library->dims()[i].name + "=" + std::to_string((*dims)[i]);
     json["dims"][library->dims()[i].name] = (*dims)[i];
   }
-  std::printf("%s%s, %d thread%s: min %s, median %s (%zu calls)\nthis machine: %.0f GFLOP/s f32, %.1f GB/s\n"
-              "code for %s\n",
+  std::printf("%s%s, %d thread%s: min %s, median %s (%zu calls)\nthis machine: %s%.1f GB/s\ncode for %s\n",
               library->name().c_str(), shape.c_str(), library->threads(), library->threads() == 1 ? "" : "s",
-              time_text(times[0]).c_str(), time_text(median).c_str(), times.size(), roof.gflops, roof.gigabytes,
+              time_text(times[0]).c_str(), time_text(median).c_str(), times.size(), limits.c_str(), roof.gigabytes,
               library->target().c_str());
+  bool limited = std::isfinite(bound_ms); // else nobody has measured what some product is limited by
+  long percent = limited ? std::lround(100 * bound_ms / times[0]) : 0;
   if (operations > 0)
-    std::printf("products: %.3g %s, %.1f GFLOP/s, %.0f%% of the limit\n",
+    std::printf("products: %.3g %s, %.1f GFLOP/s%s\n",
                 operations / (operations < 1e6   ? 1e3
                               : operations < 1e9 ? 1e6
                                                  : 1e9),
                 operations < 1e6   ? "kFLOP"
                 : operations < 1e9 ? "MFLOP"
                                    : "GFLOP",
-                operations / times[0] / 1e6, operations / times[0] / 1e6 / roof.gflops * 100);
-  print_kernels(kernels);
+                operations / times[0] / 1e6,
+                limited ? (", " + std::to_string(percent) + "% of the limit").c_str() : "");
+  print_kernels(kernels, percent > 100);
   json["operations"] = operations;
   json["kernels"] = kernels_json(kernels);
   if (!options.json.empty())

@@ -16,10 +16,10 @@ struct CallTime {
   double ms = 0; // of all, in the run where they took least
 };
 
-/// Runs the entry again and again for about a second; in the order of first calls. `each`: calls for other definitions
+/// Runs the entry again and again for so many seconds; in the order of first calls. `each`: calls for other definitions
 /// stand apart; else those of a kernel are one.
 Result<std::vector<CallTime>> time_calls(Library &library, int entry, const TensorMap &inputs, TensorMap &results,
-                                         bool each);
+                                         bool each, double least_seconds);
 
 /// Three digits or more in the unit that has them: "0.142 us", "5.12 us", "1234 us", "12.345 ms".
 std::string time_text(double ms);

@@ -54,7 +54,7 @@ static Status measure_entry(Library &library, const std::vector<int64_t> &dims, 
   if (!whole)
     return whole.error();
   page.ms = *whole;
-  auto calls = time_calls(library, *entry, *inputs, *results, /*each=*/true);
+  auto calls = time_calls(library, *entry, *inputs, *results, /*each=*/true, /*least_seconds=*/1);
   if (!calls)
     return calls.error();
   distribute(*calls, facts, page);
@@ -79,13 +79,12 @@ Status measure_page(Model &model, const CompileGoal &goal, int threads, PageFact
     for (const auto &[name, value] : facts.dims)
       if (name == dim.name)
         dims.push_back(value);
-  Roof before = measure_roof(library->threads());
+  Roof roof = measure_roof(library->threads());
   for (PageEntry &entry : facts.entries)
     if (Status measured = measure_entry(*library, dims, facts, entry); !measured)
       entry.not_measured = measured.error().message;
-  Roof after = measure_roof(library->threads()); // a busy machine may have shown less than it can
-  facts.roof =
-      PageRoof{std::max(before.gflops, after.gflops), std::max(before.gigabytes, after.gigabytes), library->threads()};
+  roof.raise(measure_roof(library->threads()));
+  facts.roof = PageRoof{roof.f32(), roof.gigabytes, library->threads()};
   return Done{};
 }
 

@@ -13,7 +13,6 @@
 namespace heddle {
 
 static constexpr int chains = 12; // latency 4 times 2 units, and some to spare
-static constexpr int turns = 3;
 
 __attribute__((target("avx512f"))) static float fma_512(long rounds) {
   __m512 sum[chains], factor = _mm512_set1_ps(0.999f), term = _mm512_set1_ps(0.001f);
@@ -41,6 +40,43 @@ __attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
   return out;
 }
 
+// In assembler, which has no other spelling on compilers and CPUs that know nothing of the instruction.
+#define HEDDLE_CHAINS_OF(name, instruction)                                                                            \
+  __attribute__((target("avx512f"))) static float name(long rounds) {                                                  \
+    __m512 sum[chains], factor = _mm512_setzero_ps();                                                                  \
+    for (auto &s : sum)                                                                                                \
+      s = factor;                                                                                                      \
+    for (long i = 0; i < rounds; ++i)                                                                                  \
+      for (auto &s : sum)                                                                                              \
+        asm(instruction " %1, %1, %0" : "+v"(s) : "v"(factor));                                                        \
+    float out = 0;                                                                                                     \
+    for (auto &s : sum)                                                                                                \
+      out += _mm512_reduce_add_ps(s);                                                                                  \
+    return out;                                                                                                        \
+  }
+HEDDLE_CHAINS_OF(dot_bf16, "vdpbf16ps")
+HEDDLE_CHAINS_OF(dot_u8s8, "vpdpbusd")
+#undef HEDDLE_CHAINS_OF
+
+namespace {
+
+/// How a micro-kernel's limit is measured.
+struct Chains {
+  const char *micro_kernel, *type;
+  bool (*is_there)();
+  float (*work)(long rounds);
+  int products; // of an instruction
+};
+
+constexpr Chains all_chains[] = {
+    {"fma", "f32", [] { return __builtin_cpu_supports("avx512f") != 0; }, fma_512, 16},
+    {"fma", "f32", [] { return !__builtin_cpu_supports("avx512f"); }, fma_256, 8},
+    {"dot_bf16", "bf16", [] { return __builtin_cpu_supports("avx512bf16") != 0; }, dot_bf16, 32},
+    {"dot_u8s8", "int8", [] { return __builtin_cpu_supports("avx512vnni") != 0; }, dot_u8s8, 64},
+};
+
+} // namespace
+
 __attribute__((target("avx512f"))) static long read_512(const std::vector<long> &data) {
   __m512i sum[4] = {};
   const __m512i *at = reinterpret_cast<const __m512i *>(data.data());
@@ -64,7 +100,7 @@ static long read_all(const std::vector<long> &data) {
 }
 
 /// Seconds that `work` takes when each of `threads` threads does it, the best of some turns.
-static double seconds(int threads, const std::function<void(int)> &work) {
+static double seconds(int threads, int turns, const std::function<void(int)> &work) {
   double best = 1e9;
   for (int turn = 0; turn < turns; ++turn) {
     auto begin = std::chrono::steady_clock::now();
@@ -80,15 +116,37 @@ static double seconds(int threads, const std::function<void(int)> &work) {
 }
 
 Roof measure_roof(int threads) {
-  bool wide = __builtin_cpu_supports("avx512f");
   volatile float sink = 0;
   volatile long sink_bytes = 0;
   constexpr long rounds = 2000000;
-  double fma = seconds(threads, [&](int) { sink = wide ? fma_512(rounds) : fma_256(rounds); });
+  Roof out;
+  for (const Chains &kind : all_chains)
+    if (kind.is_there()) {
+      double taken = seconds(threads, 3, [&](int) { sink = kind.work(rounds); });
+      out.products.push_back(
+          {kind.micro_kernel, kind.type, 2.0 * rounds * chains * kind.products * threads / taken / 1e9});
+    }
   constexpr size_t words = (128 << 20) / sizeof(long) / 2; // 64 MB each
   std::vector<std::vector<long>> data(threads, std::vector<long>(words, 1));
-  double read = seconds(threads, [&](int i) { sink_bytes = read_all(data[i]); });
-  return {2.0 * rounds * chains * (wide ? 16 : 8) * threads / fma / 1e9, 8.0 * words * threads / read / 1e9};
+  double read = seconds(threads, 3, [&](int i) { sink_bytes = read_all(data[i]); });
+  out.gigabytes = 8.0 * words * threads / read / 1e9;
+  return out;
+}
+
+const Roof::Products *Roof::find(std::string_view micro_kernel) const {
+  for (const Products &one : products)
+    if (one.micro_kernel == micro_kernel)
+      return &one;
+  return nullptr;
+}
+
+void Roof::raise(const Roof &other) {
+  gigabytes = std::max(gigabytes, other.gigabytes);
+  if (products.empty())
+    products = other.products;
+  for (Products &one : products)
+    if (const Products *found = other.find(one.micro_kernel))
+      one.gflops = std::max(one.gflops, found->gflops);
 }
 
 /// Rounds over so many bytes that starting threads doesn't count.
@@ -100,7 +158,7 @@ static double read_with(int threads, size_t bytes) {
   std::vector<std::vector<long>> data(threads, std::vector<long>(each / sizeof(long), 1));
   long rounds = rounds_over(each);
   volatile long sink = 0;
-  double taken = seconds(threads, [&](int i) {
+  double taken = seconds(threads, 1, [&](int i) {
     for (long round = 0; round < rounds; ++round)
       sink = read_all(data[i]);
   });
@@ -111,7 +169,7 @@ static double copy_with(int threads, size_t bytes) {
   size_t each = std::max(bytes / 2 / size_t(threads), smallest);
   std::vector<std::vector<char>> from(threads, std::vector<char>(each, 1)), to = from;
   long rounds = rounds_over(2 * each);
-  double taken = seconds(threads, [&](int i) {
+  double taken = seconds(threads, 1, [&](int i) {
     for (long round = 0; round < rounds; ++round) {
       std::memcpy(to[i].data(), from[i].data(), each);
       asm volatile("" : : "r"(to[i].data()) : "memory"); // every round counts

@@ -64,6 +64,7 @@ constexpr Member use_members[] = {{"name", text}, {"reads", flag}, {"updates", f
 constexpr Member work_members[] = {{"kernel", text},
                                    {"calls", whole},
                                    {"operations", formula, false},
+                                   {"micro_kernel", text, false},
                                    {"weights_bytes", formula, false},
                                    {"values_bytes", formula, false}};
 constexpr Member entry_members[] = {{"name", text},
@@ -141,6 +142,7 @@ std::vector<Manifest::Work> work_of(const Json &list) {
                                  {"values_bytes", &one.values_bytes}})
       if (work.contains(name))
         *formula = work[name].get<std::string>();
+    one.micro_kernel = work.value("micro_kernel", "");
     out.push_back(std::move(one));
   }
   return out;

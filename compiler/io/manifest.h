@@ -18,6 +18,7 @@ struct Manifest {
     std::string kernel;
     int64_t calls = 0;
     std::optional<std::string> operations = {}, weights_bytes = {}, values_bytes = {};
+    std::string micro_kernel = {}; // that does the operations, where the manifest says
   };
   struct Entry {
     std::string name;

@@ -331,6 +331,27 @@ class Road(Scratch):
             self.assertGreater(kernel["ms"], 0)
             self.assertGreater(kernel["of_roof"], 0)
 
+    @unittest.skipUnless("avx512_bf16" in Path("/proc/cpuinfo").read_text(), "needs a CPU with AVX-512 BF16")
+    def test_bench_holds_products_against_the_limit_of_the_numbers_that_they_multiply(self):
+        (self.folder / "wide.heddle").write_text("""dim B
+model Wide {
+  param w: real[512, 512]
+  entry apply(x: real[B, 512]) -> y: real[B, 512] {
+    y[b, o] = sum[i](x[b, i] * w[o, i])
+    return y
+  }
+}
+""")
+        self.save("wide.safetensors", {"w": np.ones((512, 512), np.float32)})
+        for precision, type in (("bf16", "bf16"), ("int8", "int8")):
+            self.done("compile", "wide.heddle", "--weights", "wide.safetensors", "--precision", precision, "-o", "wide")
+            out = self.done("bench", "wide", "--dim", "B=256", "--threads", "1", "--json", "bench.json")
+            of_type, of_f32 = (float(re.search(rf"(\d+) GFLOP/s {name}, ", out)[1]) for name in (type, "f32"))
+            self.assertGreater(of_type, of_f32)
+            (product,) = [kernel for kernel in json.loads((self.folder / "bench.json").read_text())["kernels"] if kernel["kind"] == "contraction"]
+            # Of its own limit: of f32's it would be this much more.
+            self.assertLessEqual(product["of_roof"], 1.05 * max(1, product["gflops"] / of_type))
+
     def test_bench_runs_the_entries_that_must_come_before(self):
         (self.folder / "kept.heddle").write_text("""dim B
 model Kept {

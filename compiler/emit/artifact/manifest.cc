@@ -58,12 +58,14 @@ static Json kernel_json(func::FuncOp kernel, int64_t calls) {
           {"schedule", rows}};
 }
 
-static Json work_json(func::FuncOp entry) {
+static Json work_json(func::FuncOp entry, const Target &target) {
   Json out = Json::array();
-  for (const KernelWork &work : work_of(entry)) {
+  for (const KernelWork &work : work_of(entry, target)) {
     Json item = {{"kernel", work.kernel}, {"calls", work.calls}};
     if (work.operations)
       item["operations"] = *work.operations;
+    if (!work.micro_kernel.empty())
+      item["micro_kernel"] = work.micro_kernel;
     if (work.weights)
       item["weights_bytes"] = *work.weights;
     if (work.values)
@@ -101,7 +103,7 @@ static Json lower_target_json(TargetModule lower) {
               {"kernels", kernels_json(lower.module)},
               {"entries", Json::array()}};
   for (func::FuncOp entry : passes::entries(lower.module))
-    out["entries"].push_back({{"name", entry.getName().str()}, {"work", work_json(entry)}});
+    out["entries"].push_back({{"name", entry.getName().str()}, {"work", work_json(entry, lower.target)}});
   return out;
 }
 
@@ -132,7 +134,7 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, ArrayR
           {{"name", use.state}, {"reads", use.reads}, {"updates", use.updates}, {"in_place", use.in_place}});
     if (!entry.requirements.empty())
       item["requires"] = entry.requirements;
-    item["work"] = work_json(functions[number]);
+    item["work"] = work_json(functions[number], target);
     out["entries"].push_back(item);
   }
   for (const InterfaceState &state : model.states) {

@@ -5,7 +5,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
-#include "compiler/kernels/product/product.h"
+#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/passes/entry_values.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -112,6 +112,7 @@ private:
 struct Sums {
   int64_t calls = 0;
   Sum operations, weights, values;
+  std::vector<contraction::Product> products; // of a call
 };
 
 void add_bytes(Sum &sum, mlir::Type type, AffineMapAttr extents, ArrayRef<Text> sizes) {
@@ -131,6 +132,7 @@ bool only_looked_into(mlir::Value argument) {
 
 void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
   ++sums.calls;
+  sums.products.clear();
   SmallVector<Text> sizes;
   bool repeated = call->getParentOfType<LoopLikeOpInterface>() != nullptr;
   for (unsigned i = 0; i < ir::size_count(kernel); ++i)
@@ -139,7 +141,8 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
     for (Sum *sum : {&sums.operations, &sums.weights, &sums.values})
       sum->add(0, {Text()});
   kernel.walk([&](linalg::LinalgOp op) {
-    if (op.getNumReductionLoops() == 0 || !contraction::product_of(op))
+    auto product = op.getNumReductionLoops() > 0 ? contraction::product_of(op) : std::nullopt;
+    if (!product)
       return;
     auto loops = ir::loop_extents(op);
     SmallVector<Text> factors;
@@ -149,6 +152,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
     else
       factors.push_back(std::nullopt);
     sums.operations.add(2, factors);
+    sums.products.push_back(*product);
   });
   auto results = [&](Sum &sum) {
     for (unsigned i = 0; i < kernel.getNumResults(); ++i)
@@ -170,7 +174,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
 
 } // namespace
 
-std::vector<KernelWork> work_of(func::FuncOp entry) {
+std::vector<KernelWork> work_of(func::FuncOp entry, const Target &target) {
   SmallVector<StringRef> order;
   std::map<StringRef, Sums> sums;
   entry.walk([&](func::CallOp call) {
@@ -184,7 +188,9 @@ std::vector<KernelWork> work_of(func::FuncOp entry) {
   std::vector<KernelWork> out;
   for (StringRef name : order) {
     const Sums &all = sums[name];
-    out.push_back({name.str(), all.calls, all.operations.text(), all.weights.text(), all.values.text()});
+    std::string_view micro_kernel = all.products.empty() ? "" : micro_kernel_for(all.products, target).name;
+    out.push_back({name.str(), all.calls, all.operations.text(), std::string(micro_kernel), all.weights.text(),
+                   all.values.text()});
   }
   return out;
 }

@@ -2,6 +2,8 @@
 // against the machine's limits without the compiler at hand. Part of the manifest; `heddle bench` evaluates it.
 #pragma once
 
+#include "compiler/targets/target.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
@@ -16,11 +18,12 @@ struct KernelWork {
   std::string kernel;
   int64_t calls = 0;                     // in the text; a loop repeats them
   std::optional<std::string> operations; // multiplications and additions of products
+  std::string micro_kernel;              // that does them (micro_kernels.def); "" without products
   std::optional<std::string> weights;    // bytes of weights that are read
   std::optional<std::string> values;     // bytes of other tensors, read or written, each counted once per call
 };
 
 /// In the order of the kernels' first calls.
-std::vector<KernelWork> work_of(mlir::func::FuncOp entry);
+std::vector<KernelWork> work_of(mlir::func::FuncOp entry, const Target &target);
 
 } // namespace heddle
