@@ -72,7 +72,7 @@ def main(wheels):
         env = {"PATH": f"{bin}:/usr/bin:/bin", **{name: os.environ[name] for name in os.environ if "PROXY" in name.upper() or name.startswith("PIP_")}}
 
         def run(*words):
-            print("$", *words, flush=True)
+            print("$", *(Path(word).name if isinstance(word, Path) else word for word in words if "\n" not in str(word)), flush=True)
             return subprocess.run([str(word) for word in words], cwd=at, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
 
         run(bin / "pip", "install", "--quiet", "--disable-pip-version-check", *map(os.path.abspath, wheels))
@@ -80,7 +80,7 @@ def main(wheels):
         (at / "bert").mkdir()
         (at / "bert" / "config.json").write_text(json.dumps(CONFIG))
         run(bin / "pip", "install", "--quiet", "--disable-pip-version-check", "safetensors", "cmake", "ninja")
-        run(bin / "python", "-c", WEIGHTS, at / "bert" / "model.safetensors")
+        run(bin / "python", "-c", WEIGHTS, "bert/model.safetensors")
         print(run("heddle", "compile", "bert", "-o", "out"), end="")
         from_python = run(bin / "python", "-c", INSIDE, "out")
         (at / "CMakeLists.txt").write_text(PROJECT)
