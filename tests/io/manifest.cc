@@ -24,7 +24,7 @@ const char *whole = R"({
     "results": [{"name": "y", "dtype": "f32", "shape": ["B", 3]}],
     "states": [{"name": "seen", "reads": true, "updates": true, "in_place": false}],
     "requires": ["x fits"],
-    "work": [{"kernel": "k0", "calls": 2, "operations": "30 * B * S", "weights_bytes": "60", "values_bytes": "8 * B"},
+    "work": [{"kernel": "k0", "calls": 2, "operations": "30 * B * S", "micro_kernel": "fma", "weights_bytes": "60", "values_bytes": "8 * B"},
              {"kernel": "k1", "calls": 1}]}],
   "states": [{"name": "seen", "dtype": "i32", "shape": [], "initial": 0.0}],
   "tokens": {"eos_token_id": [2, 3]},
