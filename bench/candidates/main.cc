@@ -41,13 +41,6 @@ struct Timed {
   std::unique_ptr<LoadedKernel> kernel;
 };
 
-static std::string text_of(const ScheduleRow &row) {
-  std::string out = row.variant;
-  for (const auto &[name, value] : row.params)
-    out += " " + name + "=" + std::to_string(value);
-  return out;
-}
-
 static void measure(std::vector<Timed> &timed) {
   sched_param priority{1};
   sched_setscheduler(0, SCHED_RR, &priority); // where that is allowed: others' turns would show in the caches
@@ -65,7 +58,7 @@ static void measure(std::vector<Timed> &timed) {
 static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Target &target, bool all) {
   const KernelKind &kind = kind_of(kernel);
   Choice chosen = choose(kernel, target, {sizes});
-  std::string row_chosen = text_of(chosen.rows.front());
+  std::string row_chosen = to_text(chosen.rows.front());
   if (kind.layouts) // other panels are candidates, too
     for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
       if (kernel.getArgAttr(argument, ir::names::layout) && !kind.layouts(kernel, argument, target).empty())
@@ -97,7 +90,7 @@ static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Targ
     copy.erase();
     Timed one{i, choice.seconds[0][i], 1e9, std::make_unique<LoadedKernel>()};
     if (std::string wrong = one.kernel->load(text, sizes, target); !wrong.empty()) {
-      std::printf("  %s: %s\n", text_of(row).c_str(), wrong.c_str());
+      std::printf("  %s: %s\n", to_text(row).c_str(), wrong.c_str());
       continue;
     }
     one.kernel->run();
@@ -107,14 +100,14 @@ static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Targ
   std::ranges::sort(timed, {}, &Timed::measured);
   double best = timed.front().measured, of_chosen = 0;
   for (const Timed &one : timed)
-    if (text_of(choice.candidates[one.candidate].row) == row_chosen)
+    if (to_text(choice.candidates[one.candidate].row) == row_chosen)
       of_chosen = one.measured;
   std::printf("%s %s at", kernel.getName().str().c_str(), kind.name.data());
   for (int64_t size : sizes)
     std::printf(" %lld", (long long)size);
   std::printf(": the chosen one takes %.3f of the best\n", of_chosen / best);
   for (const Timed &one : timed) {
-    std::string row = text_of(choice.candidates[one.candidate].row);
+    std::string row = to_text(choice.candidates[one.candidate].row);
     std::printf("  %c %9.1f us expected, %9.1f us measured  %s\n", row == row_chosen ? '*' : ' ', one.expected * 1e6,
                 one.measured * 1e6, row.c_str());
   }

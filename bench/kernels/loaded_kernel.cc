@@ -153,9 +153,7 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   size_t chosen = 0;
   while (chosen + 1 < rows->size() && (*rows)[chosen].when && !holds(*(*rows)[chosen].when, sizes))
     ++chosen;
-  description_ = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).str() + " " + (*rows)[chosen].variant;
-  for (const auto &[name, value] : (*rows)[chosen].params)
-    description_ += " " + name + "=" + std::to_string(value);
+  description_ = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).str() + " " + to_text((*rows)[chosen]);
   EmitOptions options;
   options.with_argv = true;
   Result<KernelObject> object = emit_kernel(kernel, int(chosen), target, options);

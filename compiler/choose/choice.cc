@@ -3,6 +3,7 @@
 #include "compiler/choose/choice.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/sizes.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -56,14 +57,9 @@ std::vector<SizeClass> size_classes(std::span<const Bounds> sizes) {
   return out;
 }
 
-static int64_t value_of(mlir::AffineExpr expr, llvm::ArrayRef<int64_t> sizes) {
-  auto map = mlir::AffineMap::get(unsigned(sizes.size()), 0, expr);
-  return map.compose(sizes)[0];
-}
-
 bool holds(const mlir::IntegerSet &when, llvm::ArrayRef<int64_t> sizes) {
   for (unsigned i = 0; i < when.getNumConstraints(); ++i) {
-    int64_t value = value_of(when.getConstraint(i), sizes.take_front(when.getNumDims()));
+    int64_t value = sizes::evaluate(when.getConstraint(i), sizes.take_front(when.getNumDims()));
     if (when.isEq(i) ? value != 0 : value < 0)
       return false;
   }
@@ -89,7 +85,7 @@ public:
     for (const SizeClass &sizes : choice.classes) {
       values_.push_back({});
       for (mlir::AffineExpr range : ranges)
-        values_.back().push_back(value_of(range, sizes));
+        values_.back().push_back(sizes::evaluate(range, sizes));
     }
     for (const std::vector<double> &seconds : choice.seconds) {
       double least = *std::ranges::min_element(seconds);

@@ -11,10 +11,8 @@ namespace heddle {
 static constexpr size_t classes_shown = 3, candidates_shown = 4;
 
 static std::string text_of(const ScheduleRow &row) {
-  std::string out = row.variant;
-  for (const auto &[name, value] : row.params)
-    out += " " + name + "=" + std::to_string(value);
-  return row.micro_kernel.empty() || row.micro_kernel == "fma" ? out : out + " " + row.micro_kernel;
+  bool plain = row.micro_kernel.empty() || row.micro_kernel == "fma";
+  return plain ? to_text(row) : to_text(row) + " " + row.micro_kernel;
 }
 
 static std::string microseconds(double seconds) {

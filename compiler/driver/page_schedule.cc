@@ -1,8 +1,8 @@
 // A kernel's schedule as the page shows it.
 #include "compiler/driver/page_facts.h"
 
+#include "compiler/choose/choice.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/kinds.h"
 
 namespace heddle {
 
@@ -77,19 +77,14 @@ int page_row_for(mlir::func::FuncOp kernel, const std::function<std::optional<in
   for (auto [i, row] : llvm::enumerate(*rows)) {
     if (!row.when)
       return i;
-    llvm::SmallVector<mlir::AffineExpr> values;
+    SizeClass sizes;
     for (unsigned d = 0; d < row.when->getNumDims(); ++d) {
       auto value = size(d);
       if (!value)
         return -1;
-      values.push_back(mlir::getAffineConstantExpr(*value, kernel.getContext()));
+      sizes.push_back(*value);
     }
-    bool holds = true;
-    for (auto [c, constraint] : llvm::enumerate(row.when->getConstraints())) {
-      auto value = llvm::dyn_cast<mlir::AffineConstantExpr>(constraint.replaceDims(values));
-      holds &= value && (row.when->isEq(c) ? value.getValue() == 0 : value.getValue() >= 0);
-    }
-    if (holds)
+    if (holds(*row.when, sizes))
       return i;
   }
   return -1;

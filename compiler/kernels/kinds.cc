@@ -94,6 +94,13 @@ Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
   return rows;
 }
 
+std::string to_text(const ScheduleRow &row) {
+  std::string out = row.variant;
+  for (const auto &[name, value] : row.params)
+    out += " " + name + "=" + std::to_string(value);
+  return out;
+}
+
 Status check_row(const KernelKind &kind, const ScheduleRow &row) {
   auto wrong = [&](const std::string &what) {
     return Error{"a schedule of the kind `" + std::string(kind.name) + "`: " + what};

@@ -78,6 +78,9 @@ const KernelKind &kind_of(mlir::func::FuncOp kernel);
 /// The kind of that name, or null.
 const KernelKind *find_kind(std::string_view name);
 
+/// For people: "tiles rows=8 width=48".
+std::string to_text(const ScheduleRow &row);
+
 /// Whether a row names a variant of the kind, all of its parameters and no others, each within its bounds, and a
 /// micro-kernel exactly where the variant multiplies.
 Status check_row(const KernelKind &kind, const ScheduleRow &row);

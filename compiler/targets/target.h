@@ -24,6 +24,7 @@ struct Target {
   uint32_t further; // what variants may need beyond that
 
   uint32_t cpu_features() const { return base | further; }
+  double seconds(double cycles) const { return cycles / (gigahertz * 1e9); }
 };
 
 /// All targets, from the least demanding on.

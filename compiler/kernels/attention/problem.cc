@@ -1,10 +1,10 @@
 // Sizes are read off the results' extents and, for the number of keys, off the body.
 #include "compiler/kernels/attention/problem.h"
 
-#include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/sizes.h"
 
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <algorithm>
@@ -39,24 +39,6 @@ static bool computes_keys(const Match &match) {
   return false;
 }
 
-/// An index in the kernel's body as a formula over the kernel's sizes.
-static mlir::AffineExpr formula_of(mlir::Value value) {
-  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value))
-    return mlir::getAffineDimExpr(argument.getArgNumber(), value.getContext());
-  auto apply = value.getDefiningOp<mlir::affine::AffineApplyOp>();
-  if (!apply)
-    return {};
-  mlir::AffineMap map = apply.getAffineMap();
-  std::vector<mlir::AffineExpr> dims, symbols;
-  for (auto [i, operand] : llvm::enumerate(apply->getOperands())) {
-    mlir::AffineExpr expr = formula_of(operand);
-    if (!expr)
-      return {};
-    (i < map.getNumDims() ? dims : symbols).push_back(expr);
-  }
-  return map.getResult(0).replaceDimsAndSymbols(dims, symbols);
-}
-
 /// How many keys a row has, or nothing where the body doesn't say.
 mlir::AffineExpr keys_of(const Match &match) {
   for (auto &[made, roles] : match.roles) {
@@ -73,7 +55,7 @@ mlir::AffineExpr keys_of(const Match &match) {
       if (auto fill = from.getDefiningOp<mlir::linalg::FillOp>())
         from = fill.getOutputs()[0];
       if (auto empty = from.getDefiningOp<mlir::tensor::EmptyOp>())
-        return formula_of(empty.getDynamicSizes()[type.getDynamicDimIndex(unsigned(axis))]);
+        return ir::size_formula(empty.getDynamicSizes()[type.getDynamicDimIndex(unsigned(axis))]);
     }
   }
   return {};
@@ -89,15 +71,9 @@ static int64_t window_of(const Match &match) {
   return window;
 }
 
-static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, int axis) {
-  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
-  if (!type.isDynamicDim(unsigned(axis)))
-    return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
-  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
-  return extents ? extents.getValue().getResult(unsigned(axis)) : mlir::AffineExpr();
+mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) {
+  return sizes::extent_of(kernel, match.row_axis);
 }
-
-mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) { return extent_of(kernel, match.row_axis); }
 
 /// The micro-kernel of both products. Those over keys that slide have none for groups: a window may begin within one.
 static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
@@ -126,19 +102,14 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
     if (axis == matched->lane_axis)
       out.features = type.isDynamicDim(unsigned(axis)) ? out.features : type.getDimSize(unsigned(axis));
     else if (axis != matched->row_axis)
-      out.others.push_back(extent_of(kernel, axis));
+      out.others.push_back(sizes::extent_of(kernel, axis));
   return out;
 }
 
 Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes) {
-  constexpr double unknown = 256;
-  auto value = [&](mlir::AffineExpr extent) {
-    return extent ? std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, extent).compose(sizes)[0]))
-                  : unknown;
-  };
-  Sizes out{value(problem.rows), value(problem.keys), 1};
+  Sizes out{sizes::value_of(problem.rows, sizes), sizes::value_of(problem.keys, sizes), 1};
   for (mlir::AffineExpr other : problem.others)
-    out.heads *= value(other);
+    out.heads *= sizes::value_of(other, sizes);
   return out;
 }
 

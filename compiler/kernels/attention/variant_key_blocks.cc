@@ -63,7 +63,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   auto offer = [&](int64_t keys, int64_t rows) {
     KeyBlockSizes shape{int(height), int(keys), int(rows / height), blocks_of_group, most_rows_at_once};
-    ScheduleRow row{key_blocks.name.data(),
+    ScheduleRow row{std::string(key_blocks.name),
                     {{"rows", shape.rows},
                      {"keys", shape.keys},
                      {"blocks", shape.blocks},
@@ -71,9 +71,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
                      {"at_once", shape.at_once}},
                     std::nullopt,
                     std::string(problem.micro_kernel->name)};
-    out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {
-                     return cycles(problem, shape, sizes, target) / (target.gigahertz * 1e9);
-                   }});
+    out.push_back(
+        {row, [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(cycles(problem, shape, sizes, target)); }});
   };
   offer(0, rows_of_task);
   if (takes_key_blocks(problem.match, true)) {
@@ -81,10 +80,6 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     offer(keys_of_block, rows_of_task);
   }
   return out;
-}
-
-static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return schedule(kernel, row, target);
 }
 
 const Variant key_blocks = {
@@ -104,7 +99,7 @@ const Variant key_blocks = {
       1 << 20,
       {most_rows_at_once}}},
     candidates,
-    apply,
+    schedule,
     true};
 
 } // namespace heddle::attention

@@ -53,9 +53,8 @@ static Candidate candidate(const Problem &problem, std::string_view variant, int
   ScheduleRow row{std::string(variant), {{"rows", rows}}, std::nullopt, std::string(problem.micro_kernel->name)};
   if (blocks > 0)
     row.params["blocks"] = blocks;
-  return {row, [=](llvm::ArrayRef<int64_t> sizes) {
-            return cycles(problem, rows, blocks, sizes, target) / (target.gigahertz * 1e9);
-          }};
+  return {row,
+          [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(cycles(problem, rows, blocks, sizes, target)); }};
 }
 
 static Result<std::vector<Candidate>> plain(mlir::func::FuncOp kernel, const Target &target) {
@@ -81,15 +80,11 @@ static Result<std::vector<Candidate>> copying(mlir::func::FuncOp kernel, const T
   return out;
 }
 
-static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return schedule(kernel, row, target);
-}
-
 const Variant row_blocks = {"row_blocks",
                             "scores of a block of query rows at a time, one row per vector lane, for all keys",
                             {{"rows", "rows of a block", 8, 128, {16, 32, 48}}},
                             plain,
-                            apply,
+                            schedule,
                             true};
 
 const Variant copied_keys = {
@@ -97,7 +92,7 @@ const Variant copied_keys = {
     "row blocks that share a task, in which the keys and values of a head follow each other",
     {{"rows", "rows of a block", 8, 128, {16, 48}}, {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}},
     copying,
-    apply,
+    schedule,
     true};
 
 } // namespace heddle::attention

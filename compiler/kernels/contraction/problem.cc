@@ -4,30 +4,13 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/contraction/contraction.h"
+#include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace heddle::contraction {
-
-/// Terms of a run-time number, where nothing says how many.
-static constexpr int64_t unknown_terms = 256;
-
-double Problem::value(mlir::AffineExpr extent, llvm::ArrayRef<int64_t> sizes) {
-  if (!extent)
-    return double(unknown_terms);
-  return std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, extent).compose(sizes)[0]));
-}
-
-/// The extent of an axis of result `result`, as a formula over the sizes of the kernel.
-static mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, unsigned result, int axis) {
-  auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[result]);
-  if (!type.isDynamicDim(unsigned(axis)))
-    return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext());
-  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(result, ir::names::extents);
-  return extents ? extents.getValue().getResult(unsigned(axis)) : mlir::AffineExpr();
-}
 
 /// Whether a kernel has weights in panels of fewer bits than it computes with.
 static bool has_narrow_panels(mlir::func::FuncOp kernel) {
@@ -54,20 +37,9 @@ static int64_t longest_sum(const std::vector<std::vector<Reached>> &results) {
   return terms;
 }
 
-/// All terms of the first sum, as far as known.
-static int64_t terms_of(const std::vector<std::vector<Reached>> &results) {
-  mlir::linalg::LinalgOp op = results.front().front().product.op;
-  int64_t terms = 1;
-  auto kinds = op.getIteratorTypesArray();
-  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
-    if (kinds[loop] == mlir::utils::IteratorType::reduction)
-      terms *= mlir::ShapedType::isDynamic(extent) ? unknown_terms : extent;
-  return terms;
-}
-
 mlir::AffineExpr rows_of(mlir::func::FuncOp kernel) {
   int axis = row_axis(match(kernel)->front().front());
-  return axis < 0 ? mlir::AffineExpr() : extent_of(kernel, 0, axis);
+  return axis < 0 ? mlir::AffineExpr() : sizes::extent_of(kernel, axis);
 }
 
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
@@ -83,11 +55,11 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   int axis = row_axis(results->front().front());
   out.has_rows = axis >= 0;
   if (out.has_rows)
-    out.rows = extent_of(kernel, 0, axis);
+    out.rows = sizes::extent_of(kernel, axis);
   for (int other = 0; other + 1 < int(type.getRank()); ++other)
     if (other != axis)
-      out.others.push_back(extent_of(kernel, 0, other));
-  out.terms = terms_of(*results);
+      out.others.push_back(sizes::extent_of(kernel, other));
+  out.terms = sizes::terms_of(results->front().front().product.op);
   out.longest = longest_sum(*results);
   out.narrow = out.micro_kernel->takes_any_type() && has_narrow_panels(kernel);
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
@@ -153,14 +125,14 @@ static double store_cycles(const TileShape &tile, bool ahead) {
 }
 
 /// Cycles of a call.
-static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRef<int64_t> sizes,
+static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRef<int64_t> given,
                      const Target &target) {
   const MicroKernel &micro_kernel = *problem.micro_kernel;
   TileShape tile{tiling.rows, std::max<int64_t>(1, tiling.width / target.lanes)};
-  double rows = problem.has_rows ? Problem::value(problem.rows, sizes) : 1, others = 1;
+  double rows = problem.has_rows ? sizes::value_of(problem.rows, given) : 1, others = 1;
   for (mlir::AffineExpr other : problem.others)
-    others *= Problem::value(other, sizes);
-  double columns = problem.columns < 0 ? double(unknown_terms) : double(problem.columns);
+    others *= sizes::value_of(other, given);
+  double columns = problem.columns < 0 ? double(sizes::unknown) : double(problem.columns);
   double panels = std::ceil(columns / double(tiling.width)), tiles = std::ceil(rows / double(tiling.rows));
   double steps = std::ceil(double(problem.terms) / micro_kernel.group);
   double chunks = tiling.depth > 0 ? std::ceil(double(problem.terms) / double(tiling.depth)) : 1;
@@ -207,7 +179,7 @@ Candidate candidate(const Problem &problem, std::string_view variant, const Tili
     row.params["panels"] = panels_of_task;
   }
   return {row, [problem, tiling, target](llvm::ArrayRef<int64_t> sizes) {
-            return cycles(problem, tiling, sizes, target) / (target.gigahertz * 1e9);
+            return target.seconds(cycles(problem, tiling, sizes, target));
           }};
 }
 

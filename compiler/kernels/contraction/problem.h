@@ -23,9 +23,6 @@ struct Problem {
   bool narrow;                          // panels of fewer bits than are multiplied
   bool weights;                         // the factor with lanes is an argument of fixed shape: packed before, read once
   std::optional<int64_t> given_width;   // of the panels that the weights have
-
-  /// The value of an extent for run-time sizes of the kernel.
-  static double value(mlir::AffineExpr extent, llvm::ArrayRef<int64_t> sizes);
 };
 
 /// Nothing where the kernel is no contraction.

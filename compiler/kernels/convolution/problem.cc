@@ -4,6 +4,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -68,17 +69,6 @@ static std::pair<mlir::OpOperand *, int> weight_of(const Reached &reached) {
   return {weight, -1};
 }
 
-/// Terms of the sum, as far as known.
-static int64_t terms_of(const Reached &reached) {
-  LinalgOp op = reached.product.op;
-  int64_t depth = 1;
-  auto kinds = op.getIteratorTypesArray();
-  for (auto [loop, extent] : llvm::enumerate(op.getStaticLoopRanges()))
-    if (kinds[loop] == mlir::utils::IteratorType::reduction)
-      depth *= mlir::ShapedType::isDynamic(extent) ? 256 : extent;
-  return depth;
-}
-
 /// The factor that is read from the picture.
 static const Factor *picture_of(const Reached &reached) {
   return contraction::wide_factor(reached) == &reached.product.left ? &reached.product.right : &reached.product.left;
@@ -139,9 +129,6 @@ mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, i
 /// Share of the second cache, in percent, that the window of a block should take: the panel needs as much or more.
 static constexpr int64_t window_share = 25;
 
-/// A run-time number of places or terms, where nothing says how many.
-static constexpr int64_t unknown = 256;
-
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
   std::optional<Reached> reached = match(kernel);
   if (!reached)
@@ -150,13 +137,9 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   out.micro_kernel = &micro_kernel_of(*reached, target);
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
   out.columns = mlir::ShapedType::isDynamic(type.getShape().back()) ? -1 : type.getShape().back();
-  auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(0, ir::names::extents);
   for (int axis = 0; axis + 1 < int(type.getRank()); ++axis)
-    out.others.push_back(!type.isDynamicDim(unsigned(axis))
-                             ? mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), kernel.getContext())
-                         : extents ? extents.getValue().getResult(unsigned(axis))
-                                   : mlir::AffineExpr());
-  out.terms = terms_of(*reached);
+    out.others.push_back(sizes::extent_of(kernel, axis));
+  out.terms = sizes::terms_of(reached->product.op);
   auto [weight, axis] = weight_of(*reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
   if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
@@ -177,13 +160,12 @@ std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) 
   return out;
 }
 
-static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_t depth, llvm::ArrayRef<int64_t> sizes,
+static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_t depth, llvm::ArrayRef<int64_t> given,
                      const Target &target) {
   double places = 1;
   for (mlir::AffineExpr other : problem.others)
-    places *= other ? std::max(1.0, double(mlir::AffineMap::get(unsigned(sizes.size()), 0, other).compose(sizes)[0]))
-                    : double(unknown);
-  double columns = problem.columns < 0 ? double(unknown) : double(problem.columns);
+    places *= sizes::value_of(other, given);
+  double columns = problem.columns < 0 ? double(sizes::unknown) : double(problem.columns);
   double panels = std::ceil(columns / double(width)), tiles_of_panel = std::ceil(places / double(rows));
   TileShape tile{rows, width / target.lanes};
   double terms = double(problem.terms), steps = std::ceil(terms / problem.micro_kernel->group);
@@ -213,7 +195,7 @@ std::vector<Candidate> candidates(const Problem &problem, std::string_view varia
     if (depth > 0)
       row.params["depth"] = depth;
     out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {
-                     return cycles(problem, rows, width, depth, sizes, target) / (target.gigahertz * 1e9);
+                     return target.seconds(cycles(problem, rows, width, depth, sizes, target));
                    }});
   }
   return out;
