@@ -131,11 +131,11 @@ ${arrays}${body}
     COMPILE_OPTIONS "-Wno-c23-extensions")
 endfunction()
 
-# heddle_tool(NAME source library): a program, where its source exists.
-function(heddle_tool name source library)
+# heddle_tool(NAME source libraries…): a program, where its source exists.
+function(heddle_tool name source)
   if(EXISTS ${CMAKE_SOURCE_DIR}/${source})
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE ${library})
+    target_link_libraries(${name} PRIVATE ${ARGN})
     target_include_directories(${name} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
   endif()
 endfunction()

@@ -16,7 +16,7 @@ struct rt_block {
 } __attribute__((aligned(RT_ALIGN)));
 
 _Static_assert(RT_ALIGN == HEDDLE_SCRATCH_LINE && RT_ALIGN + sizeof(rt_block) == HEDDLE_SCRATCH_HEADER,
-               "compiler/emit/halide/scratch.cc counts the same");
+               "compiler/emit/kernels/scratch.cc counts the same");
 
 // What every slab should hold.
 static int64_t wanted(rt_scratch *scratch) {

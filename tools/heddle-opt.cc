@@ -5,7 +5,7 @@
 //   heddle-opt --import FILE.heddle [NAME=VALUE]...            the module that import makes, before any pass
 //   heddle-opt [--heddle-target=NAME] --halide FILE.mlir       the loops of its kernels, as their schedules have them
 //   heddle-opt --passes                                        docs/passes.md
-#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/kernels/emit.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
 #include "compiler/passes/passes.h"

@@ -2,7 +2,7 @@
 #include "loaded_kernel.h"
 
 #include "compiler/choose/choice.h"
-#include "compiler/emit/halide/scalars.h"
+#include "compiler/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 

@@ -1,7 +1,7 @@
 // A kernel from MLIR text, compiled for this machine, loaded, with buffers for given sizes. Runs on the calling thread.
 #pragma once
 
-#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/kernels/emit.h"
 #include "compiler/kernels/kinds.h"
 
 #include "mlir/IR/BuiltinOps.h"

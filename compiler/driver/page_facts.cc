@@ -3,7 +3,7 @@
 #include "compiler/driver/page_facts.h"
 
 #include "compiler/driver/compile_model.h"
-#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/host/weights_layout.h"
 #include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"

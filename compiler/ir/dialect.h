@@ -25,18 +25,20 @@
 namespace heddle::ir {
 
 namespace names {
-inline constexpr llvm::StringLiteral dims = "heddle.dims";           // module: [{name, most}, …, {name, product}]
-inline constexpr llvm::StringLiteral tokens = "heddle.tokens";       // module: [{name, id}] of the configuration
-inline constexpr llvm::StringLiteral precision = "heddle.precision"; // module: what products multiply; absent: f32
-inline constexpr llvm::StringLiteral expected = "heddle.expected";   // module: {dim = value} to choose schedules for
-inline constexpr llvm::StringLiteral entry = "heddle.entry";         // function: an entry of the model
-inline constexpr llvm::StringLiteral name = "heddle.name";           // argument, result: the author's name
-inline constexpr llvm::StringLiteral below = "heddle.below";         // argument: values lie in 0 .. below - 1
-inline constexpr llvm::StringLiteral initial = "heddle.initial";     // argument: every element where it is absent
-inline constexpr llvm::StringLiteral extents = "heddle.extents";     // argument, result: its shape over the sizes
-inline constexpr llvm::StringLiteral layout = "heddle.layout";       // argument of a kernel: #heddle.layout
-inline constexpr llvm::StringLiteral kernel = "heddle.kernel";       // function: a kernel of that kind
-inline constexpr llvm::StringLiteral schedule = "heddle.schedule";   // function: rows of {variant, params, when}
+inline constexpr llvm::StringLiteral dims = "heddle.dims";               // module: [{name, most}, …, {name, product}]
+inline constexpr llvm::StringLiteral tokens = "heddle.tokens";           // module: [{name, id}] of the configuration
+inline constexpr llvm::StringLiteral precision = "heddle.precision";     // module: what products multiply; absent: f32
+inline constexpr llvm::StringLiteral single_copy = "heddle.single_copy"; // module: no weight is stored twice
+inline constexpr llvm::StringLiteral copy = "heddle.copy";               // weight: of another one that lies otherwise
+inline constexpr llvm::StringLiteral expected = "heddle.expected"; // module: {dim = value} to choose schedules for
+inline constexpr llvm::StringLiteral entry = "heddle.entry";       // function: an entry of the model
+inline constexpr llvm::StringLiteral name = "heddle.name";         // argument, result: the author's name
+inline constexpr llvm::StringLiteral below = "heddle.below";       // argument: values lie in 0 .. below - 1
+inline constexpr llvm::StringLiteral initial = "heddle.initial";   // argument: every element where it is absent
+inline constexpr llvm::StringLiteral extents = "heddle.extents";   // argument, result: its shape over the sizes
+inline constexpr llvm::StringLiteral layout = "heddle.layout";     // argument of a kernel: #heddle.layout
+inline constexpr llvm::StringLiteral kernel = "heddle.kernel";     // function: a kernel of that kind
+inline constexpr llvm::StringLiteral schedule = "heddle.schedule"; // function: rows of {variant, params, when}
 } // namespace names
 
 /// The module's run-time sizes by number, and the number of the one with that name (-1: there is none).

@@ -2,7 +2,7 @@
 // out. Schedules that need an algorithm of their own (tiles, key blocks) build it from such expressions.
 #pragma once
 
-#include "compiler/emit/halide/lower.h"
+#include "compiler/halide/lower.h"
 
 #include <functional>
 #include <map>

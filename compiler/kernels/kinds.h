@@ -3,7 +3,7 @@
 // benches all read the table `kinds()`, whose rows are in kinds.def: what isn't in there doesn't exist.
 #pragma once
 
-#include "compiler/emit/halide/lower.h"
+#include "compiler/halide/lower.h"
 #include "compiler/targets/target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -3,10 +3,11 @@
 // are stored for one row; scalars of a row (mean, maximum) are computed once per row.
 #include "compiler/kernels/rows.h"
 
-#include "compiler/emit/halide/infinities.h"
+#include "compiler/halide/infinities.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/kernels/sizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -129,25 +130,19 @@ static int64_t element_cost(mlir::func::FuncOp kernel) {
   return cost;
 }
 
-/// Elements of the results, and of what is read from weights whose rows lie in panels: these take longer to collect.
+/// How many times as long it takes to read a row of a weight in panels, whose elements lie lines apart.
+constexpr double slowdown_of_panels = 5;
+
+/// What is computed element by element: the most of all stages.
 static double elements(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> sizes) {
-  double out = 0, in_pieces = 0;
-  for (unsigned result = 0; result < kernel.getNumResults(); ++result) {
-    double count = 1;
-    auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[result]);
-    auto extents = kernel.getResultAttrOfType<mlir::AffineMapAttr>(result, ir::names::extents);
-    if (extents)
-      for (int64_t extent : extents.getValue().compose(sizes))
-        count *= double(extent);
-    else if (type.hasStaticShape())
-      count = double(type.getNumElements());
-    out += count;
+  double out = 1;
+  kernel.walk([&](LinalgOp op) { out = std::max(out, sizes::points_of(op, sizes)); });
+  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
+    auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
+    if (given && !given.getMap().isIdentity())
+      return out * slowdown_of_panels;
   }
-  for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
-    if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
-        given && !given.getMap().isIdentity())
-      in_pieces += 0.2;
-  return std::max(out, 1.0) * (1 + in_pieces);
+  return out;
 }
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &) {
@@ -199,8 +194,9 @@ private:
     return longest;
   }
 
-  /// The lanes for a row of that length: a power of two, no wider than needed. Two numbers are none
-  /// (emit/halide/float_ramps.h).
+  /// The lanes for a row of that length: a power of two, no wider than needed. Two numbers are none: of two lanes that
+  /// are computed one by one, a and b, Halide 21 makes a ramp from a with the step b - a, which is another number in
+  /// floats, NaN beside an infinite one.
   int width_for(int64_t size) const {
     if (size == 2)
       return 1;

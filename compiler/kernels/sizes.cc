@@ -2,6 +2,9 @@
 #include "compiler/kernels/sizes.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <algorithm>
 
@@ -30,6 +33,26 @@ int64_t terms_of(mlir::linalg::LinalgOp sum) {
     if (kinds[loop] == mlir::utils::IteratorType::reduction)
       terms *= mlir::ShapedType::isDynamic(extent) ? unknown : extent;
   return terms;
+}
+
+/// The extent of an axis of what an op computes: of its type, or of the tensor.empty behind it.
+static mlir::AffineExpr extent_of(mlir::linalg::LinalgOp op, unsigned axis) {
+  mlir::Value init = op.getDpsInitOperand(0)->get();
+  auto type = llvm::cast<mlir::RankedTensorType>(init.getType());
+  if (!type.isDynamicDim(axis))
+    return mlir::getAffineConstantExpr(type.getDimSize(axis), op.getContext());
+  if (auto fill = init.getDefiningOp<mlir::linalg::FillOp>())
+    init = fill.getOutputs()[0];
+  auto empty = init.getDefiningOp<mlir::tensor::EmptyOp>();
+  return empty ? ir::size_formula(empty.getDynamicSizes()[type.getDynamicDimIndex(axis)]) : mlir::AffineExpr();
+}
+
+double points_of(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> sizes) {
+  double points = double(terms_of(op));
+  auto type = llvm::cast<mlir::RankedTensorType>(op.getDpsInitOperand(0)->get().getType());
+  for (unsigned axis = 0; axis < type.getRank(); ++axis)
+    points *= value_of(extent_of(op, axis), sizes);
+  return points;
 }
 
 } // namespace heddle::sizes

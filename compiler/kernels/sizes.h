@@ -23,4 +23,7 @@ double value_of(mlir::AffineExpr extent, llvm::ArrayRef<int64_t> sizes);
 /// Terms of a sum, over all its loops.
 int64_t terms_of(mlir::linalg::LinalgOp sum);
 
+/// Points of an op's iteration space at these sizes of its kernel.
+double points_of(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> sizes);
+
 } // namespace heddle::sizes

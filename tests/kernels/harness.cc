@@ -2,7 +2,7 @@
 // run last to first, so that a kernel that relies on their order fails.
 #include "harness.h"
 
-#include "compiler/emit/halide/scratch.h"
+#include "compiler/emit/kernels/scratch.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "runtime/abi.h"
@@ -271,9 +271,11 @@ std::vector<Values> random_inputs(mlir::func::FuncOp kernel, const std::vector<i
   return inputs;
 }
 
-CompiledKernel::CompiledKernel(mlir::func::FuncOp kernel, int row, const Target &target, bool with_asserts)
+CompiledKernel::CompiledKernel(mlir::func::FuncOp kernel, int row, const Target &target, bool with_asserts,
+                               std::string_view without_rewrite)
     : kernel_(kernel) {
   EmitOptions options;
+  options.without_rewrite = without_rewrite;
   options.with_asserts = with_asserts;
   options.with_argv = true;
   Result<KernelObject> object = emit_kernel(kernel, row, target, options);

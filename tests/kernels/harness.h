@@ -3,7 +3,7 @@
 // red zone, so that a read past the end faults and a write before the start is seen.
 #pragma once
 
-#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/kernels/emit.h"
 #include "compiler/kernels/kinds.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -58,7 +58,8 @@ std::vector<int64_t> shape_of(mlir::Type type, mlir::Attribute extents, const st
 /// One row of a kernel's schedule, compiled, linked and loaded.
 class CompiledKernel {
 public:
-  CompiledKernel(mlir::func::FuncOp kernel, int row, const Target &target, bool with_asserts);
+  CompiledKernel(mlir::func::FuncOp kernel, int row, const Target &target, bool with_asserts,
+                 std::string_view without_rewrite = {});
   ~CompiledKernel();
   CompiledKernel(CompiledKernel &&other) noexcept;
   CompiledKernel(const CompiledKernel &) = delete;

@@ -7,8 +7,8 @@
 #include "compiler/emit/artifact/pack_weights.h"
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/python_module.h"
-#include "compiler/emit/halide/emit.h"
 #include "compiler/emit/host/host.h"
+#include "compiler/emit/kernels/emit.h"
 #include "compiler/io/output.h"
 #include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
@@ -186,6 +186,9 @@ static ArtifactReport::Part part_of(TargetModule target, const WeightsLayout &la
     out.weights_bytes += item.bytes;
     out.shared_bytes += item.shared ? item.bytes : 0;
   }
+  for (auto weight : target.module.getOps<ir::WeightOp>())
+    if (weight->hasAttr(ir::names::copy))
+      out.copied_bytes += layout[weight.getSymName()].bytes;
   return out;
 }
 

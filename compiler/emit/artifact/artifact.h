@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/emit/artifact/progress.h"
-#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/host/weights_layout.h"
 #include "compiler/io/model_folder.h"
 #include "dsl/errors/result.h"
 
@@ -38,6 +38,7 @@ struct ArtifactReport {
     int kernels = 0; // compiled functions
     int64_t weights_bytes = 0;
     int64_t shared_bytes = 0; // of these, what a target before it has, too
+    int64_t copied_bytes = 0; // of these, second copies of weights
   };
   std::vector<std::pair<std::string, int64_t>> libraries; // name and bytes of each file with code
   int64_t weights_bytes = 0;

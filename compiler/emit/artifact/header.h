@@ -2,8 +2,8 @@
 #pragma once
 
 #include "compiler/emit/artifact/artifact.h"
-#include "compiler/emit/artifact/weights_layout.h"
 #include "compiler/emit/host/model_interface.h"
+#include "compiler/emit/host/weights_layout.h"
 
 namespace heddle {
 

@@ -2,7 +2,7 @@
 #include "compiler/emit/artifact/header.h"
 #include "compiler/emit/artifact/work.h"
 
-#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/kernels/emit.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/version.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/emit/artifact/progress.h"
-#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/host/weights_layout.h"
 #include "compiler/io/model_folder.h"
 
 #include <span>

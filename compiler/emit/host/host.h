@@ -3,7 +3,7 @@
 // dialect (docs/ir.md, section 4), translated to LLVM IR, compiled to one object.
 #pragma once
 
-#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/host/weights_layout.h"
 #include "dsl/errors/result.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -2,8 +2,8 @@
 // call; field numbers and type words below are those of HalideRuntime.h (Halide 21).
 #include "compiler/emit/host/kernel_calls.h"
 
-#include "compiler/emit/halide/emit.h"
-#include "compiler/emit/halide/scratch.h"
+#include "compiler/emit/kernels/emit.h"
+#include "compiler/emit/kernels/scratch.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"

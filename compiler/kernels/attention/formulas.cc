@@ -1,7 +1,7 @@
 // See formulas.h.
 #include "compiler/kernels/attention/formulas.h"
 
-#include "compiler/emit/halide/ranges.h"
+#include "compiler/halide/ranges.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 #include "compiler/kernels/attention/key_blocks.h"
 
-#include "compiler/emit/halide/math.h"
+#include "compiler/halide/math.h"
 #include "compiler/kernels/attention/formulas.h"
 #include "compiler/kernels/attention/softmax.h"
 #include "compiler/kernels/product/operands.h"

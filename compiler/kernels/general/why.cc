@@ -2,7 +2,7 @@
 // always `pointwise`, so one of the kind `general` has some.
 #include "compiler/kernels/general/general.h"
 
-#include "compiler/emit/halide/infinities.h"
+#include "compiler/halide/infinities.h"
 #include "compiler/ir/definitions.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"

@@ -1,6 +1,6 @@
 #include "compiler/kernels/product/micro_kernel.h"
 
-#include "compiler/emit/halide/scalars.h"
+#include "compiler/halide/scalars.h"
 #include "runtime/cpu_features.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -5,7 +5,7 @@
 
 #include "compiler/kernels/product/register_tile.h"
 
-#include "compiler/emit/halide/lower.h"
+#include "compiler/halide/lower.h"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // Norms, softmax, pooling: y[m, c] = f(x[m, c], sum[i](g(x[m, i])), …). One task computes whole rows: a row is read
 // from the cache after the first pass, and its sums never leave the core.
-#include "compiler/emit/halide/infinities.h"
+#include "compiler/halide/infinities.h"
 #include "compiler/kernels/rows.h"
 
 namespace heddle {

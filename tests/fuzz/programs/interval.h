@@ -1,6 +1,6 @@
 // What a compiled program may answer: for each number the least and the largest value that correct code can give.
 // Correct code computes in the declared types, in any order of summation, with fused or separate products, and with
-// functions as exact as compiler/emit/halide/math.h says. `terms` is the sum of the magnitudes that went into a sum:
+// functions as exact as compiler/halide/math.h says. `terms` is the sum of the magnitudes that went into a sum:
 // rounding is relative to it, not to the result, because terms may be added in any order and cancel.
 //
 // With u = 2^-24 the rules are: a sum of n terms is off by (n + 1) u terms (n u terms is the bound for any order; one

@@ -1,6 +1,6 @@
 // An index that is not a ramp is a gather. Masked lanes are not read, so that their places don't matter. A single place
 // before the beginning is a lane that was taken apart, under a condition that does not hold for it.
-#include "compiler/emit/halide/reversed.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Scalars does the same where the divisor is 0 as it is written.
-#include "compiler/emit/halide/zero_divisors.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
-#include "compiler/emit/halide/math.h"
+#include "compiler/halide/math.h"
 
 #include <cmath>
 

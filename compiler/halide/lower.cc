@@ -1,13 +1,11 @@
 // From the linalg ops of a kernel to Funcs. Parallel loops become Vars, reduction loops the RVars of one RDom, indexing
 // maps and extract indices become index expressions, run-time sizes int32 parameters. Relies on the form of docs/ir.md
 // section 2: dense tensors in row-major or other layouts, extents that follow from arguments and tensor.empty.
-#include "compiler/emit/halide/lower.h"
+#include "compiler/halide/lower.h"
 
-#include "compiler/emit/halide/float_ramps.h"
-#include "compiler/emit/halide/image_reads.h"
-#include "compiler/emit/halide/infinities.h"
-#include "compiler/emit/halide/ranges.h"
-#include "compiler/emit/halide/scalars.h"
+#include "compiler/halide/infinities.h"
+#include "compiler/halide/ranges.h"
+#include "compiler/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 
@@ -86,8 +84,6 @@ public:
     }
     if (scalars_.error())
       return Error{"kernel @" + kernel_.getName().str() + ": " + scalars_.error()->message};
-    out_.passes.push_back(load_image_reads());
-    out_.passes.push_back(split_float_ramps());
     return std::move(out_);
   }
 

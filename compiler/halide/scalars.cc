@@ -2,10 +2,10 @@
 // sums, products and quotients are IEEE's: a maximum of no numbers and a mask of the caller's are infinite, and
 // Halide's own operators let LLVM compute as if nothing were. What a reduction adds up may be contracted and
 // reassociated.
-#include "compiler/emit/halide/scalars.h"
+#include "compiler/halide/scalars.h"
 
-#include "compiler/emit/halide/infinities.h"
-#include "compiler/emit/halide/math.h"
+#include "compiler/halide/infinities.h"
+#include "compiler/halide/math.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

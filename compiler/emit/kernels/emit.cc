@@ -1,23 +1,17 @@
 // Lowers and schedules rows one by one and compiles them as one module. Halide reports mistakes by exceptions of its
 // own and warnings through a process-wide reporter; both end here, as an Error or nowhere. Halide writes to
 // files only: texts go through a pipe, which no limit on the size of files stops.
-#include "compiler/emit/halide/emit.h"
+#include "compiler/emit/kernels/emit.h"
 
-#include "compiler/emit/halide/bfloat.h"
-#include "compiler/emit/halide/clamped.h"
-#include "compiler/emit/halide/extremes.h"
-#include "compiler/emit/halide/lower.h"
-#include "compiler/emit/halide/reversed.h"
-#include "compiler/emit/halide/scratch.h"
-#include "compiler/emit/halide/task_context.h"
-#include "compiler/emit/halide/zero_divisors.h"
+#include "compiler/emit/kernels/scratch.h"
+#include "compiler/halide/lower.h"
+#include "compiler/halide/rewrites/rewrites.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -166,12 +160,9 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   std::vector<Halide::Func> outputs;
   for (const Output &output : lowered->outputs)
     outputs.push_back(output.func);
-  lowered->passes.push_back(compare_extremes_strictly());
-  lowered->passes.push_back(round_to_bfloat());
-  lowered->passes.push_back(gather_reversed_reads());
-  lowered->passes.push_back(split_clamped_reads());
-  lowered->passes.push_back(multiply_for_zero_divisors());
-  lowered->passes.push_back(keep_task_context());
+  for (const Rewrite &rewrite : rewrites())
+    if (rewrite.name != options.without_rewrite)
+      lowered->passes.push_back(rewrite.make());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
@@ -183,13 +174,12 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
                     lower_seconds};
 }
 
-/// Halide 21 cannot hoist the storage of a stage that it finds to be needed nowhere, as under `k == 4` for k in 0 .. 3.
+/// Halide 21 fails to hoist the storage of a stage that it finds to be needed nowhere, as under `k == 4` for k in
+/// 0 .. 3: what fails is lowered once more with storage where it is computed.
 Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options) {
   try {
     return lower_row(wanted, target, options, true);
-  } catch (const Halide::Error &error) {
-    if (!std::strstr(error.what(), "Hoisted storage"))
-      throw;
+  } catch (const Halide::Error &) {
     return lower_row(wanted, target, options, false);
   }
 }

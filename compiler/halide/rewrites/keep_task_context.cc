@@ -1,6 +1,6 @@
 //     x ^ (__user_context >> 63)   →   let context = __user_context in … x ^ (context >> 63)
 // Calls of runtime functions name no context here: code generation adds what `__user_context` is where they stand.
-#include "compiler/emit/halide/task_context.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 namespace heddle {
 

@@ -1,6 +1,6 @@
 // Values are followed from op to op of a kernel, as far as what Halide may see once it has inlined stages and
 // simplified conditions.
-#include "compiler/emit/halide/infinities.h"
+#include "compiler/halide/infinities.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -1,5 +1,5 @@
 // An argument's bounds begin at 0, and its strides are formulas over the kernel's sizes: both are known here.
-#include "compiler/emit/halide/image_reads.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 namespace heddle {
 

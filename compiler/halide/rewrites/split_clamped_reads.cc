@@ -1,6 +1,6 @@
 // A place that is made of a ramp with stride 1 or -1, bounds, and what is the same for all lanes never goes back, and
 // takes steps of 1 at most: so its first and its last lane say where all others are.
-#include "compiler/emit/halide/clamped.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 #include <functional>
 #include <map>

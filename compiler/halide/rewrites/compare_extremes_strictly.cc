@@ -1,6 +1,6 @@
 // A strict minimum or maximum is one instruction, as Halide's own is. Across lanes Halide has an intrinsic of LLVM's,
 // which keeps NaN at two more instructions per step; here a vector is halved until one lane is left.
-#include "compiler/emit/halide/extremes.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 namespace heddle {
 

@@ -1,5 +1,5 @@
 // Works on the lowered statement, after schedules, which see a plain cast.
-#include "compiler/emit/halide/bfloat.h"
+#include "compiler/halide/rewrites/rewrites.h"
 
 namespace heddle {
 

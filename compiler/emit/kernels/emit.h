@@ -10,6 +10,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
+#include <string_view>
 
 namespace heddle {
 
@@ -19,6 +20,7 @@ struct EmitOptions {
   KernelForm form = KernelForm::object; // the others are text, for people
   bool with_asserts = false;            // check every promise about buffers at run time (tests)
   bool with_argv = false;               // also `<symbol>_argv`, which takes an array of pointers (tests, benches)
+  std::string_view without_rewrite;     // a row of compiler/halide/rewrites left out: what is it needed for? (tests)
 };
 
 /// A row of the schedule of a kernel.

@@ -1,7 +1,7 @@
 // Polynomials on clamped arguments: the clamp both keeps the polynomial in its range and stops an infinite constant
 // from reaching arithmetic that LLVM believes to be finite; exp leaves aside what that makes of it. Inside, ordinary
 // (contractible) operators make FMAs.
-#include "compiler/emit/halide/math.h"
+#include "compiler/halide/math.h"
 
 #include <cmath>
 #include <initializer_list>

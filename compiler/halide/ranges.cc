@@ -1,9 +1,9 @@
 // Follows a reduction's term through the element-wise ops that make it, asking under which condition it may differ from
 // the neutral element: 0 of a product where a factor is 0, -inf of a difference where the minuend is, 0 of exp where
 // its argument is -inf. What depends on data may always differ. Halide's solver turns the condition into an interval.
-#include "compiler/emit/halide/ranges.h"
+#include "compiler/halide/ranges.h"
 
-#include "compiler/emit/halide/scalars.h"
+#include "compiler/halide/scalars.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

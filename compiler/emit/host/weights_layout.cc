@@ -1,7 +1,7 @@
 // Offsets are running sums of aligned sizes. The id hashes what both sides must agree on (the library's name, each
 // weight's names, part, type, layout and offset), so a file of another layout is refused while new values under an
 // unchanged layout are accepted.
-#include "compiler/emit/artifact/weights_layout.h"
+#include "compiler/emit/host/weights_layout.h"
 
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
