@@ -147,6 +147,10 @@ Status compile_command(const CompileCommand &options) {
       std::printf("%s: %d kernels, weights %s%s\n", part.target.c_str(), part.kernels,
                   megabytes(part.weights_bytes).c_str(),
                   part.shared_bytes ? (" (" + megabytes(part.shared_bytes) + " shared with the above)").c_str() : "");
+  for (const ArtifactReport::Part &part : report->artifact.parts)
+    if (part.copied_bytes)
+      std::printf("weights: %s are second copies in another layout%s; --single-copy stores none\n",
+                  megabytes(part.copied_bytes).c_str(), targets.size() > 1 ? (" for " + part.target).c_str() : "");
   if (std::string from = where_settings_came_from(*model); !from.empty())
     std::printf("settings: %s\n", from.c_str());
   for (const std::string &line : report->general)

@@ -28,7 +28,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     if (!target)
       return target.error();
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
-      out.push_back({*target, options.precision, options.dims, options.why});
+      out.push_back({*target, options.precision, options.dims, options.why, options.single_copy});
   }
   // Each target allows all that those below it allow.
   llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {
@@ -111,6 +111,9 @@ Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, pas
 
   if (goal.precision != "f32")
     (*out.module)->setAttr(ir::names::precision, builder.getStringAttr(goal.precision));
+
+  if (goal.single_copy)
+    (*out.module)->setAttr(ir::names::single_copy, builder.getUnitAttr());
 
   auto dims = read_sizes(goal.dims, *model.program);
   if (!dims)

@@ -16,6 +16,7 @@ struct CompileOptions {
   std::string precision = "f32";
   std::vector<std::string> dims; // NAME=N: sizes to choose schedules for
   bool why = false;              // print what schedules were chosen from
+  bool single_copy = false;      // store no weight in two layouts
 };
 
 /// What a model is compiled for.
@@ -24,6 +25,7 @@ struct CompileGoal {
   std::string precision;              // of products
   std::vector<std::string> dims = {}; // NAME=N: sizes to choose schedules for
   bool why = false;                   // report what schedules were chosen from
+  bool single_copy = false;           // store no weight in two layouts
 };
 
 /// The options' goals, where this version can reach them: one for each target, from the most demanding one on.

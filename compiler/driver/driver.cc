@@ -129,6 +129,8 @@ private:
     to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8")
         ->type_name("P")
         ->capture_default_str();
+    to->add_flag("--single-copy", compile.single_copy,
+                 "Store no weight in two layouts, also where kernels that read it want that");
   }
 
   void add_check() {

@@ -1,6 +1,7 @@
-// Decides how each weight lies in memory: in the layout with which its readers are
-// expected to take least time, of those that their kinds offer; else row-major. Every other
-// kernel that reads the same weight (a lookup of tied embeddings) reads through the map; nothing is stored twice.
+// Decides how each weight lies in memory: in the layout with which its readers are expected to take least time, of
+// those that their kinds offer; else row-major. Every other kernel that reads the same weight (a lookup of tied
+// embeddings) reads through the map. A weight whose readers want different layouts is stored twice where that makes an
+// entry faster, unless the module's `heddle.single_copy` forbids it.
 //
 // clang-format off
 //   heddle.weight @w : tensor<12x64x768xf32> …
@@ -56,6 +57,22 @@ llvm::MapVector<ir::WeightOp, SmallVector<Use>> uses_of_weights(ModuleOp module)
   return out;
 }
 
+/// How many times as fast an entry must become for a weight to be stored twice.
+constexpr double worth_a_copy = 1.03;
+
+/// Values of all dims, as far as their bounds allow, at which entries are compared.
+constexpr int64_t sampled_dims[] = {1, 8, 64, 512};
+
+/// A kernel's argument at which weights arrive.
+using Reader = std::pair<func::FuncOp, unsigned>;
+
+/// A weight's uses, where it is stored twice.
+struct Shares {
+  AffineMap first, second;
+  SmallVector<Use> of_first, of_second;
+  DenseSet<Reader> readers_of_second;
+};
+
 class Layouts {
 public:
   Layouts(ModuleOp module, const Target &target)
@@ -66,68 +83,195 @@ public:
 
 private:
   func::FuncOp kernel_of(const Use &use) { return symbols_.lookup<func::FuncOp>(func::CallOp(use.call).getCallee()); }
+  Reader reader_of(const Use &use) { return {kernel_of(use), use.argument}; }
 
-  /// What a kernel is expected to take at each size class if the argument lies so.
-  std::vector<double> seconds(func::FuncOp kernel, unsigned argument, AffineMap layout) {
-    kernel.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(module_.getContext(), layout));
-    std::vector<double> out = least_seconds(kernel, target_, size_classes(kernel, expected_));
+  /// What `measure` says of a reader's kernel if what it reads lies so; null: row-major.
+  template <class Measure> auto with_layout(const Reader &reader, AffineMap layout, const Measure &measure) {
+    auto [kernel, argument] = reader;
+    if (layout)
+      kernel.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(module_.getContext(), layout));
+    auto out = measure(kernel);
     kernel.removeArgAttr(argument, ir::names::layout);
     return out;
   }
 
-  AffineMap best(ArrayRef<Use> uses, ArrayRef<AffineMap> layouts);
+  std::vector<AffineMap> wanted(const Reader &reader);
+  std::vector<AffineMap> offered(ArrayRef<Use> uses);
+  std::vector<double> losses(const Reader &reader, ArrayRef<AffineMap> layouts);
+  bool pays(ArrayRef<Use> uses, AffineMap one, const Shares &two);
+  void store(ir::WeightOp weight, ArrayRef<Use> uses, AffineMap layout);
+  ir::WeightOp copy(ir::WeightOp weight, ArrayRef<Use> uses);
 
   ModuleOp module_;
   SymbolTable symbols_;
   const Target &target_;
   llvm::StringMap<SmallVector<SizeRange>> expected_;
+  SmallVector<Reader> set_; // while choosing: a kernel's weights must suit each other
 };
 
-/// The layout with which the readers of a weight come closest to the best that each could have: over all size classes
-/// of a reader alike, and over all readers.
-AffineMap Layouts::best(ArrayRef<Use> uses, ArrayRef<AffineMap> layouts) {
-  std::vector<double> loss(layouts.size());
-  llvm::DenseSet<std::pair<Operation *, unsigned>> seen;
+/// The layouts that a reader may profit from; none: row-major.
+std::vector<AffineMap> Layouts::wanted(const Reader &reader) {
+  auto [kernel, argument] = reader;
+  const KernelKind &kind = kind_of(kernel);
+  return kind.layouts ? kind.layouts(kernel, argument, target_) : std::vector<AffineMap>();
+}
+
+/// The layouts that any reader of a weight may profit from, and row-major where one asks for nothing else.
+std::vector<AffineMap> Layouts::offered(ArrayRef<Use> uses) {
+  std::vector<AffineMap> out;
+  bool row_major = false;
   for (const Use &use : uses) {
-    func::FuncOp kernel = kernel_of(use);
-    if (!seen.insert({kernel, use.argument}).second)
-      continue;
-    std::vector<std::vector<double>> costs;
-    for (AffineMap layout : layouts)
-      costs.push_back(seconds(kernel, use.argument, layout));
-    for (size_t size = 0; size < costs.front().size(); ++size) {
-      double least = std::numeric_limits<double>::infinity();
-      for (const std::vector<double> &cost : costs)
-        least = std::min(least, cost[size]);
-      for (size_t i = 0; i < costs.size(); ++i)
-        loss[i] += costs[i][size] / least / double(costs[i].size());
-    }
+    std::vector<AffineMap> of_reader = wanted(reader_of(use));
+    row_major |= of_reader.empty();
+    for (AffineMap layout : of_reader)
+      if (!llvm::is_contained(out, layout))
+        out.push_back(layout);
   }
-  return layouts[size_t(std::ranges::min_element(loss) - loss.begin())];
+  if (row_major && !out.empty())
+    out.push_back({});
+  return out;
+}
+
+/// How many times as long as with the best layout for it a reader is expected to take with each, in the mean over its
+/// size classes. Row-major is nothing for readers that profit from another one: they would pack at every call.
+std::vector<double> Layouts::losses(const Reader &reader, ArrayRef<AffineMap> layouts) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  bool packs = !wanted(reader).empty();
+  std::vector<SizeClass> classes = size_classes(reader.first, expected_);
+  std::vector<std::vector<double>> costs;
+  for (AffineMap layout : layouts)
+    costs.push_back(packs && !layout ? std::vector<double>(classes.size(), never)
+                                     : with_layout(reader, layout, [&](func::FuncOp kernel) {
+                                         return least_seconds(kernel, target_, classes);
+                                       }));
+  std::vector<double> out(layouts.size());
+  for (size_t size = 0; size < costs.front().size(); ++size) {
+    double least = never;
+    for (const std::vector<double> &cost : costs)
+      least = std::min(least, cost[size]);
+    for (size_t i = 0; i < costs.size(); ++i)
+      out[i] += costs[i][size] / least / double(costs[i].size());
+  }
+  return out;
+}
+
+/// Whether some entry becomes faster, in the mean over its sizes, with two layouts instead of one.
+bool Layouts::pays(ArrayRef<Use> uses, AffineMap one, const Shares &two) {
+  llvm::MapVector<Operation *, double> ratios; // of entries: the sum over samples of seconds without by seconds with
+  Builder builder(module_.getContext());
+  for (int64_t sample : sampled_dims) {
+    NamedAttrList dims;
+    for (auto dim : module_->getAttrOfType<ArrayAttr>(ir::names::dims).getAsRange<DictionaryAttr>()) {
+      if (dim.contains("product")) // of others
+        continue;
+      auto most = dim.getAs<IntegerAttr>("most");
+      dims.set(dim.getAs<StringAttr>("name").getValue(),
+               builder.getI64IntegerAttr(most ? std::min(most.getInt(), sample) : sample));
+    }
+    if (auto expected = module_->getAttrOfType<DictionaryAttr>(ir::names::expected))
+      for (NamedAttribute dim : expected)
+        dims.set(dim.getName(), dim.getValue());
+    DictionaryAttr values = dims.getDictionary(module_.getContext());
+    auto seconds_of = [&](func::CallOp call) {
+      SizeClass sizes;
+      for (Value operand : call.getOperands())
+        if (operand.getType().isIndex())
+          sizes.push_back(std::clamp<int64_t>(range_of(module_, operand, values).least, 0, INT32_MAX));
+      return [this, sizes](func::FuncOp kernel) { return least_seconds(kernel, target_, {&sizes, 1}).front(); };
+    };
+    llvm::MapVector<Operation *, std::pair<double, double>> entries; // without and with a copy
+    for (func::CallOp call : kernel_calls_of(module_)) {
+      auto &[without, with] = entries[call->getParentOfType<func::FuncOp>()];
+      auto use = llvm::find_if(uses, [&](const Use &use) { return use.call == call; });
+      if (use == uses.end()) {
+        double seconds = seconds_of(call)(symbols_.lookup<func::FuncOp>(call.getCallee()));
+        without += seconds;
+        with += seconds;
+      } else {
+        Reader reader = reader_of(*use);
+        without += with_layout(reader, one, seconds_of(call));
+        with += with_layout(reader, two.readers_of_second.contains(reader) ? two.second : two.first, seconds_of(call));
+      }
+    }
+    for (auto &[entry, seconds] : entries)
+      ratios[entry] += seconds.first / seconds.second / double(std::size(sampled_dims));
+  }
+  return llvm::any_of(ratios, [](const auto &entry) { return entry.second >= worth_a_copy; });
+}
+
+/// Gives a weight its layout, and the arguments at which it is read while other weights are chosen for.
+void Layouts::store(ir::WeightOp weight, ArrayRef<Use> uses, AffineMap layout) {
+  if (!layout)
+    return;
+  func::CallOp call = uses.front().call;
+  weight.setType(cast<RankedTensorType>(call.getOperand(uses.front().argument).getType()));
+  weight.setLayoutAttr(ir::LayoutAttr::get(module_.getContext(), layout));
+  for (const Use &use : uses)
+    if (auto [kernel, argument] = reader_of(use); !kernel.getArgAttr(argument, ir::names::layout)) {
+      kernel.setArgAttr(argument, ir::names::layout, weight.getLayoutAttr());
+      set_.push_back({kernel, argument});
+    }
+}
+
+/// A weight of the same numbers for these uses.
+ir::WeightOp Layouts::copy(ir::WeightOp weight, ArrayRef<Use> uses) {
+  auto out = cast<ir::WeightOp>(weight->clone());
+  out.setSymName((weight.getSymName() + ".copy").str());
+  out->setAttr(ir::names::copy, UnitAttr::get(module_.getContext()));
+  symbols_.insert(out, std::next(Block::iterator(weight)));
+  for (const Use &use : uses) {
+    func::CallOp call = use.call;
+    OpBuilder builder(call);
+    call.setOperand(use.argument, ir::GetOp::create(builder, call.getLoc(), call.getOperand(use.argument).getType(),
+                                                    out.getSymName()));
+  }
+  return out;
 }
 
 void Layouts::choose() {
-  SmallVector<std::pair<func::FuncOp, unsigned>> set; // while choosing: a kernel's weights must suit each other
-  for (auto &[weight_op, uses] : uses_of_weights(module_)) {
-    ir::WeightOp weight = weight_op;
-    std::vector<AffineMap> layouts;
-    for (const Use &use : uses)
-      if (const KernelKind &kind = kind_of(kernel_of(use)); kind.layouts)
-        for (AffineMap layout : kind.layouts(kernel_of(use), use.argument, target_))
-          if (!llvm::is_contained(layouts, layout))
-            layouts.push_back(layout);
+  bool copies = !module_->hasAttr(ir::names::single_copy);
+  for (auto &[weight_op, all_uses] : uses_of_weights(module_)) {
+    ArrayRef<Use> uses = all_uses;
+    std::vector<AffineMap> layouts = offered(uses);
     if (layouts.empty())
       continue;
-    func::CallOp call = uses.front().call;
-    weight.setType(cast<RankedTensorType>(call.getOperand(uses.front().argument).getType()));
-    weight.setLayoutAttr(ir::LayoutAttr::get(module_.getContext(), best(uses, layouts)));
+    llvm::MapVector<Reader, std::vector<double>> readers;
     for (const Use &use : uses)
-      if (func::FuncOp kernel = kernel_of(use); !kernel.getArgAttr(use.argument, ir::names::layout)) {
-        kernel.setArgAttr(use.argument, ir::names::layout, weight.getLayoutAttr());
-        set.push_back({kernel, use.argument});
+      if (Reader reader = reader_of(use); !readers.contains(reader))
+        readers[reader] = losses(reader, layouts);
+    auto loss = [&](size_t first, size_t second) {
+      double sum = 0;
+      for (auto &[reader, of_layout] : readers)
+        sum += std::min(of_layout[first], of_layout[second]);
+      return sum;
+    };
+    std::pair<size_t, size_t> one, two;
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      if (layouts[i] && loss(i, i) < loss(one.first, one.second))
+        one = {i, i};
+      for (size_t j = i + 1; j < layouts.size(); ++j)
+        if (loss(i, j) < loss(two.first, two.second))
+          two = {i, j};
+    }
+    if (copies && loss(two.first, two.second) < loss(one.first, one.second)) {
+      Shares shares{layouts[two.first], layouts[two.second], {}, {}, {}};
+      for (const Use &use : uses) {
+        const std::vector<double> &of_layout = readers[reader_of(use)];
+        bool other = of_layout[two.second] < of_layout[two.first];
+        (other ? shares.of_second : shares.of_first).push_back(use);
+        if (other)
+          shares.readers_of_second.insert(reader_of(use));
       }
+      bool both = !shares.of_first.empty() && !shares.of_second.empty();
+      if (both && pays(uses, layouts[one.first], shares)) {
+        store(copy(weight_op, shares.of_second), shares.of_second, shares.second);
+        store(weight_op, shares.of_first, shares.first);
+        continue;
+      }
+    }
+    store(weight_op, uses, layouts[one.first]);
   }
-  for (auto [kernel, argument] : set)
+  for (auto [kernel, argument] : set_)
     kernel.removeArgAttr(argument, ir::names::layout);
 }
 

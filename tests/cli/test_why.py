@@ -3,6 +3,7 @@
 
 import unittest
 
+import heddle
 import numpy as np
 from test_cli import Scratch
 
@@ -11,6 +12,22 @@ model Dense {
   param w: real[96, 96]
   entry forward(x: real[N, 96]) -> y: real[N, 96] {
     y[n, o] = sum[i](x[n, i] * w[o, i])
+    return y
+  }
+}
+"""
+
+
+# The bag sums rows of the table, which panels scatter; the scores want it in panels.
+TWO_READERS = """dim N <= 512, S <= 512
+model Bag {
+  param table: real[5000, 96]
+  entry bag(ids: index(5000)[N, 64]) -> y: real[N, 96] {
+    y[n, i] = sum[j](table[ids[n, j], i])
+    return y
+  }
+  entry scores(x: real[S, 96]) -> y: real[S, 5000] {
+    y[s, o] = sum[i](x[s, i] * table[o, i])
     return y
   }
 }
@@ -53,6 +70,24 @@ class Why(Scratch):
 
     def test_dims_that_there_are_not(self):
         self.refused("error: the model has no dim `M`; it has: N\n", "compile", "m.heddle", "--weights", "w.npz", "--dim", "M=1")
+
+    def test_a_weight_whose_readers_want_different_layouts_is_stored_twice(self):
+        (self.folder / "bag.heddle").write_text(TWO_READERS)
+        table = np.random.default_rng(0).normal(size=(5000, 96)).astype(np.float32)
+        ids = np.random.default_rng(1).integers(0, 5000, (7, 64)).astype(np.int32)
+        x = np.random.default_rng(2).normal(size=(9, 96)).astype(np.float32)
+        np.savez(self.folder / "bag.npz", table=table)
+        np.savez(self.folder / "in.npz", ids=ids, x=x)
+        sizes = {}
+        for words in [(), ("--single-copy",)]:
+            out = self.done("compile", "bag.heddle", "--weights", "bag.npz", "-o", "out", "--target", "x86-64-v3", *words)
+            self.assertEqual("weights: 1.92 MB are second copies in another layout; --single-copy stores none" in out, not words, out)
+            sizes[words] = next((self.folder / "out").glob("*.weights")).stat().st_size
+            with heddle.load(self.folder / "out") as model, model.session() as session:
+                bag, scores = session.run({"ids": ids}, entry="bag")["y"], session.run({"x": x}, entry="scores")["y"]
+            self.assertLess(np.abs(bag - table[ids].sum(1)).max(), 1e-4)
+            self.assertLess(np.abs(scores - x @ table.T).max(), 1e-4)
+        self.assertGreater(sizes[()], 1.9 * sizes[("--single-copy",)])
 
 
 if __name__ == "__main__":
