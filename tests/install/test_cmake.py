@@ -2,32 +2,25 @@
 made from has changed. Model, program and project are those of docs/deploying/cmake.md."""
 
 import os
-import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
 import numpy as np
-from safetensors import numpy as safetensors
 
 from installed import CMAKE, prefix, run
+from pages import blocks, commands, file, matches
 
 GOLDENS = Path(__file__).resolve().parents[1] / "models" / "goldens"
 
 PART = "fn scaled(x: real) -> real = {0} * x\n"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploying" / "cmake.md"
-
-
-def block(language):
-    """The first block of the page in that language."""
-    return re.search(rf"```{language}\n(.*?)```", PAGE.read_text(), re.S)[1]
-
-
-MODEL, MAIN = block("heddle"), block("c")
-PROJECT = block("cmake").rstrip().removesuffix(")") + "{0})\n"
+PAGE = "deploying/cmake.md"
+MODEL, MAIN = file(PAGE, "net.heddle"), file(PAGE, "main.c")
+PROJECT = file(PAGE, "CMakeLists.txt").rstrip().removesuffix(")") + "{0})\n"
 
 
 class Project(unittest.TestCase):
@@ -38,7 +31,10 @@ class Project(unittest.TestCase):
         self.write("part.heddle", PART.format(2))
         self.write("net.heddle", MODEL)
         self.write("main.c", MAIN)
-        safetensors.save_file({"w": np.float32([1, 2, 3])}, self.folder / "w.safetensors")
+        self.weights(1, 2, 3)
+
+    def weights(self, *numbers):
+        np.savez(self.folder / "w.npz", w=np.float32(numbers))
 
     def write(self, name, text):
         (self.folder / name).write_text(text)
@@ -63,6 +59,17 @@ class Project(unittest.TestCase):
         """Whether the next build compiles the model."""
         return "Compiling net with Heddle" in self.cmake("--build", "build")
 
+    def test_the_page_as_it_stands(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            tools = {"PATH": f"{CMAKE.parent}:{prefix() / 'bin'}:{os.environ['PATH']}"}  # `heddle` there is all that CMake is told
+            for kind, name, text in blocks(PAGE):
+                if name:
+                    (Path(scratch) / name).write_text(text)
+                for command, wanted in commands(text) if kind == "console" else []:
+                    done = subprocess.run(command.replace("python3", sys.executable), shell=True, cwd=scratch, env=tools, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+                    self.assertTrue(matches(done.stdout, wanted), f"$ {command}\n{done.stdout}instead of\n{wanted}")
+
     def test_ten_lines_and_what_makes_the_model_compile_again(self):
         for generator in ("Ninja", "Unix Makefiles"):
             shutil.rmtree(self.folder / "build", ignore_errors=True)
@@ -77,10 +84,10 @@ class Project(unittest.TestCase):
             self.assertTrue(self.rebuilt(), f"{generator}: a file that the model uses")
             self.assertEqual(self.answer(), "3 6 9\n")
             time.sleep(1.1)
-            safetensors.save_file({"w": np.float32([1, 2, 4])}, self.folder / "w.safetensors")
+            self.weights(1, 2, 4)
             self.assertTrue(self.rebuilt(), f"{generator}: the weights")
             self.assertEqual(self.answer(), "3 6 12\n")
-            safetensors.save_file({"w": np.float32([1, 2, 3])}, self.folder / "w.safetensors")
+            self.weights(1, 2, 3)
             time.sleep(1.1)
             os.utime(prefix() / "bin" / "heddle")
             self.assertTrue(self.rebuilt(), f"{generator}: the compiler")
@@ -99,11 +106,11 @@ class Project(unittest.TestCase):
 
     def test_a_library_of_its_own_settings_and_folders(self):
         self.write("main.c", MAIN.replace("net", "bare").replace("x[] = {1, 1, 1}, y[3]", "x[] = {1, 1}, y[3] = {0, 0, 7}"))
-        safetensors.save_file({"w": np.float32([5, 6])}, self.folder / "w.safetensors")
+        self.weights(5, 6)
         self.configure(f"""cmake_minimum_required(VERSION 3.25)
 project(app LANGUAGES C CXX)
 find_package(Heddle REQUIRED)
-heddle_add_model(bare MODEL net.heddle WEIGHTS w.safetensors SET n=2 CPU x86-64-v3 OPTIONS --timings)
+heddle_add_model(bare MODEL net.heddle WEIGHTS w.npz SET n=2 CPU x86-64-v3 OPTIONS --timings)
 heddle_add_model(encoder MODEL "{GOLDENS / 'bert_model'}" STATIC EMBED_WEIGHTS)
 add_executable(one main.c)
 add_executable(two main.c)

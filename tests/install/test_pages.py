@@ -12,17 +12,19 @@ from pathlib import Path
 import numpy as np
 from safetensors import numpy as safetensors
 
+from pages import blocks, file
+
 HEDDLE = os.environ["HEDDLE"]
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "deploying"
 CXX = next(name for name in ("clang++-22", "g++") if shutil.which(name))
 
 
-def blocks(page, language):
+def programs(page, language):
     """The page's blocks in that language, each with the block of text after it, or None."""
-    found = re.findall(r"```(\w+)\n(.*?)```", (PAGES / page).read_text(), re.S)
-    follows = [text if kind == "text" else None for kind, text in found[1:]] + [None]
-    return [(text, after) for (kind, text), after in zip(found, follows) if kind == language]
+    found = blocks(f"deploying/{page}")
+    follows = [text if kind == "text" else None for kind, _, text in found[1:]] + [None]
+    return [(text, after) for (kind, _, text), after in zip(found, follows) if kind == language]
 
 
 class Pages(unittest.TestCase):
@@ -31,8 +33,8 @@ class Pages(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.scratch.cleanup)
         cls.folder = Path(cls.scratch.name)
-        (cls.folder / "net.heddle").write_text(blocks("cmake.md", "heddle")[0][0])
-        (cls.folder / "part.heddle").write_text("fn scaled(x: real) -> real = 2 * x\n")
+        for name in ("net.heddle", "part.heddle"):
+            (cls.folder / name).write_text(file("deploying/cmake.md", name))
         safetensors.save_file({"w": np.float32([1, 2, 3])}, cls.folder / "w.safetensors")
         subprocess.run([HEDDLE, "compile", "net.heddle", "--weights", "w.safetensors", "--emit", "so,a"], cwd=cls.folder, check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
@@ -48,25 +50,25 @@ class Pages(unittest.TestCase):
         self.output(CXX, "-std=c++17", "-Wall", "-Wextra", "-Inet", "main.cc", *words, "-o", "main")
 
     def test_a_program_that_opens_a_library(self):
-        (text, said), _ = blocks("cpp.md", "cpp")
+        (text, said), _ = programs("cpp.md", "cpp")
         self.program(text, "-ldl")
         self.assertEqual(self.output("./main", "net"), said)
 
     def test_weights_from_a_function_that_decrypts_them(self):
-        _, (text, _) = blocks("cpp.md", "cpp")
+        _, (text, _) = programs("cpp.md", "cpp")
         self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
         secret = bytes(byte ^ 0x5A for byte in (self.folder / "net" / "net.weights").read_bytes())
         (self.folder / "secret").write_bytes(secret)
         self.assertEqual(self.output("./main", "secret"), "2 4 6\n")
 
     def test_memory_of_the_callers(self):
-        ((text, _),) = blocks("running.md", "cpp")
+        ((text, _),) = programs("running.md", "cpp")
         self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
         shutil.copy(self.folder / "net" / "net.weights", self.folder)
         self.assertRegex(self.output("./main"), r"^6 [01]\n$")
 
     def test_programs_in_python(self):
-        found = blocks("python.md", "python")
+        found = programs("python.md", "python")
         self.assertGreaterEqual(len(found), 3)
         for text, said in found:
             self.assertEqual(self.output(sys.executable, "-c", text, PYTHONPATH=str(ROOT / "python")), said)

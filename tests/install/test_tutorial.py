@@ -2,7 +2,6 @@
 is what the page says. Without PyTorch its script is left out, and what it once saved is taken instead."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,8 +9,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from pages import blocks, commands, matches
+
 HEDDLE = Path(os.environ["HEDDLE"])
-ROOT = Path(__file__).resolve().parents[2]
 SAVED = Path(__file__).resolve().parent / "verse"
 CXX = next(path for path in map(shutil.which, ("clang++-22", "g++")) if path)
 
@@ -24,12 +24,6 @@ def python_with_torch():
         except FileNotFoundError:
             pass
     return None
-
-
-def matches(said, wanted):
-    """… in a line is anything in it, and a line of its own any lines, or none."""
-    pattern = "".join("(.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*") for line in wanted.splitlines(True))
-    return re.fullmatch(pattern, said) is not None
 
 
 class Tutorial(unittest.TestCase):
@@ -45,12 +39,12 @@ class Tutorial(unittest.TestCase):
             (tools / name).chmod(0o755)
         env = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": scratch.name, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         done = {"heddle": 0, "python": 0, "cpp": 0, "console": 0}
-        for kind, name, text in re.findall(r"```(\w+) ?(\S*)\n(.*?)```", (ROOT / "docs" / "tutorial.md").read_text(), re.S):
+        for kind, name, text in blocks("tutorial.md"):
             done[kind] += 1
             if kind != "console":
                 (folder / name).write_text(text)
                 continue
-            for command, wanted in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
+            for command, wanted in commands(text):
                 if command == "python3 train.py" and not torch:
                     print("[SKIP] no PyTorch: train.py is not run")
                     for file in SAVED.iterdir():

@@ -1,0 +1,28 @@
+"""The blocks of a page, for tests that do what it says."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def blocks(page):
+    """(language, name of a file or "", text) of each block of docs/PAGE, in order."""
+    return re.findall(r"```(\w+) ?(\S*)\n(.*?)```", (DOCS / page).read_text(), re.S)
+
+
+def file(page, name):
+    """The block that is the file of that name."""
+    (text,) = (text for _, given, text in blocks(page) if given == name)
+    return text
+
+
+def commands(text):
+    """(command, what it prints) of a block of a terminal."""
+    return re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.M)
+
+
+def matches(said, wanted):
+    """… in a line is anything in it, and a line of its own any lines, or none."""
+    pattern = "".join("(.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*") for line in wanted.splitlines(True))
+    return re.fullmatch(pattern, said) is not None
