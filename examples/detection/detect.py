@@ -8,15 +8,14 @@ and bottom in pixels. Pictures are resized and normalised as the folder's prepro
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-import heddle  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import compiled  # noqa: E402
 
 COLOURS = ["#d62828", "#1d6fb8", "#2a7f3f", "#a3570a", "#7c3aed", "#0e7f93"]
 
@@ -30,18 +29,11 @@ def resized(picture, size):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    compiled.add_options(parser)
     parser.add_argument("picture", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=Path("found.png"), help="the picture with boxes")
-    parser.add_argument("--library", type=Path, help="where the compiled model is kept; FOLDER-compiled if not given")
-    parser.add_argument("--heddle", default="heddle", help="the command that compiles it")
     parser.add_argument("--threshold", type=float, default=0.7, help="least probability of an object")
     options = parser.parse_args()
-    library = options.library or options.folder.with_name(options.folder.name + "-compiled")
-    if not library.exists():
-        print(f"compiling {options.folder} to {library}", file=sys.stderr)
-        subprocess.run([options.heddle, "compile", options.folder, "-o", library], check=True, stdout=subprocess.DEVNULL)
-
     config = json.loads((options.folder / "config.json").read_text())
     settings = options.folder / "preprocessor_config.json"
     settings = json.loads(settings.read_text()) if settings.exists() else {}
@@ -49,7 +41,7 @@ def main():
     small = resized(picture, settings.get("size", {"shortest_edge": 800, "longest_edge": 1333}))
     pixels = np.asarray(small, np.float32) / 255
     pixels = (pixels - settings.get("image_mean", [0.485, 0.456, 0.406])) / settings.get("image_std", [0.229, 0.224, 0.225])
-    results = heddle.load(library).session().run({"pixel_values": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
+    results = compiled.load(options).session().run({"pixel_values": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
 
     shares = np.exp(results["logits"][0] - results["logits"][0].max(-1, keepdims=True))
     shares = (shares / shares.sum(-1, keepdims=True))[:, :-1]  # the last class: no object

@@ -8,23 +8,20 @@ The folder is compiled the first time, to --library. Tokens are made by the pack
 sampling are the library's own."""
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-import heddle  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import compiled  # noqa: E402
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    compiled.add_options(parser)
     parser.add_argument("prompt")
-    parser.add_argument("--library", type=Path, help="where the compiled model is kept; FOLDER-compiled if not given")
-    parser.add_argument("--heddle", default="heddle", help="the command that compiles it")
     parser.add_argument("--steps", type=int, default=60, help="at most so many tokens")
     parser.add_argument("--sample", action="store_true", help="choose at random instead of the likeliest")
     parser.add_argument("--temperature", type=float, default=1)
@@ -32,11 +29,7 @@ def main():
     parser.add_argument("--top-p", type=float, default=1)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    library = options.library or options.folder.with_name(options.folder.name + "-compiled")
-    if not library.exists():
-        print(f"compiling {options.folder} to {library}", file=sys.stderr)
-        subprocess.run([options.heddle, "compile", options.folder, "-o", library], check=True, stdout=subprocess.DEVNULL)
-    model = heddle.load(library)
+    model = compiled.load(options)
     tokenizer = Tokenizer.from_file(str(options.folder / "tokenizer.json"))
     prompt = tokenizer.encode(options.prompt, add_special_tokens=False).ids
     ends = set(model.tokens.get("eos_token_id", []))

@@ -9,15 +9,14 @@ vocab.json; the beam search is the library's own."""
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import sentencepiece
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-import heddle  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import compiled  # noqa: E402
 
 
 class Tokens:
@@ -46,19 +45,13 @@ class Tokens:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    compiled.add_options(parser)
     parser.add_argument("texts", nargs="*", help="what to translate; without it, the lines of standard input")
-    parser.add_argument("--library", type=Path, help="where the compiled model is kept; FOLDER-compiled if not given")
-    parser.add_argument("--heddle", default="heddle", help="the command that compiles it")
     parser.add_argument("--beams", type=int, default=4)
     parser.add_argument("--steps", type=int, default=200, help="at most so many tokens")
     options = parser.parse_args()
-    library = options.library or options.folder.with_name(options.folder.name + "-compiled")
-    if not library.exists():
-        print(f"compiling {options.folder} to {library}", file=sys.stderr)
-        subprocess.run([options.heddle, "compile", options.folder, "-o", library], check=True, stdout=subprocess.DEVNULL)
     texts = options.texts or [line.strip() for line in sys.stdin if line.strip()]
-    tokens, session = Tokens(options.folder), heddle.load(library).session()
+    tokens, session = Tokens(options.folder), compiled.load(options).session()
     for first in range(0, len(texts), 8):
         ids, mask = tokens.encode(texts[first : first + 8])
         sequences, _ = session.generate({"input_ids": ids, "attention_mask": mask}, options.steps, beams=options.beams)

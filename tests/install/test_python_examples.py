@@ -1,6 +1,7 @@
 """The examples in Python, each run by its one command on a small folder made here: what they print is what the compiled library
 and the tokens of the folder give, reached another way."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -35,6 +36,19 @@ class Examples(unittest.TestCase):
                               capture_output=True, text=True, input=given)  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr
+
+    def test_what_keeps_a_folder_from_being_compiled_is_said_in_a_line(self):
+        program = "text_generator/write.py" if importlib.util.find_spec("tokenizers") else "detection/detect.py"
+        words = [sys.executable, str(ROOT / "examples" / program), "nowhere", "the ship", "--heddle"]
+        for command, status, said in (
+            ("no-such-command", 1, "error: there is no command `no-such-command`; install the wheel heddle-compiler, or say --heddle FILE\n"),
+            (HEDDLE, 1, "error: nowhere: "),
+        ):
+            done = subprocess.run([*words, command], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, status)
+            first, rest = done.stderr.split("\n", 1)
+            self.assertEqual(first, "compiling nowhere to nowhere-compiled")
+            self.assertTrue(rest.startswith(said) and rest.count("\n") == 1, rest)
 
     def test_translation(self):
         try:
