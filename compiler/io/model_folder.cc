@@ -62,8 +62,9 @@ Result<std::vector<std::string>> shards(const std::string &path) {
     return Error{path + ": is no index of weights files: it lacks `weight_map`"};
   std::vector<std::string> out;
   for (const auto &[tensor, shard] : json["weight_map"].items()) {
-    if (!shard.is_string() || fs::path(shard.get<std::string>()).has_parent_path())
-      return Error{path + ": the file of tensor `" + tensor + "` is not a file's name"};
+    if (!shard.is_string() || fs::path(shard.get<std::string>()).has_parent_path() ||
+        one_line(shard.get<std::string>()) != shard.get<std::string>())
+      return Error{path + ": the file of tensor `" + one_line(tensor) + "` is not a file's name"};
     if (std::find(out.begin(), out.end(), shard.get<std::string>()) == out.end())
       out.push_back(shard);
   }

@@ -91,13 +91,21 @@ static Result<WeightFile> open_any(const std::string &path) {
   return WeightFile{safetensors->tensors(), std::make_shared<Safetensors>(*safetensors)};
 }
 
+static bool is_control(unsigned char c) { return c < ' ' || c == 0x7f; }
+
+std::string one_line(std::string text) {
+  std::replace_if(text.begin(), text.end(), is_control, '?');
+  return text;
+}
+
 Result<WeightFile> open_weight_file(const std::string &path) {
   Result<WeightFile> out = open_any(path);
-  if (out)
-    return out;
-  std::string text = out.error().message; // one line, whatever the names in the file are
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return Error{text};
+  if (!out)
+    return Error{one_line(out.error().message)};
+  for (const auto &[name, tensor] : out->tensors) // later messages have them
+    if (std::any_of(name.begin(), name.end(), is_control))
+      return Error{path + ": tensor `" + one_line(name) + "`: its name has control characters"};
+  return out;
 }
 
 } // namespace heddle

@@ -16,4 +16,7 @@ struct WeightFile {
 
 Result<WeightFile> open_weight_file(const std::string &path);
 
+/// Words of a file as a message can have them: control characters become question marks.
+std::string one_line(std::string text);
+
 } // namespace heddle

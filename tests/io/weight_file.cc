@@ -1,6 +1,7 @@
 // Every format of weights: tests/io/weights has the same tensors in each (make_weights.py). Damaged files, 2,000 of
 // each, are refused with one message or read without a byte out of place.
-#include "compiler/io/weight_file.h"
+#include "compiler/io/model_folder.h"
+#include "compiler/io/safetensors.h"
 
 #include "tests/io/files.h"
 
@@ -90,6 +91,36 @@ TEST_F(WeightFileTest, two_thousand_damaged_files_of_each_format_have_one_messag
     EXPECT_GT(refused, 1000) << name;
     RecordProperty(name, refused);
   }
+}
+
+TEST_F(WeightFileTest, two_thousand_damaged_indices_have_one_message_each) {
+  std::string index = R"({"metadata": {}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}})";
+  for (std::string part : {"a", "b"}) {
+    HostTensor tensor = tensor_of<float>(DType::f32, {1}, {1});
+    ASSERT_TRUE(write_safetensors(path("model-" + std::to_string(part[0] - 'a' + 1) + ".safetensors"),
+                                  {{part, tensor.view()}}));
+  }
+  ASSERT_TRUE(WeightFiles::open(write("model.safetensors.index.json", index)));
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Result<WeightFiles> files = WeightFiles::open(write("model.safetensors.index.json", damage(index, random)));
+    if (!files)
+      EXPECT_EQ(message(files).find_first_of("\n\x1b"), std::string::npos) << message(files);
+    refused += !files;
+  }
+  EXPECT_GT(refused, 1000);
+  RecordProperty("refused", refused);
+}
+
+TEST_F(WeightFileTest, names_with_control_characters_are_refused_in_one_line) {
+  HostTensor tensor = tensor_of<float>(DType::f32, {1}, {1});
+  ASSERT_TRUE(write_safetensors(path("w.safetensors"), {{"a\n\x1b[31m", tensor.view()}}));
+  EXPECT_EQ(message(open_weight_file(path("w.safetensors"))),
+            "w.safetensors: tensor `a??[31m`: its name has control characters");
+  for (const char *text : {R"({"weight_map": {"a": "b\nc"}})", R"({"weight_map": {"a\u001b": 1}})"})
+    EXPECT_EQ(message(WeightFiles::open(write("model.safetensors.index.json", text))).find_first_of("\n\x1b"),
+              std::string::npos);
 }
 
 } // namespace
