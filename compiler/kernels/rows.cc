@@ -6,7 +6,6 @@
 #include "compiler/halide/infinities.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
-#include "compiler/kernels/product/product.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -101,20 +100,6 @@ int shared_axes(mlir::func::FuncOp kernel) {
     rows = std::min(rows, reduces ? rank : std::max(rank - 1, 0));
   }
   return std::max(rows, 0);
-}
-
-bool is_matrix_product(LinalgOp op) {
-  std::optional<contraction::Product> product = contraction::product_of(op);
-  if (!product)
-    return false;
-  bool left_reused = false, right_reused = false;
-  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
-    if (kind == mlir::utils::IteratorType::parallel) {
-      bool left = product->left.loops.test(unsigned(loop)), right = product->right.loops.test(unsigned(loop));
-      left_reused |= right && !left;
-      right_reused |= left && !right;
-    }
-  return left_reused && right_reused;
 }
 
 /// What an element costs, roughly, in eighths of a nanosecond: one where only memory counts, more where functions are

@@ -13,9 +13,6 @@ namespace heddle::rows {
 /// them needs only that index of everything it reads. -1: there is no such order (reductions meet at other axes).
 int shared_axes(mlir::func::FuncOp kernel);
 
-/// Whether an op is a product both of whose factors are reused: going by rows would fetch a matrix for every row.
-bool is_matrix_product(mlir::linalg::LinalgOp op);
-
 /// The one variant of these kinds, `rows`: all stages at the row loop of the outputs.
 Variant variant(std::string_view what);
 

@@ -321,7 +321,7 @@ static bool is_rounding(LinalgOp op) {
 /// product, element by element: such as attention, whose result is rounded.
 bool Clusters::follows_contraction(int producer, int consumer) const {
   const Members &from = members_[cluster_[producer]], &to = members_[cluster_[consumer]];
-  if (work_[producer] != Work::contraction || has(to, Work::contraction) || has(to, Work::reduction))
+  if (work_[producer] != Work::reuse || has(to, Work::reuse) || has(to, Work::reduction))
     return false;
   Members all = joined(producer, consumer);
   bool only_producer = llvm::all_of(to, [&](int m) {
@@ -335,17 +335,17 @@ bool Clusters::may_join(int producer, int consumer) const {
   const Members &from = members_[cluster_[producer]], &to = members_[cluster_[consumer]];
   if (reads_in_body(to, from))
     return false;
-  bool from_contraction = has(from, Work::contraction), to_contraction = has(to, Work::contraction);
-  if (from_contraction && to_contraction)
+  bool from_reuse = has(from, Work::reuse), to_reuse = has(to, Work::reuse);
+  if (from_reuse && to_reuse)
     return false;
   Members all = joined(producer, consumer);
-  if (from_contraction || to_contraction) {
+  if (from_reuse || to_reuse) {
     if (follows_contraction(producer, consumer))
       return !makes_cycle(all);
-    if (has(all, Work::reduction) || llvm::count_if(all, [&](int m) { return work_[m] == Work::contraction; }) > 1)
+    if (has(all, Work::reduction) || llvm::count_if(all, [&](int m) { return work_[m] == Work::reuse; }) > 1)
       return false;
     // What comes before a contraction would be computed again for every block of its columns.
-    if (work_[consumer] == Work::contraction)
+    if (work_[consumer] == Work::reuse)
       return false;
     // A kernel with a product has one result, perhaps rounded to a narrower type beside: one loop nest writes both.
     bool rounds = to.size() == 1 && is_rounding(ops_[to[0]]);
@@ -432,7 +432,7 @@ bool Clusters::not_worth_storing(int last, const Members &members) const {
 /// Contractions that read what another one made, however many element-wise ops and row reductions lie between.
 void Clusters::join_contractions() {
   for (int last = 0; last < int(ops_.size()); ++last) {
-    if (work_[last] != Work::contraction || reads_weight(last))
+    if (work_[last] != Work::reuse || reads_weight(last))
       continue;
     llvm::SmallBitVector before(ops_.size()), after(ops_.size());
     SmallVector<int> work{last};
@@ -444,7 +444,7 @@ void Clusters::join_contractions() {
         if (before.test(p) || reads_in_body({reader}, {p}))
           continue;
         before.set(p);
-        if (work_[p] != Work::contraction)
+        if (work_[p] != Work::reuse)
           work.push_back(p);
         else if (!reads_weight(p) && members_[cluster_[p]].size() == 1)
           after.set(p), found = true;
@@ -454,7 +454,7 @@ void Clusters::join_contractions() {
       continue;
     Members members;
     for (int m : before.set_bits()) { // ascending: producers first
-      if (work_[m] != Work::contraction && llvm::any_of(producers_[m], [&](int p) { return after.test(p); }))
+      if (work_[m] != Work::reuse && llvm::any_of(producers_[m], [&](int p) { return after.test(p); }))
         after.set(m);
       if (after.test(m))
         members.push_back(m);

@@ -54,7 +54,7 @@ Work work_of(linalg::LinalgOp op) {
     return Work::pointwise;
   auto reads = reads_of(op);
   bool covered = llvm::any_of(reads, [](const Read &read) { return read.loops.all(); });
-  return covered || reads.size() < 2 ? Work::reduction : Work::contraction;
+  return covered || reads.size() < 2 ? Work::reduction : Work::reuse;
 }
 
 LoopClasses::LoopClasses(ArrayRef<linalg::LinalgOp> ops, function_ref<bool(Value)> links) {

@@ -16,9 +16,10 @@ struct Read {
 /// Shape-only operands (which the body ignores) are left out.
 llvm::SmallVector<Read> reads_of(mlir::linalg::LinalgOp op);
 
-/// No reduction loop; a reduction each term of which is read from one tensor; a reduction no operand of which
-/// covers all loops: it computes more than it reads, and must not be computed twice.
-enum class Work { pointwise, reduction, contraction };
+/// What fusion asks: no reduction loop; a reduction each term of which is read from one tensor; a reduction no operand
+/// of which covers all loops, which reuses what it reads: it computes more than that, and must not be computed twice.
+/// Whether it is a product is a question of kinds (kernels/product).
+enum class Work { pointwise, reduction, reuse };
 Work work_of(mlir::linalg::LinalgOp op);
 
 /// Numbers of the classes of loops, and of axes of values, of some linalg ops.

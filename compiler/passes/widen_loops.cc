@@ -33,7 +33,7 @@ public:
       return;
     llvm::SetVector<Operation *> wanted; // users first
     for (auto op : llvm::reverse(loop_.getBody()->getOps<GenericOp>()))
-      if (work_of(op) == Work::contraction && is_free(op->getResult(0)))
+      if (work_of(op) == Work::reuse && is_free(op->getResult(0)))
         want(op, wanted);
     for (Operation &op : llvm::make_early_inc_range(*loop_.getBody()))
       if (wanted.contains(&op))

@@ -55,7 +55,7 @@ std::string why_general(mlir::func::FuncOp kernel) {
   kernel.walk([&](LinalgOp op) {
     if (op.getNumReductionLoops() == 0)
       return;
-    if (rows::is_matrix_product(op))
+    if (contraction::is_matrix_product(op))
       product = product ? product : op;
     else
       other = other ? other : op;

@@ -1,5 +1,6 @@
 // Embeddings: x[m, c] = word[ids[m], c] + position[m, c] + …, with the norm that follows where the cluster has it. The
 // number of the row to fetch is read once per row; its elements are contiguous, so lanes run along them.
+#include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -31,7 +32,7 @@ bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
 bool matches(mlir::func::FuncOp kernel) {
   bool looks_up = false, contracts = false;
   kernel.walk([&](mlir::linalg::LinalgOp op) {
-    contracts |= rows::is_matrix_product(op);
+    contracts |= contraction::is_matrix_product(op);
     op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { looks_up |= is_lookup(read, op.getBlock()); });
   });
   return looks_up && !contracts && rows::shared_axes(kernel) > 0;

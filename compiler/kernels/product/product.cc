@@ -60,6 +60,20 @@ std::optional<Product> product_of(LinalgOp op) {
   return product;
 }
 
+bool is_matrix_product(LinalgOp op) {
+  std::optional<Product> product = product_of(op);
+  if (!product)
+    return false;
+  bool left_reused = false, right_reused = false;
+  for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray()))
+    if (kind == mlir::utils::IteratorType::parallel) {
+      bool left = product->left.loops.test(unsigned(loop)), right = product->right.loops.test(unsigned(loop));
+      left_reused |= right && !left;
+      right_reused |= left && !right;
+    }
+  return left_reused && right_reused;
+}
+
 /// The axis of the op's result along which each loop runs; nothing where the result isn't written at plain loops.
 static std::optional<std::vector<int>> result_axes(LinalgOp op, unsigned result) {
   std::vector<int> axis_of_loop(op.getNumLoops(), -1);

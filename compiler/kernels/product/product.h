@@ -26,6 +26,9 @@ struct Product {
 /// of them depends on (so that the other's elements are reused).
 std::optional<Product> product_of(mlir::linalg::LinalgOp op);
 
+/// Whether `op` is a product both of whose factors are reused: going by rows would fetch a matrix for every row.
+bool is_matrix_product(mlir::linalg::LinalgOp op);
+
 /// A product seen from a result of the kernel that is an element-wise function of it.
 struct Reached {
   Product product;

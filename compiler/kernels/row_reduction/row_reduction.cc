@@ -1,6 +1,7 @@
 // Norms, softmax, pooling: y[m, c] = f(x[m, c], sum[i](g(x[m, i])), …). One task computes whole rows: a row is read
 // from the cache after the first pass, and its sums never leave the core.
 #include "compiler/halide/infinities.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
 namespace heddle {
@@ -14,7 +15,7 @@ bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false, contracts = false, in_order = false; // nothing to rearrange into lanes
   kernel.walk([&](mlir::linalg::LinalgOp op) {
     reduces |= op.getNumReductionLoops() > 0;
-    contracts |= rows::is_matrix_product(op);
+    contracts |= contraction::is_matrix_product(op);
     in_order |= adds_infinities(op);
   });
   return reduces && !contracts && !in_order && rows::shared_axes(kernel) > 0;
