@@ -10,13 +10,18 @@ namespace heddle::checking {
 
 Prover::Outcome Elaborator::prove(const Expr *e) { return prover_.nonnegative(e, always_, facts_); }
 
-void Elaborator::refuse_subscripts(const Entity &base, const Tree &e) {
-  const char *what = base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
-                     : base.kind == Entity::instance                            ? "a module"
-                     : base.kind == Entity::tuple                               ? "several values"
-                     : base.kind == Entity::text                                ? "a string"
-                                                                                : "a function";
-  report(Code::E027, e.span, {text(e.span), what});
+void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, Frame &frame) {
+  bool index = e.kind == Tree::name && frame.indices.count(e.text);
+  const char *what = index                                                        ? "an index here"
+                     : base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
+                     : base.kind == Entity::instance                              ? "a module"
+                     : base.kind == Entity::tuple                                 ? "several values"
+                     : base.kind == Entity::text                                  ? "a string"
+                                                                                  : "a function";
+  Diagnostic &d = report(Code::E027, e.span, {text(e.span), what});
+  auto hidden = index ? find_but_index(e.text, frame) : std::nullopt;
+  if (hidden && hidden->tensor_like() && !hidden->extents().empty())
+    d.help = "it hides the tensor `" + e.text + "`; give the index another name, here and on the left side";
 }
 
 Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) {
@@ -76,7 +81,7 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   bool of_packs = std::all_of(e.places.begin(), e.places.end(),
                               [](const syntax::Place &place) { return place.kind == syntax::Place::pack; });
   if (base.kind != Entity::tensor || (base.read->shape.empty() && !of_packs)) { // `m[..s]` where s is no index at all
-    refuse_subscripts(base, *e.callee);
+    refuse_subscripts(base, *e.callee, frame);
     return {};
   }
 

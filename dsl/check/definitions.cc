@@ -139,7 +139,7 @@ void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Fr
         frame.per_element = outer;
         if (base.kind != Entity::list && base.kind != Entity::array) {
           if (base.kind != Entity::error && !base.tensor_like())
-            refuse_subscripts(base, *e.callee);
+            refuse_subscripts(base, *e.callee, frame);
           out.push_back({{}, {}});
         }
       } else {

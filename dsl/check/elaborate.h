@@ -198,13 +198,14 @@ private:
               const std::function<const Expr *(std::vector<const Expr *>)> &f);
   const Expr *element(const Entity &e, const std::vector<int> &variables, Span span);
   std::optional<Entity> find(const std::string &name, Frame &frame);
+  std::optional<Entity> find_but_index(const std::string &name, Frame &frame);
   std::string nearest(const std::string &name, Frame &frame);
   const Expr *as_scalar(const Entity &e, const Tree &at, Frame &frame);
   bool made_of_numbers(const Entity &e, const Tree &at, Frame &frame); // reports where it is not
 
   // --- access.cc
   Entity eval_access(const Tree &e, Frame &frame);
-  void refuse_subscripts(const Entity &base, const Tree &e);
+  void refuse_subscripts(const Entity &base, const Tree &e, Frame &frame);
   Entity access_list(const Entity &base, const Tree &e, Frame &frame);
   /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
   const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);

@@ -98,6 +98,10 @@ std::optional<Entity> Elaborator::find(const std::string &name, Frame &frame) {
       value = build_.apply(Expr::add, Type::i32, {value, build_.of_size(first->second)}, {});
     return entity(value);
   }
+  return find_but_index(name, frame);
+}
+
+std::optional<Entity> Elaborator::find_but_index(const std::string &name, Frame &frame) {
   for (size_t i = frame.scopes.size(); i-- > 0;)
     if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end())
       return found->second;
