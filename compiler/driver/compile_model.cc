@@ -11,6 +11,8 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 
+#include <charconv>
+
 namespace heddle {
 
 using namespace mlir;
@@ -67,18 +69,22 @@ Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>
   for (const std::string &word : words) {
     size_t equals = word.find('=');
     std::string name = word.substr(0, equals), digits = equals == std::string::npos ? "" : word.substr(equals + 1);
-    if (name.empty() || digits.empty() || digits.size() > 9 ||
-        digits.find_first_not_of("0123456789") != std::string::npos)
-      return Error{std::string(usage_mark) + "--dim " + word + ": write NAME=NUMBER, such as B=8"};
+    int64_t size = 0;
+    auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
+    if (name.empty() || failed != std::errc() || end != digits.data() + digits.size() || size < 0 || size > INT32_MAX)
+      return Error{std::string(usage_mark) + "--dim wants NAME=N, N at most 2147483647, not `" + word + "`"};
     std::string known;
-    bool found = false;
+    const Dim *found = nullptr;
     for (const Dim &dim : program.dims) {
-      found |= dim.name == name;
+      found = dim.name == name ? &dim : found;
       known += (known.empty() ? "" : ", ") + dim.name;
     }
     if (!found)
       return Error{"the model has no dim `" + name + "`; " + (known.empty() ? "it has none" : "it has: " + known)};
-    out[name] = std::stoll(digits);
+    if (found->most && size > *found->most)
+      return Error{"--dim " + word + ": the model allows at most " + std::to_string(*found->most)};
+    if (auto [before, is_new] = out.insert({name, size}); !is_new && before->second != size)
+      return Error{"--dim " + word + ": " + name + " was " + std::to_string(before->second) + " before; name one size"};
   }
   return out;
 }

@@ -83,10 +83,13 @@ class Page(Scratch):
 
     def test_wrong_sizes_are_refused(self):
         self.refused("error: the model has no dim `Q`; it has: B, S\n", "show", "net.heddle", "--html", "p.html", "--dim", "Q=3")
-        for word in ("B", "B=", "B=x", "=3", "B=99999999999999999999"):
-            status, out, err = self.heddle("show", "net.heddle", "--html", "p.html", "--dim", word)
-            self.assertEqual((status, out), (2, ""))
-            self.assertIn("write NAME=NUMBER", err)
+        for command in (("show", "net.heddle", "--html", "p.html"), ("compile", "net.heddle", "--weights", "w.safetensors")):
+            for word in ("B", "B=", "B=x", "=3", "B=-1", "B=2147483648", "B=99999999999999999999"):
+                status, out, err = self.heddle(*command, "--dim", word)
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn(f"--dim wants NAME=N, N at most 2147483647, not `{word}`", err)
+            self.refused("error: --dim S=41: the model allows at most 40\n", *command, "--dim", "S=41")
+            self.refused("error: --dim B=3: B was 2 before; name one size\n", *command, "--dim", "B=2", "--dim", "B=3")
         self.refused("error: nowhere/p.html: cannot write: No such file or directory\n", "show", "net.heddle", "--html", "nowhere/p.html")
 
 
