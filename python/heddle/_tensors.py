@@ -23,15 +23,15 @@ def result_type(name):
     return np.dtype(NUMPY[name])
 
 
-def dtype_code(array):
-    name = "bf16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype)
-    if name is None:
+def dtype_code(name, array):
+    dtype = "bf16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype)
+    if dtype is None:
         raise _c.Error(
-            f"arrays of {array.dtype} cannot be given; convert to one of "
+            f"'{name}': arrays of {array.dtype} cannot be given; convert to one of "
             + ", ".join(np.dtype(NUMPY[name]).name for name in _c.DTYPES if name != "bf16"),
             "BAD_TENSOR",
         )
-    return _c.DTYPES.index(name)
+    return _c.DTYPES.index(dtype)
 
 
 _first_byte = c.c_char.from_buffer
@@ -51,7 +51,7 @@ def describe(tensor, name, array, wanted=None):
     tensor.name = name.encode()
     tensor.data = address(array)
     raw_bf16 = wanted == "bf16" and array.dtype == np.uint16
-    tensor.dtype = _c.DTYPES.index("bf16") if raw_bf16 else dtype_code(array)
+    tensor.dtype = _c.DTYPES.index("bf16") if raw_bf16 else dtype_code(name, array)
     tensor.rank = array.ndim
     for i in range(array.ndim):
         tensor.shape[i] = array.shape[i]
@@ -93,7 +93,10 @@ def _from_dlpack(name, tensor):
         capsule = tensor.__dlpack__()
     except Exception as error:
         raise _c.Error(f"'{name}': {type(tensor).__name__} does not share its memory: {error}", "BAD_TENSOR") from None
-    dl = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    try:
+        dl = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    except ValueError:
+        raise _c.Error(f"'{name}': what {type(tensor).__name__}.__dlpack__() gives is no tensor, or was taken before", "BAD_TENSOR") from None
     if dl.device_type not in (_CPU, _CUDA_HOST):
         raise _c.Error(f"'{name}' is not in the memory of the CPU; move it there, as with .cpu()", "BAD_TENSOR")
     dtype = _DLPACK.get((dl.code, dl.bits)) if dl.lanes == 1 else None
@@ -123,10 +126,23 @@ class _Shared:
         }  # fmt: skip
 
 
-def array_of(name, given):
-    """A NumPy array over what was given; without a copy where that has memory of its own."""
+def named(arrays, what):
+    try:
+        return arrays.items()
+    except AttributeError:
+        raise _c.Error(f"{what}: give a dict of names and arrays, not {type(arrays).__name__}", "INVALID_ARGUMENT") from None
+
+
+def array_of(name, given, wanted={}):
+    """A NumPy array over what was given; without a copy where that has memory of its own. wanted: types of inputs by name;
+    lists and numbers become reals where these are wanted."""
     if isinstance(given, np.ndarray):
         return given
     if hasattr(given, "__dlpack__"):
         return _from_dlpack(name, given)
-    return np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # lists of different lengths
+        raise _c.Error(f"'{name}': {type(given).__name__} makes no array: {error}", "BAD_TENSOR") from None
+    dtype = result_type(wanted[name]) if name in wanted and isinstance(given, (list, tuple, int, float)) else array.dtype
+    return array.astype(dtype) if dtype.kind in "fV" and array.dtype.kind in "iuf" else array

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing
 
 from heddle import _c
-from heddle._tensors import address, aligned, array_of, describe, result_type, room_for
+from heddle._tensors import address, aligned, array_of, describe, named, result_type, room_for
 
 
 class SupportsDLPack(typing.Protocol):
@@ -51,7 +51,7 @@ class _Plan:
         self.like = None
 
     def run(self, inputs, out):
-        arrays = [(name, array_of(name, array)) for name, array in inputs.items()]  # alive until the call returns
+        arrays = [(name, array_of(name, array, self.wanted)) for name, array in named(inputs, "inputs")]  # alive until the call returns
         like = [(name, array.dtype, array.shape, array.strides) for name, array in arrays]
         if like != self.like:
             self.describe(arrays)
@@ -59,7 +59,7 @@ class _Plan:
         else:
             for tensor, (_, array) in zip(self.given, arrays):
                 tensor.data = address(array)
-        taken, results, kept = (dict(out), {}, []) if out else (None, {}, None)
+        taken, results, kept = (dict(named(out, "out")), {}, []) if out else (None, {}, None)
         for tensor, value, (name, dtype, shape, strides, count) in zip(self.results, self.values, self.rooms):
             if taken and name in taken:
                 results[name] = given = taken.pop(name)
@@ -245,8 +245,8 @@ class Session(_c.Owner):
 
     def _given(self, inputs):
         """The tensors of a dict of arrays, their number, and the arrays, which must outlive the call."""
-        arrays = {name: array_of(name, array) for name, array in inputs.items()}
         wanted = {value.name: value.dtype for entry in self.model.entries.values() for value in entry.inputs}
+        arrays = {name: array_of(name, array, wanted) for name, array in named(inputs, "inputs")}
         given = (_c.Tensor * (len(arrays) + 1))()
         for tensor, (name, array) in zip(given, arrays.items()):
             describe(tensor, name, array, wanted.get(name))

@@ -221,7 +221,7 @@ class PythonTest(unittest.TestCase):
                               run, {"ids": [[5, 100]]}, "encode")  # fmt: skip
             self.assert_error("BAD_TENSOR", "entry 'spread', input 'x': has dtype i64, but must be f32 [N]",
                               run, {"x": np.arange(3)}, "spread")  # fmt: skip
-            self.assert_error("BAD_TENSOR", "arrays of float64 cannot be given; convert to one of float32, float16, int8, "
+            self.assert_error("BAD_TENSOR", "'x': arrays of float64 cannot be given; convert to one of float32, float16, int8, "
                               "int32, bool, int64, uint8", run, {"x": np.zeros(3)}, "spread")  # fmt: skip
             self.assert_error("BAD_TENSOR", "'x' has 9 dimensions; at most 8 are supported",
                               run, {"x": np.zeros([1] * 9, np.float32)}, "spread")  # fmt: skip

@@ -87,6 +87,30 @@ class Calls(unittest.TestCase):
 
         self.refused("'x': Locked does not share its memory: it wants a gradient", {"x": Locked()}, "spread")
 
+        class Odd:
+            def __dlpack__(self):
+                return 7
+
+        self.refused("'x': what Odd.__dlpack__() gives is no tensor, or was taken before", {"x": Odd()}, "spread")
+
+    def test_lists_and_numbers_become_what_is_wanted(self):
+        with self.model.session() as session:
+            for given in ([[1.5, 2]], ((1.5, 2),), [np.float64([1.5, 2])]):
+                result = session.run({"x": given, "f16": [1, 2, 3, 4.5], "f32": [1, 2, 3, 4]}, "floats")
+                self.assertEqual((result["y"].dtype, result["y"].tolist()), (np.float32, [[1.5, 2]]))
+                self.assertEqual((result["f16"].tolist(), result["f32"].tolist()), ([1, 2, 3, 4.5], [1, 2, 3, 4]))
+
+    def test_what_is_no_array_and_no_dict_is_named(self):
+        with self.model.session() as session:
+            for inputs, out, message in (
+                (np.ones(3), None, "inputs: give a dict of names and arrays, not ndarray"),
+                ({"x": [1]}, [np.ones(3)], "out: give a dict of names and arrays, not list"),
+                ({"x": [[1, 2], [3]]}, None, "'x': list makes no array: "),
+            ):
+                with self.assertRaises(heddle.Error) as caught:
+                    session.run(inputs, "spread", out=out)
+                self.assertTrue(str(caught.exception).startswith(message), caught.exception)
+
     def test_calls_of_changing_shapes_layouts_and_rooms(self):
         with self.model.session() as session:
             random = np.random.default_rng(0)
