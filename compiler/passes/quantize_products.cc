@@ -130,9 +130,13 @@ private:
         .getResult(0);
   }
 
-  /// The largest magnitude of a row where it isn't 0, so that something can be divided by it.
-  Value guarded(OpBuilder &builder, Location loc, Value largest) {
-    return arith::MaximumFOp::create(builder, loc, largest, constant(builder, loc, 1e-30));
+  /// Magnitudes are ordered as the whole numbers of their bits are, where NaN is the largest: it has no number in a
+  /// row, so the row's scale must be what keeps it.
+  Value bits(OpBuilder &builder, Location loc, Value real) {
+    return arith::BitcastOp::create(builder, loc, builder.getI32Type(), real);
+  }
+  Value real(OpBuilder &builder, Location loc, Value bits) {
+    return arith::BitcastOp::create(builder, loc, builder.getF32Type(), bits);
   }
 
   /// The quantized rows of an activation, made once for all products that read it alike.
@@ -159,22 +163,24 @@ private:
     SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel), reduced(parallel);
     for (int64_t axis : side.summed)
       reduced[axis] = utils::IteratorType::reduction;
-    Value empty = tensor::EmptyOp::create(builder, loc, kept, builder.getF32Type());
-    Value none = linalg::FillOp::create(builder, loc, constant(builder, loc, 0.0), empty).getResult(0);
+    Value empty = tensor::EmptyOp::create(builder, loc, kept, builder.getI32Type());
+    int64_t least = llvm::bit_cast<int32_t>(1e-30f); // something is divided by it
+    Value none = linalg::FillOp::create(builder, loc, constant(builder, loc, least), empty).getResult(0);
     Rows out;
-    out.largest = generic(builder, loc, x, none, {all, row}, reduced, [](OpBuilder &at, Location loc, ValueRange e) {
-      return arith::MaximumFOp::create(at, loc, e[1], math::AbsFOp::create(at, loc, e[0])).getResult();
+    out.largest = generic(builder, loc, x, none, {all, row}, reduced, [&](OpBuilder &at, Location loc, ValueRange e) {
+      Value magnitude = bits(at, loc, math::AbsFOp::create(at, loc, e[0]));
+      return arith::MaxSIOp::create(at, loc, e[1], magnitude).getResult();
     });
     Value bytes = tensor::EmptyOp::create(builder, loc, sizes, builder.getI8Type());
-    out.numbers =
-        generic(builder, loc, {x, out.largest}, bytes, {all, row, all}, parallel,
-                [&](OpBuilder &at, Location loc, ValueRange e) {
-                  Value scale = arith::DivFOp::create(at, loc, constant(at, loc, 127.0), guarded(at, loc, e[1]));
-                  Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, e[0], scale));
-                  Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
-                  Value shifted = arith::AddIOp::create(at, loc, number, constant(at, loc, int64_t(128)));
-                  return arith::TruncIOp::create(at, loc, at.getI8Type(), shifted).getResult();
-                });
+    out.numbers = generic(builder, loc, {x, out.largest}, bytes, {all, row, all}, parallel,
+                          [&](OpBuilder &at, Location loc, ValueRange e) {
+                            Value scale = arith::DivFOp::create(at, loc, constant(at, loc, 127.0), real(at, loc, e[1]));
+                            Value whole =
+                                math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, e[0], scale));
+                            Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
+                            Value shifted = arith::AddIOp::create(at, loc, number, constant(at, loc, int64_t(128)));
+                            return arith::TruncIOp::create(at, loc, at.getI8Type(), shifted).getResult();
+                          });
     return rows_[{x, AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())}] = out;
   }
 
@@ -246,7 +252,7 @@ private:
                   Value share = arith::MulIOp::create(at, loc, e[3], constant(at, loc, int64_t(128)));
                   Value whole =
                       arith::SIToFPOp::create(at, loc, at.getF32Type(), arith::SubIOp::create(at, loc, e[0], share));
-                  Value row = arith::MulFOp::create(at, loc, guarded(at, loc, e[1]), constant(at, loc, 1.0 / 127));
+                  Value row = arith::MulFOp::create(at, loc, real(at, loc, e[1]), constant(at, loc, 1.0 / 127));
                   return arith::MulFOp::create(at, loc, arith::MulFOp::create(at, loc, whole, row), e[2]).getResult();
                 });
     op.getResult(0).replaceAllUsesWith(scaled);

@@ -76,10 +76,14 @@ TEST_F(Quantized, numbers_scales_and_sums_are_those_of_the_definition_along_any_
   }
 }
 
-TEST_F(Quantized, channels_of_nothing_but_zeros_and_of_what_is_no_number_have_numbers) {
+TEST_F(Quantized, channels_of_nothing_but_zeros_have_numbers_and_what_is_no_number_is_the_scale) {
   float nan = std::nanf("");
-  Quantization quantization = of({0, 0, 1, nan, -2, 1}, {3, 2}, {0});
-  EXPECT_EQ(read<float>(quantization, ir::Derivation::scales, 0, 1), std::vector<float>{1});
+  Quantization quantization = of({0, 0, 1, nan, -2, 1, nan, 3}, {4, 2}, {0});
+  std::vector<float> scales = read<float>(quantization, ir::Derivation::scales, 0, 4);
+  EXPECT_EQ(scales[0], 1);
+  EXPECT_TRUE(std::isnan(scales[1]));
+  EXPECT_EQ(scales[2], 2.0f / 127);
+  EXPECT_TRUE(std::isnan(scales[3]));
   EXPECT_EQ(read<int8_t>(quantization, ir::Derivation::quantized, 0, 2), (std::vector<int8_t>{0, 0}));
   EXPECT_EQ(read<int8_t>(quantization, ir::Derivation::quantized, 4, 2), (std::vector<int8_t>{-127, 64}));
 }

@@ -198,6 +198,28 @@ class Types(Narrow):
         half = bits.view(np.float16).astype(np.float32)
         self.check([("back", {"b": ("BF16", (bits.astype(np.uint32) << 16).view(np.float32)), "h": ("F16", half)})], 0, 0)
 
+    def test_what_is_no_number_or_has_no_end_shows_in_products_of_any_precision(self):
+        text = """
+            dim S <= 64
+            model M {
+              param w: real[40, 64]
+              entry run(x: f32[S, 64]) -> y: f32[S, 40] {
+                y[s, o] = sum[i](x[s, i] * w[o, i])
+                return y
+              }
+            }"""
+        x, w = real(12, 64), real(40, 64, seed=1)
+        x[1, 5], x[2, 63], x[3, 0], x[4] = np.nan, np.inf, -np.inf, 0
+        w[7, 9], w[8] = np.nan, 0
+        odd = np.zeros((12, 40), bool)
+        odd[1:4], odd[:, 7] = True, True
+        for precision in ("f32", "bf16", "int8"):
+            self.compile(text, {"w": ("F32", w)}, ["--precision", precision])
+            save(self.folder / "in.safetensors", {"x": ("F32", x)})
+            must("run", self.library, "--in", self.folder / "in.safetensors", "--out", self.folder / "out.safetensors")
+            y = load(self.folder / "out.safetensors")["y"][1]
+            np.testing.assert_array_equal(~np.isfinite(y), odd, precision)
+
     def test_whole_numbers_of_eight_bits_compute_as_i32_and_are_exact(self):
         self.compile("""
             dim M <= 128

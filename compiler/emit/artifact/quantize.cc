@@ -35,10 +35,11 @@ Quantization::Quantization(ir::DerivedAttr derived, ReadFloats read)
   sums_.assign(channels, 0);
   for_each_run(0, elements, [&](int64_t, std::span<const float> floats, int64_t channel, int64_t step) {
     for (size_t i = 0; i < floats.size(); ++i)
-      scales_[channel + i * step] = std::max(scales_[channel + i * step], std::fabs(floats[i]));
+      if (float &scale = scales_[channel + i * step], magnitude = std::fabs(floats[i]); !(magnitude <= scale))
+        scale = scale == scale ? magnitude : scale; // once NaN, always NaN: it has no number, and must not be lost
   });
   for (float &scale : scales_)
-    scale = scale > 0 ? scale / 127 : 1;
+    scale = scale == 0 ? 1 : scale / 127;
   for_each_run(0, elements, [&](int64_t, std::span<const float> floats, int64_t channel, int64_t step) {
     for (size_t i = 0; i < floats.size(); ++i)
       sums_[channel + i * step] += quantized(floats[i], scales_[channel + i * step]);
