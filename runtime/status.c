@@ -2,61 +2,72 @@
 // allocated, so that an error is reported even when memory is gone. For the same reason they are no thread-local
 // variables: those of a library that is loaded at run time are allocated at a thread's first use of them, and glibc
 // ends the process where that fails.
+#define _GNU_SOURCE
 #include "runtime/runtime.h"
 
-#include <pthread.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-// The messages of threads that had one, each with its thread: only that one writes and reads it. Where more threads
-// than these have failed, a new one takes the place of another. Pages that nobody used cost nothing.
-#define MESSAGES 256
+// The messages of threads that had one, each with its thread's number: only that one writes and reads it. When all are
+// taken, those of threads that have ended are free again. Pages that nobody used cost nothing.
+#define MESSAGES 1024
 static struct message {
-  _Atomic pthread_t thread; // 0: nobody's
+  _Atomic long thread; // 0: nobody's
   char text[RT_MESSAGE];
 } messages[MESSAGES];
 
-// The message of this thread; NULL: it has none.
-static struct message *find_message(pthread_t self, size_t first) {
+static struct message *message_at(long thread, size_t i) { return &messages[((size_t)thread * 97 + i) % MESSAGES]; }
+
+// The message of a thread; NULL: it has none. *full: nobody's was not met on the way.
+static struct message *find_message(long thread, bool *full) {
   for (size_t i = 0; i < MESSAGES; i++) {
-    struct message *at = &messages[(first + i) % MESSAGES];
-    pthread_t owner = atomic_load_explicit(&at->thread, memory_order_relaxed);
-    if (owner == self || owner == 0)
+    struct message *at = message_at(thread, i);
+    long owner = atomic_load_explicit(&at->thread, memory_order_relaxed);
+    *full = owner != 0;
+    if (owner == thread || !owner)
       return owner ? at : NULL;
   }
   return NULL;
 }
 
-static size_t first_place(pthread_t self) { return (size_t)((uint64_t)self * 0x9E3779B97F4A7C15u >> 32) % MESSAGES; }
+static bool has_ended(long thread) {
+  int before = errno;
+  bool ended = syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
+  errno = before;
+  return ended;
+}
 
+// NULL: so many threads that live have one.
 static struct message *own_message(void) {
-  pthread_t self = pthread_self();
-  size_t first = first_place(self);
-  struct message *own = find_message(self, first);
-  for (size_t i = 0; !own && i < MESSAGES; i++) {
-    struct message *at = &messages[(first + i) % MESSAGES];
-    pthread_t nobody = 0;
-    if (atomic_compare_exchange_strong(&at->thread, &nobody, self))
-      own = at;
-  }
-  if (!own) {
-    own = &messages[first];
-    atomic_store(&own->thread, self);
-  }
+  long self = syscall(SYS_gettid);
+  bool full;
+  struct message *own = find_message(self, &full);
+  for (int take_ended = 0; !own && take_ended < 2; take_ended++)
+    for (size_t i = 0; !own && i < MESSAGES; i++) {
+      struct message *at = message_at(self, i);
+      long owner = atomic_load(&at->thread);
+      if (take_ended ? has_ended(owner) : !owner)
+        own = atomic_compare_exchange_strong(&at->thread, &owner, self) ? at : NULL;
+    }
   return own;
 }
 
 const char *rt_last_error(void) {
-  pthread_t self = pthread_self();
-  const struct message *own = find_message(self, first_place(self));
-  return own ? own->text : "";
+  bool full;
+  const struct message *own = find_message(syscall(SYS_gettid), &full);
+  return own ? own->text : full ? "no room for this message: too many threads have one" : "";
 }
 
 heddle_status rt_fail(heddle_status status, const char *format, ...) {
+  struct message *own = own_message();
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(own_message()->text, RT_MESSAGE, format, arguments);
+  if (own)
+    vsnprintf(own->text, RT_MESSAGE, format, arguments);
   va_end(arguments);
   return status;
 }

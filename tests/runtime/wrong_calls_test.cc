@@ -307,8 +307,16 @@ TEST_F(WrongCall, errors_belong_to_their_thread) {
   EXPECT_EQ(mine, "there is no entry number 77; model 'fake' has 6");
 }
 
-// More threads than the runtime has room for messages of, all at once.
+// Many threads at once, after more of them, one by one, than the runtime has room for messages of.
 TEST_F(WrongCall, every_thread_is_told_its_own_error) {
+  std::string told;
+  for (int32_t i = 0; i < 1200; i++) {
+    std::thread([&] {
+      heddle_run(f.session, 100 + i, nullptr, 0, nullptr, 0);
+      told = heddle_last_error();
+    }).join();
+    ASSERT_EQ(told, "there is no entry number " + std::to_string(100 + i) + "; model 'fake' has 6");
+  }
   constexpr int32_t n = 400;
   std::atomic<int32_t> failed = 0, right = 0;
   std::vector<std::thread> threads;
