@@ -4,7 +4,10 @@ with one message. The command is $HEDDLE or build/bin/heddle."""
 
 import json
 import os
+import re
+import subprocess
 import sys
+import time
 import unittest
 import zipfile
 from collections import OrderedDict
@@ -15,7 +18,7 @@ from safetensors import numpy as safetensors
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "io")]
 import torch_files
-from test_cli import Scratch
+from test_cli import HEDDLE, Scratch
 
 
 class WeightFiles(Scratch):
@@ -83,6 +86,37 @@ class WeightFiles(Scratch):
             self.done("compile", "net.heddle", "--weights", "cast.safetensors", "-o", "want")
             self.done("compile", "net.heddle", "--weights", "cast.pt", "-o", "got")
             self.assertEqual((self.folder / "got/net.weights").read_bytes(), (self.folder / "want/net.weights").read_bytes())
+
+    def own_memory(self, size):
+        """The largest anonymous memory of a compilation whose weights are a matrix of size x size: mapped files don't count."""
+        header = json.dumps({"w": {"dtype": "F32", "shape": [size, size], "data_offsets": [0, 4 * size * size]}}).encode()
+        with open(self.folder / "large.safetensors", "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(file.tell() + 4 * size * size)
+        (self.folder / "large.heddle").write_text(f"""dim B
+model Large {{
+  param w: real[{size}, {size}]
+  entry apply(x: real[B, {size}]) -> y: real[B, {size}] {{
+    y[b, o] = sum[i](x[b, i] * w[o, i])
+    return y
+  }}
+}}
+""")
+        compiler = subprocess.Popen([HEDDLE, "compile", "large.heddle", "--weights", "large.safetensors", "-o", "large"], cwd=self.folder,
+                                    stdout=subprocess.DEVNULL)  # fmt: skip
+        most = 0
+        while compiler.poll() is None:
+            found = re.search(r"RssAnon:\s*(\d+) kB", Path(f"/proc/{compiler.pid}/status").read_text())
+            most = max(most, int(found[1]) if found else 0)
+            time.sleep(0.005)
+        self.assertEqual(compiler.returncode, 0)
+        self.assertGreater((self.folder / "large" / "large.weights").stat().st_size, 4 * size * size)
+        return most * 1024
+
+    def test_packing_takes_little_memory_of_its_own(self):
+        small, large = self.own_memory(64), self.own_memory(6000)
+        self.assertGreater(small, 1 << 20)
+        self.assertLess(large - small, 36 << 20, "a quarter of the matrix, which is laid out anew")
 
     def refuses(self, name, why):
         self.refused(f"error: {name}: {why}\n", "compile", "net.heddle", "--weights", name, "-o", "new")
