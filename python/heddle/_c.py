@@ -233,7 +233,7 @@ class Api(c.Structure):
         ("session_restore", _status(_void_p, _void_p, c.c_size_t)),
         ("session_memory", _status(_void_p, c.POINTER(MemoryInfo))),
         ("session_threads", _status(_void_p, _i32_p)),
-        ("run", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
+        ("run", _status(_void_p, _i32, _void_p, _i32, _void_p, _i32)),  # addresses of tensors: converted faster
         ("run_dense", _status(_void_p, _i32, _i64_p, _out, _out)),
         ("pool", c.CFUNCTYPE(_void_p, c.c_uint32)),
         ("session_observe", _status(_void_p, _void_p, _void_p)),
@@ -329,5 +329,8 @@ class Library:
     def call(self, function, *arguments):
         status = self.functions[function](*arguments)
         if status:
-            name = STATUSES[status] if status < len(STATUSES) else str(status)
-            raise Error(self.functions["last_error"]().decode(), name)
+            self.fail(status)
+
+    def fail(self, status):
+        name = STATUSES[status] if status < len(STATUSES) else str(status)
+        raise Error(self.functions["last_error"]().decode(), name)

@@ -34,12 +34,13 @@ def dtype_code(name, array):
     return _c.DTYPES.index(dtype)
 
 
-_first_byte = c.c_char.from_buffer
+# What every call uses, found once.
+_first_byte, _addressof, _empty, _ndarray, _byte = c.c_char.from_buffer, c.addressof, np.empty, np.ndarray, np.dtype(np.uint8)
 
 
 def address(array):
     try:
-        return c.addressof(_first_byte(array))  # a fifth of the time
+        return _addressof(_first_byte(array))  # a fifth of the time
     except (BufferError, TypeError, ValueError):  # read-only, with gaps, empty, bf16
         return array.__array_interface__["data"][0]
 
@@ -60,10 +61,10 @@ def describe(tensor, name, array, wanted=None):
 
 def room_for(shape, dtype, count):
     """An array that kernels can write without a copy (64-byte aligned), and its address. count: its bytes."""
-    raw = np.empty(count + 64, np.uint8)
-    at = address(raw)
-    start = -at % 64
-    return np.ndarray(shape, dtype, raw, start), at + start
+    raw = _empty(count + 64, _byte)
+    at = _addressof(_first_byte(raw))
+    start = -at & 63
+    return _ndarray(shape, dtype, raw, start), at + start
 
 
 def aligned(shape, dtype):
@@ -139,6 +140,12 @@ def array_of(name, given, wanted={}):
     if isinstance(given, np.ndarray):
         return given
     if hasattr(given, "__dlpack__"):
+        try:
+            array = np.from_dlpack(given)  # a third of the time
+            if array.flags.writeable:  # that of an old exporter is not, whatever its memory is
+                return array
+        except Exception:  # bf16, or what the next line has words for
+            pass
         return _from_dlpack(name, given)
     try:
         array = np.asarray(given)

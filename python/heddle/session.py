@@ -7,6 +7,7 @@ import typing
 
 import numpy as np
 import numpy.typing
+from numpy import ndarray
 
 from heddle import _c
 from heddle._tensors import address, aligned, array_of, describe, named, result_type, room_for
@@ -44,56 +45,87 @@ class _Plan:
         self.pointer, self.number = session._pointer, number
         self.description = list(model.entries.values())[number]
         self.values = self.description.results
+        self.types = {value.name: value.dtype for value in self.values}
         self.wanted = {value.name: value.dtype for value in self.description.inputs}
         self.fixed = not model.states  # else results may have other shapes in every call
-        self.model, self.call = model, model._library.call
+        self.model, self.library = model, model._library
+        self.enter = self.library.functions["run"]
         self.results = (_c.Tensor * max(1, len(self.values)))()
-        self.like = None
+        self.like = None  # (name, dtype, shape, strides, tensor) of each input of the call before
 
     def run(self, inputs, out):
-        arrays = [(name, array_of(name, array, self.wanted)) for name, array in named(inputs, "inputs")]  # alive until the call returns
-        like = [(name, array.dtype, array.shape, array.strides) for name, array in arrays]
-        if like != self.like:
-            self.describe(arrays)
-            self.like = like if self.fixed else None
+        # Each look at an attribute and each call of a function is a part of what a call costs.
+        given = named(inputs, "inputs")
+        arrays = [array if type(array) is ndarray else array_of(name, array, self.wanted) for name, array in given]  # alive until the end
+        like = self.like
+        if like is None or len(arrays) != len(like):
+            self.describe(inputs, arrays)
         else:
-            for tensor, (_, array) in zip(self.given, arrays):
+            for name, array, (known, dtype, shape, strides, tensor) in zip(inputs, arrays, like):
+                if name != known or array.dtype != dtype or array.shape != shape or array.strides != strides:
+                    self.describe(inputs, arrays)
+                    break
                 tensor.data = address(array)
-        taken, results, kept = (dict(named(out, "out")), {}, []) if out else (None, {}, None)
-        for tensor, value, (name, dtype, shape, strides, count) in zip(self.results, self.values, self.rooms):
-            if taken and name in taken:
-                results[name] = given = taken.pop(name)
-                kept.append(self.describe_result(tensor, value, given, shape, strides))
-            else:
+        results, kept = {}, None
+        if out:
+            kept = self.describe_results(out, results)  # noqa: F841  (alive until the end)
+        else:
+            for tensor, name, dtype, shape, _, count in self.rooms:
                 results[name], tensor.data = room_for(shape, dtype, count)
-        if taken:
-            raise _c.Error(f"entry '{self.description.name}' has no result '{sorted(taken)[0]}'", "NOT_FOUND")
-        self.call("run", self.pointer, self.number, self.given, len(arrays), self.results, len(results))
+        if status := self.enter(*self.arguments):
+            self.library.fail(status)
         return results
 
-    def describe(self, arrays):
+    def describe(self, inputs, arrays):
         self.like = None
         self.given = (_c.Tensor * max(1, len(arrays)))()
-        for tensor, (name, array) in zip(self.given, arrays):
+        like = []
+        for tensor, name, array in zip(self.given, inputs, arrays):
             describe(tensor, name, array, self.wanted.get(name))
-        self.call("session_result_shapes", self.pointer, self.number, self.given, len(arrays), self.results, len(self.values))
+            like.append((name, array.dtype, array.shape, array.strides, tensor))
+        self.library.call("session_result_shapes", self.pointer, self.number, self.given, len(arrays), self.results, len(self.values))
         self.rooms = []
         for tensor, value in zip(self.results, self.values):
             shape, dtype = tuple(tensor.shape[: tensor.rank]), result_type(value.dtype)
             strides = tuple(tensor.strides[: tensor.rank])
-            self.rooms.append((value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+            self.rooms.append((tensor, value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+        self.arguments = (self.pointer.value, self.number, c.addressof(self.given), len(arrays), c.addressof(self.results), len(self.rooms))
+        self.like = like if self.fixed else None
 
-    def describe_result(self, tensor, value, given, shape, strides):
-        """Room of the caller's, which may have other strides than ours; gives the array over it."""
-        array = array_of(value.name, given) if isinstance(given, np.ndarray) or hasattr(given, "__dlpack__") else None
-        if array is None or not array.flags.writeable:
-            raise _c.Error(f"result '{value.name}': give a writeable NumPy array or a DLPack tensor", "BAD_TENSOR")
-        if array.shape == shape and array.strides == strides and array.dtype == result_type(value.dtype):
-            tensor.data = address(array)
-        else:
-            self.like = None  # the next call finds our strides again
-            describe(tensor, value.name, array, value.dtype)
-        return array
+    def describe_results(self, out, results):
+        """Fills `results` where some of them go into room of the caller's; gives the arrays over that."""
+        named(out, "out")
+        kept = []
+        for room in self.rooms:
+            tensor, name, dtype, shape, strides, count = room
+            if name not in out:
+                results[name], tensor.data = room_for(shape, dtype, count)
+                continue
+            results[name] = given = out[name]
+            kept.append(array := given if type(given) is ndarray else self.array_over(name, given))
+            if array.shape == shape and array.strides == strides and array.dtype == dtype and array.flags.writeable:
+                tensor.data = address(array)
+            else:
+                self.describe_result(room, array)
+        if len(kept) != len(out):
+            raise _c.Error(f"entry '{self.description.name}' has no result '{min(set(out) - set(results))}'", "NOT_FOUND")
+        return kept
+
+    def array_over(self, name, given):
+        if not isinstance(given, ndarray) and not hasattr(given, "__dlpack__"):
+            raise _c.Error(f"result '{name}': {NO_ROOM}", "BAD_TENSOR")
+        return array_of(name, given)
+
+    def describe_result(self, room, array):
+        """Room of the caller's with other strides than ours, or of another type."""
+        tensor, name = room[:2]
+        if not array.flags.writeable:
+            raise _c.Error(f"result '{name}': {NO_ROOM}", "BAD_TENSOR")
+        self.like = None  # the next call finds our strides again
+        describe(tensor, name, array, self.types[name])
+
+
+NO_ROOM = "give a writeable NumPy array or a DLPack tensor"
 
 
 class Session(_c.Owner):
