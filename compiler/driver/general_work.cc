@@ -11,9 +11,9 @@ static constexpr double operations_per_byte = 4;
 static constexpr double worth_a_word = 0.01;
 
 static double work_of(const PageStep &step) {
-  if (step.kernel < 0 || step.flops < 0 || step.moved < 0 || step.turns < 0)
+  if (step.kernel < 0 || step.flops < 0 || step.moved < 0 || step.iterations < 0)
     return 0;
-  return std::max(step.flops, operations_per_byte * step.moved) * double(step.turns);
+  return std::max(step.flops, operations_per_byte * step.moved) * double(step.iterations);
 }
 
 std::vector<GeneralWork> general_work(const PageFacts &facts) {

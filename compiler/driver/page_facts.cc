@@ -98,7 +98,7 @@ private:
       auto found = given.find(dim.name);
       out.push_back(found != given.end() ? found->second : dim.most < 0 ? 64 : std::min<int64_t>(dim.most, 64));
     }
-    out.resize(passes::told_dims(module));
+    out.resize(passes::given_dims(module));
     return out;
   }
 
@@ -274,7 +274,7 @@ private:
     if (place.kind == passes::Place::slot)
       return "slot " + std::to_string(place.number);
     if (place.kind == passes::Place::iteration)
-      return "carried to the next turn";
+      return "carried to the next iteration";
     if (place.kind == passes::Place::next_state)
       return "next value of state " +
              (*std::next(module_.getOps<ir::StateOp>().begin(), place.number)).getLabel().str();
@@ -292,13 +292,13 @@ private:
     }
   }
 
-  void add_call(func::CallOp call, func::FuncOp entry, PageEntry &out, int depth, int64_t turns) {
+  void add_call(func::CallOp call, func::FuncOp entry, PageEntry &out, int depth, int64_t iterations) {
     auto function = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
     if (!function || !numbers_.count(function.getName().str()))
       return;
     PageStep step;
     step.depth = depth;
-    step.turns = turns;
+    step.iterations = iterations;
     step.kernel = numbers_[function.getName().str()];
     PageKernel &kernel = facts.kernels[step.kernel];
     ++kernel.calls;
@@ -354,14 +354,14 @@ private:
     out.steps.push_back(std::move(step));
   }
 
-  void add_block(Block &block, func::FuncOp entry, PageEntry &out, int depth, int64_t turns) {
+  void add_block(Block &block, func::FuncOp entry, PageEntry &out, int depth, int64_t iterations) {
     for (Operation &op : block) {
       for (mlir::Value operand : op.getOperands())
         if (auto life = lives_.find(passes::bytes_of(operand)); life != lives_.end())
           out.lives[life->second].last = std::max<int>(out.lives[life->second].last, out.steps.size());
       if (auto call = dyn_cast<func::CallOp>(op))
-        add_call(call, entry, out, depth, turns);
-      int64_t inner = turns;
+        add_call(call, entry, out, depth, iterations);
+      int64_t inner = iterations;
       if (auto loop = dyn_cast<scf::ForOp>(op)) {
         auto count = number(loop.getUpperBound());
         PageStep head;
@@ -369,7 +369,7 @@ private:
         head.loop =
             "for each of " + size_text(loop.getUpperBound()) + (count ? " (" + std::to_string(*count) + ")" : "");
         out.steps.push_back(std::move(head));
-        inner = count && turns > 0 ? turns * *count : -1;
+        inner = count && iterations > 0 ? iterations * *count : -1;
       }
       for (Region &region : op.getRegions())
         for (Block &nested : region)

@@ -53,18 +53,18 @@ struct PageKernel {
 /// A line of an entry: a kernel's call, or the head of a loop that the deeper lines after it belong to.
 struct PageStep {
   int depth = 0;
-  std::string loop;                     // "for t in S (64 turns)"; empty: a call
+  std::string loop;                     // "for t in S (64 iterations)"; empty: a call
   int kernel = -1;                      // number in `kernels`
   std::vector<std::string> definitions; // that it computes
   PageSource source;                    // where the last of them stands
   std::vector<PageSource> sources;      // where each of them stands
   std::string first;                    // as the library's observer tells the call: its first definition
   std::vector<PageTensor> inputs, results;
-  int row = -1;      // of the schedule, for these sizes; -1: not known before the call
-  double flops = 0;  // of one call
-  double moved = 0;  // bytes that one call reads and writes; -1: not known before
-  double ms = -1;    // measured, over all turns; -1: not measured
-  int64_t turns = 1; // how often it is called; -1: not known before
+  int row = -1;           // of the schedule, for these sizes; -1: not known before the call
+  double flops = 0;       // of one call
+  double moved = 0;       // bytes that one call reads and writes; -1: not known before
+  double ms = -1;         // measured, over all iterations; -1: not measured
+  int64_t iterations = 1; // how often it is called; -1: not known before
 };
 
 /// A value of the arena, alive from step `first` to step `last`.

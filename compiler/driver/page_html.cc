@@ -180,8 +180,8 @@ private:
     for (const PageStep &step : entry.steps)
       if (step.kernel >= 0) {
         ++calls;
-        known &= step.flops >= 0 && step.turns >= 0;
-        flops += std::max(step.flops, 0.0) * std::max<int64_t>(step.turns, 1);
+        known &= step.flops >= 0 && step.iterations >= 0;
+        flops += std::max(step.flops, 0.0) * std::max<int64_t>(step.iterations, 1);
         most = std::max(most, step.flops);
       }
     int64_t arena = 0;
@@ -217,7 +217,7 @@ private:
       int width = most > 0 && step.flops > 0 ? std::max(1, int(40 * step.flops / most)) : 0;
       out_ << "</td><td class=\"n\">"
            << (width ? "<span class=\"bar\" style=\"width:" + std::to_string(width) + "px\"></span>" : "")
-           << flops_text(step.flops) << (step.turns > 1 ? " × " + std::to_string(step.turns) : "")
+           << flops_text(step.flops) << (step.iterations > 1 ? " × " + std::to_string(step.iterations) : "")
            << "</td><td class=\"n\">" << bytes_text(bytes)
            << (entry.ms >= 0 ? "</td><td class=\"n\">" + (step.ms >= 0 ? time_text(step.ms) : "") : "")
            << "</td></tr>\n";

@@ -38,10 +38,10 @@ static std::map<int, Point> points_of(const PageFacts &facts) {
   std::map<int, Point> out;
   for (const PageEntry &entry : facts.entries)
     for (const PageStep &step : entry.steps)
-      if (step.kernel >= 0 && step.ms > 0 && step.flops > 0 && step.moved > 0 && step.turns > 0) {
+      if (step.kernel >= 0 && step.ms > 0 && step.flops > 0 && step.moved > 0 && step.iterations > 0) {
         Point &point = out[step.kernel];
-        point.flops += step.flops * double(step.turns);
-        point.bytes += step.moved * double(step.turns);
+        point.flops += step.flops * double(step.iterations);
+        point.bytes += step.moved * double(step.iterations);
         point.ms += step.ms;
       }
   return out;

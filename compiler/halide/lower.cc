@@ -380,7 +380,7 @@ private:
   }
 
   /// The loops as the body of a reduction of whole numbers reads them. Halide 21 trims the loop of `f = min(f, r)` to
-  /// the turns in which r is less than the first f, and then takes that for granted in all of them.
+  /// the iterations in which r is less than the first f, and then takes that for granted in all of them.
   static std::vector<Expr> hidden(const std::vector<Loop> &loops, std::vector<Expr> at) {
     for (auto [i, loop] : llvm::enumerate(loops))
       if (loop.reduction)
@@ -400,7 +400,7 @@ private:
     return Halide::Internal::Add::make(sum, hidden_value(term));
   }
 
-  /// A body that mentions none of the reduction's loops is to be repeated for their turns all the same, and Halide
+  /// A body that mentions none of the reduction's loops is to be repeated for their iterations all the same, and Halide
   /// would not know of them. A choice between two equal values names one, and costs nothing: it goes when it is
   /// simplified.
   static void repeat(const std::vector<Loop> &loops, std::vector<Expr> &values) {

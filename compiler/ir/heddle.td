@@ -140,7 +140,7 @@ def UpdateOp : HeddleOp<"update", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   let description = [{
     Without `offsets` the value is the whole state. With them it takes the places from `offsets`, one per axis of the
     state; `axes` are those that are axes of the value, too, in order, and along the others it has extent 1. No two
-    updates of an entry, and no two turns of one, overlap, so their order means nothing. `sliding`: the value is appended along
+    updates of an entry, and no two iterations of one, overlap, so their order means nothing. `sliding`: the value is appended along
     the axis along which the state slides, and as many rows go at the front.
   }];
   let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value, Variadic<Index>:$offsets,

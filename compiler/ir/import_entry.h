@@ -43,7 +43,7 @@ public:
     std::function<mlir::Value(const Tensor &tensor)> tensor;      // the tensor itself, from outside the body
     std::function<mlir::Value(const Size &size)> size;            // an index value, from outside the body
     std::function<mlir::Value(const Tensor &tensor)> scalar;      // the element of a tensor of rank 0, from outside
-    std::function<mlir::Value(int position)> loop;                // the turn of that enclosing loop, an index value
+    std::function<mlir::Value(int position)> loop; // the iteration of that enclosing loop, an index value
     std::function<mlir::Location(heddle::Span span)> location;
     bool on_host = false; // where an index has 64 bits; a kernel's has 32
   };
@@ -77,7 +77,7 @@ private:
   mlir::OpBuilder &builder_;
   Surroundings around_;
   std::map<const heddle::Expr *, mlir::Value> written_, wide_;
-  /// What a formula has besides indices: a size, the turn of a loop, a whole number read from a tensor of rank 0.
+  /// What a formula has besides indices: a size, the iteration of a loop, a whole number read from a tensor of rank 0.
   struct Symbol {
     Size size = {};
     int loop = -1;

@@ -173,7 +173,7 @@ static Formulas of_argument(BlockArgument argument) {
   Operation *parent = argument.getOwner()->getParentOp();
   if (auto kernel = dyn_cast<KernelOp>(parent))
     return of_kernel_argument(kernel, argument.getArgNumber());
-  if (auto loop = dyn_cast<scf::ForOp>(parent)) // no turn changes a shape
+  if (auto loop = dyn_cast<scf::ForOp>(parent)) // no iteration changes a shape
     return extent_formulas(loop.getTiedLoopInit(argument)->get());
   if (auto function = dyn_cast<func::FuncOp>(parent))
     if (auto map = function.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), names::extents))

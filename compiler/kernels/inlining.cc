@@ -52,8 +52,8 @@ std::optional<std::pair<Expr, Expr>> factors_of(const Stage &product) {
     const hi::Call *call = expr.as<hi::Call>();
     return call && call->name == product.func.name();
   };
-  if (const hi::Select *turns = update.as<hi::Select>(); turns && hi::equal(turns->true_value, turns->false_value))
-    update = turns->true_value; // a term that is the same in every turn
+  if (const hi::Select *either = update.as<hi::Select>(); either && hi::equal(either->true_value, either->false_value))
+    update = either->true_value; // a term that is the same in every iteration
   if (is_self(update))
     return std::pair(hi::make_zero(update.type()), hi::make_zero(update.type()));
   const hi::Add *add = update.as<hi::Add>();

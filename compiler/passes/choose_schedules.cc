@@ -1,8 +1,11 @@
 // Says of each kernel what kind it is and which schedules it gets, from the table of kinds.
 //
+// clang-format off
 //   func.func private @k0(…) attributes {heddle.kernel = "general"}
-//     → attributes {heddle.kernel = "contraction", heddle.schedule = [{variant = "rows", params = {rows = 8, width =
-//     48}}]}
+//     →
+//   func.func private @k0(…) attributes {heddle.kernel = "contraction",
+//                                        heddle.schedule = [{variant = "tiles", params = {rows = 8, width = 48, …}}]}
+// clang-format on
 //
 // A row whose `when` holds for no size that a call can have is left out, and so is what comes behind a row whose `when`
 // always holds: a model for at most 128 tokens has no code for more.

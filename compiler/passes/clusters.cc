@@ -5,10 +5,9 @@
 //   - element-wise chains and row reductions with their element-wise neighbours are one cluster (a norm, a softmax);
 //   - an element-wise op over exactly the elements of a contraction is its epilogue (bias, activation, residual);
 //   - two contractions share a cluster only where what lies between is not worth storing: passing it through memory
-//   moves
-//     more elements than reading the second contraction's other operand again for every block of rows. That operand
-//     must not be a weight: weights are large, and packed for kernels that read them once. So attention is one cluster,
-//     whatever its scores are made of, and two dense layers are two.
+//     moves more elements than reading the second contraction's other operand again for every block of rows. That
+//     operand must not be a weight: weights are large, and packed for kernels that read them once. So attention is one
+//     cluster, whatever its scores are made of, and two dense layers are two.
 // A reduction over a contraction's row (a norm after a product) stays a cluster of its own.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"

@@ -1,11 +1,12 @@
-// Merges loops of a kernel that always stand side by side into one, and drops loops of one turn, so that schedules see
-// few, long loops. Callers reshape with tensor.collapse_shape and expand_shape, which cost nothing.
+// Merges loops of a kernel that always stand side by side into one, and drops loops of one iteration, so that schedules
+// see few, long loops. Callers reshape with tensor.collapse_shape and expand_shape, which cost nothing.
 //
+// clang-format off
 //   %y = call @k0(%B, %S, %x, %w)              %M = arith.muli %B, %S
 //     kernel: loops (b, s, h, e, d)       →    %x2 = tensor.collapse_shape %x [[0, 1], [2]]
 //     %x: [B, S, D], %w: [H, E, D]             %y2 = call @k0(%M, %x2, %w2)         kernel: loops (m, n, d)
-//     %y: [B, S, H, E]                         %y = tensor.expand_shape %y2 [[0, 1], [2, 3]] output_shape [%B, %S, H,
-//     E]
+//     %y: [B, S, H, E]                         %y = tensor.expand_shape %y2 [[0, 1], [2, 3]] output_shape [%B, %S, H, E]
+// clang-format on
 //
 // Two loops merge when every tensor of the kernel has both, one right behind the other, or neither, and every op runs
 // both, as loops of the same type, or neither. A loop whose number a body asks for (linalg.index) stays as it is.
@@ -130,7 +131,7 @@ void Merging::freeze(func::FuncOp kernel) {
   }
 }
 
-/// Parallel loops of one turn; a reduction over one element keeps its loop, which tells that it is one.
+/// Parallel loops of one iteration; a reduction over one element keeps its loop, which tells that it is one.
 void Merging::drop_units() {
   llvm::SmallBitVector unit(classes_.size());
   for (Value tensor : tensors_)

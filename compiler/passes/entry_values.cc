@@ -26,7 +26,7 @@ std::vector<ModuleDim> module_dims(ModuleOp module) {
   return out;
 }
 
-size_t told_dims(ModuleOp module) {
+size_t given_dims(ModuleOp module) {
   return llvm::count_if(module_dims(module), [](const ModuleDim &dim) { return !dim.product; });
 }
 
@@ -44,7 +44,7 @@ std::vector<bool> dims_in(ModuleOp module, AffineMap map) {
           todo.push_back(dims[i].product);
       }
   }
-  out.resize(told_dims(module));
+  out.resize(given_dims(module));
   return out;
 }
 

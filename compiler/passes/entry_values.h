@@ -21,7 +21,7 @@ struct ModuleDim {
 };
 std::vector<ModuleDim> module_dims(mlir::ModuleOp module);
 /// How many of them calls tell.
-size_t told_dims(mlir::ModuleOp module);
+size_t given_dims(mlir::ModuleOp module);
 /// The dims that calls tell and `map` (over all dims) depends on, through products too: by number.
 std::vector<bool> dims_in(mlir::ModuleOp module, mlir::AffineMap map);
 

@@ -1,7 +1,7 @@
 // Puts the ops of each cluster (clusters.cc has the rule) into one heddle.kernel region, isolated from above. Values
 // that other clusters need become results; run-time sizes, weights and other clusters' results become operands;
 // constants, fills and empty tensors are copied into every kernel that uses them. Each body of a loop is cut into
-// kernels of its own, to which the number of the turn comes as a scalar.
+// kernels of its own, to which the number of the iteration comes as a scalar.
 //
 //   %p = linalg.generic {matmul} ins(%x, %w) …                 %y = heddle.kernel(%B, %x, %w, %b) : … {
 //   %y = linalg.generic {bias, gelu} ins(%p, %b) …       →     ^bb0(…): matmul; bias, gelu; heddle.yield
@@ -38,7 +38,7 @@ private:
   void need(Value value);
   void need_all(Operation *op);
   struct Input {
-    Value outer, operand; // what the ops read; what the kernel is given: the same, or a turn's number as an i32
+    Value outer, operand; // what the ops read; what the kernel is given: the same, or an iteration's number as an i32
   };
   SmallVector<Input> inputs();
 

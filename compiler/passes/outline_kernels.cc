@@ -1,11 +1,14 @@
 // Turns heddle.kernel regions into private functions, equal ones into the same function.
 //
-//   %y = heddle.kernel(%B, %x, %w0) : … {…}         %y = call @k0(%B, %x, %w0) : …
-//   %z = heddle.kernel(%B, %y, %w1) : … {…}    →    %z = call @k0(%B, %y, %w1) : …
-//                                                   func.func private @k0(%d0: index, %0: tensor<?x768xf32>
-//                                                   {heddle.extents =
-//                                                     affine_map<(d0) -> (d0, 768)>}, …) attributes {heddle.kernel =
-//                                                     "general"}
+// clang-format off
+//   %y = heddle.kernel(%B, %x, %w0) : … {…}
+//   %z = heddle.kernel(%B, %y, %w1) : … {…}
+//     →
+//   %y = call @k0(%B, %x, %w0) : …
+//   %z = call @k0(%B, %y, %w1) : …
+//   func.func private @k0(%d0: index, %0: tensor<?x768xf32> {heddle.extents = affine_map<(d0) -> (d0, 768)>}, …)
+//       attributes {heddle.kernel = "general"}
+// clang-format on
 //
 // Kernels are compared as text, without names and places: weights are operands, so the layers of a model are equal.
 #include "compiler/ir/dialect.h"

@@ -86,8 +86,8 @@ struct ExtractThroughCopy : OpRewritePattern<tensor::ExtractOp> {
   }
 };
 
-/// A stage with a loop of no turns, or whose turns change nothing, is the value that it starts with, wherever it has
-/// elements: Halide has no code for buffers without room, and takes an infinite start for the result of a real
+/// A stage with a loop of no iterations, or whose iterations change nothing, is the value that it starts with, wherever
+/// it has elements: Halide has no code for buffers without room, and takes an infinite start for the result of a real
 /// reduction.
 struct NoTurns : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;

@@ -3,8 +3,10 @@
 // appended, and the state is marked: the runtime moves its place in memory on (runtime/slide.c), so that a call costs
 // the rows that are new.
 //
-//   %new = linalg.generic {m + S < M ? old[m + S, …] : rows[m + S - M, …]}     heddle.update @s, %rows at [%l, …]
-//   sliding heddle.update @s, %new at [%l, …]                                      →   heddle.state @s … slides 1
+// clang-format off
+//   %new = linalg.generic {m + S < M ? old[m + S, …] : rows[m + S - M, …]}    →    heddle.update @s, %rows at [%l, …] sliding
+//   heddle.update @s, %new at [%l, …]                                              heddle.state @s … slides 1
+// clang-format on
 //
 // Every update of the state in every entry must be of that form, by as many rows at all places of the other axes.
 #include "compiler/ir/dialect.h"

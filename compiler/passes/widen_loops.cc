@@ -1,11 +1,14 @@
-// Computes products that need nothing a loop carries for all turns at once, in front of the loop: the turn becomes the
-// outermost loop of the op. A recurrence is then left with what really recurs, and the rest is one large product.
+// Computes products that need nothing a loop carries for all iterations at once, in front of the loop: the iteration
+// becomes the outermost loop of the op. A recurrence is then left with what really recurs, and the rest is one large
+// product.
 //
-//   scf.for %t … iter_args(%h) {                     %all = linalg.generic {(t, b, n, k)} ins(%x, %w) … :
-//   tensor<?x?x64xf32>
-//     %p = linalg.generic {(b, n, k)} …        →     scf.for %t … iter_args(%h) {
-//       body: tensor.extract %x[b, %t, k]              %p = tensor.extract_slice %all[%t, 0, 0] [1, %B, 64] …
-//     … %p, %h …                                       … %p, %h …
+// clang-format off
+//                                                    %all = linalg.generic {(t, b, n, k)} ins(%x, %w) … : tensor<?x?x64xf32>
+//   scf.for %t … iter_args(%h) {                     scf.for %t … iter_args(%h) {
+//     %p = linalg.generic {(b, n, k)} …        →       %p = tensor.extract_slice %all[%t, 0, 0] [1, %B, 64] …
+//       body: tensor.extract %x[b, %t, k]              … %p, %h …
+//     … %p, %h …
+// clang-format on
 //
 // Widened are contractions and what they read, as far as that is computed in the loop, too. Relies on import's loops:
 // from 0, by 1, with constants and sizes computed in front of all loops.
@@ -50,7 +53,7 @@ private:
   }
   bool is_inside(Value value) { return loop_.getRegion().isAncestor(value.getParentRegion()); }
 
-  /// Whether a value can be computed for all turns from what lies outside of the loop, and the turn.
+  /// Whether a value can be computed for all iterations from what lies outside of the loop, and the iteration.
   bool is_free(Value value) {
     if (!is_inside(value))
       return true;
@@ -63,7 +66,7 @@ private:
     bool tensor = isa<RankedTensorType>(value.getType());
     bool can = tensor ? isa<linalg::FillOp, tensor::EmptyOp>(op) || can_widen(op) : is_scalar_op(op);
     can = can && llvm::all_of(needs_of(op), [&](Value needed) {
-            // An extent must not depend on the turn.
+            // An extent must not depend on the iteration.
             return is_free(needed) && (!isa<tensor::EmptyOp>(op) || !is_inside(needed));
           });
     return free_[value] = can;
@@ -94,13 +97,13 @@ private:
   }
 
   RankedTensorType widened(RankedTensorType type) {
-    auto turns = getConstantIntValue(loop_.getUpperBound());
-    SmallVector<int64_t> shape{turns ? *turns : ShapedType::kDynamic};
+    auto iterations = getConstantIntValue(loop_.getUpperBound());
+    SmallVector<int64_t> shape{iterations ? *iterations : ShapedType::kDynamic};
     llvm::append_range(shape, type.getShape());
     return RankedTensorType::get(shape, type.getElementType());
   }
 
-  /// A tensor of one turn as it starts, for all turns: an empty one, filled or not.
+  /// A tensor of one iteration as it starts, for all iterations: an empty one, filled or not.
   Value start(Value one) {
     if (auto fill = one.getDefiningOp<linalg::FillOp>()) {
       Value into = start(fill.getDpsInits()[0]);
@@ -116,20 +119,20 @@ private:
     return tensor::EmptyOp::create(builder_, empty.getLoc(), sizes, empty.getType().getElementType());
   }
 
-  /// A scalar of the loop's body, computed again where the builder stands; `turn` is the turn's number there.
-  Value scalar(OpBuilder &builder, Value value, Value turn) {
+  /// A scalar of the loop's body, computed again where the builder stands; `iteration` is the iteration's number there.
+  Value scalar(OpBuilder &builder, Value value, Value iteration) {
     if (value == loop_.getInductionVar())
-      return turn;
+      return iteration;
     if (!is_inside(value))
       return value;
     IRMapping map;
     Operation *op = value.getDefiningOp();
     for (Value operand : op->getOperands())
-      map.map(operand, scalar(builder, operand, turn));
+      map.map(operand, scalar(builder, operand, iteration));
     return builder.clone(*op, map)->getResult(0);
   }
 
-  /// The maps of an op with one more loop in front; an operand that has the turn as its first axis takes it.
+  /// The maps of an op with one more loop in front; an operand that has the iteration as its first axis takes it.
   AffineMap shifted(AffineMap map, bool has_turn) {
     MLIRContext *context = loop_.getContext();
     SmallVector<AffineExpr> results;
@@ -159,7 +162,7 @@ private:
     Block *body = made.getBlock();
     made.walk([&](linalg::IndexOp index) { index.setDim(index.getDim() + 1); });
     OpBuilder inside = OpBuilder::atBlockBegin(body);
-    Value turn = linalg::IndexOp::create(inside, op.getLoc(), 0);
+    Value iteration = linalg::IndexOp::create(inside, op.getLoc(), 0);
     DenseMap<Value, Value> scalars;
     made.walk([&](Operation *user) {
       if (user == made)
@@ -170,7 +173,7 @@ private:
           continue;
         Value &again = scalars[value];
         if (!again)
-          again = scalar(inside, value, turn);
+          again = scalar(inside, value, iteration);
         operand.set(again);
       }
     });
@@ -178,7 +181,7 @@ private:
       Value all = wide_.lookup(extract.getTensor());
       if (!all)
         return;
-      SmallVector<Value> places{turn};
+      SmallVector<Value> places{iteration};
       llvm::append_range(places, extract.getIndices());
       OpBuilder here(extract);
       extract.replaceAllUsesWith(tensor::ExtractOp::create(here, extract.getLoc(), all, places).getResult());
@@ -187,7 +190,7 @@ private:
     wide_[op->getResult(0)] = made->getResult(0);
   }
 
-  /// Who stays in the loop reads the turn's slice.
+  /// Who stays in the loop reads the iteration's slice.
   void read_slice(GenericOp op) {
     Value one = op->getResult(0), all = wide_.lookup(one);
     if (!one.use_empty()) {
@@ -206,14 +209,14 @@ private:
   scf::ForOp loop_;
   OpBuilder builder_; // in front of the loop
   DenseMap<Value, bool> free_;
-  DenseMap<Value, Value> wide_; // of one turn → of all
+  DenseMap<Value, Value> wide_; // of one iteration → of all
 };
 
 struct WidenLoops : PassWrapper<WidenLoops, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(WidenLoops)
   StringRef getArgument() const override { return "widen_loops"; }
   StringRef getDescription() const override {
-    return "products of a loop that need no carried value, for all turns at once";
+    return "products of a loop that need no carried value, for all iterations at once";
   }
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 

@@ -47,7 +47,7 @@ class DescriptorBuilder {
 public:
   DescriptorBuilder(const HostProgram &program, llvm::Module &module)
       : program(program), module(module), context(module.getContext()), dims(passes::module_dims(program.module)) {
-    dims.resize(passes::told_dims(program.module));
+    dims.resize(passes::given_dims(program.module));
   }
 
   void build() {

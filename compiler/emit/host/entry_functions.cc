@@ -75,8 +75,8 @@ private:
       auto below = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::below);
       AffineExpr limit = below ? below.getValue().getResult(0) : AffineExpr();
       auto dim = dyn_cast_or_null<AffineDimExpr>(limit);
-      bool told = dim && dim.getPosition() < passes::told_dims(program.module);
-      if (!limit || told || isa<AffineConstantExpr>(limit))
+      bool given = dim && dim.getPosition() < passes::given_dims(program.module);
+      if (!limit || given || isa<AffineConstantExpr>(limit))
         continue;
       auto bound = affine::expandAffineMap(b, loc, below.getValue(), sizes.dims());
       if (!bound)

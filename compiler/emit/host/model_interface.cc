@@ -92,13 +92,13 @@ static InterfaceValue describe(Value value, DictionaryAttr attributes, ArrayRef<
 static std::vector<int> dims_of_inputs(func::FuncOp entry) {
   auto module = entry->getParentOfType<ModuleOp>();
   std::vector<int> out;
-  std::vector<bool> told(passes::told_dims(module));
+  std::vector<bool> given(passes::given_dims(module));
   for (unsigned i = 0; i < entry.getNumArguments(); ++i)
     if (auto map = entry.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents))
       for (auto [number, used] : llvm::enumerate(passes::dims_in(module, map.getValue())))
-        told[number] = told[number] || used;
-  for (size_t number = 0; number < told.size(); ++number)
-    if (told[number])
+        given[number] = given[number] || used;
+  for (size_t number = 0; number < given.size(); ++number)
+    if (given[number])
       out.push_back(number);
   return out;
 }

@@ -148,7 +148,7 @@ private:
     types.append(pointers.size(), pointer);
     Block *before = b.getInsertionBlock();
     Block *head = b.createBlock(body, failed_block->getIterator(), types, SmallVector<Location>(types.size(), loc));
-    Block *turn = b.createBlock(body, failed_block->getIterator());
+    Block *iteration = b.createBlock(body, failed_block->getIterator());
     b.setInsertionPointToEnd(before);
     SmallVector<Value> start{first};
     llvm::append_range(start, pointers);
@@ -158,7 +158,7 @@ private:
     Value more = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, number, last);
     auto now = [&](unsigned i) { return head->getArgument(1 + 2 * i); };
     auto next = [&](unsigned i) { return head->getArgument(2 + 2 * i); };
-    b.setInsertionPointToStart(turn);
+    b.setInsertionPointToStart(iteration);
     sizes->define(loop.getInductionVar(), arith::IndexCastOp::create(b, loc, b.getIndexType(), number));
     for (unsigned i = 0; i < loop.getNumRegionIterArgs(); ++i) {
       carried[loop.getRegionIterArgs()[i]] = {now(i), next(i)};
@@ -178,12 +178,12 @@ private:
     LLVM::BrOp::create(b, loc, again, head);
     Block *exit = b.createBlock(body, failed_block->getIterator());
     b.setInsertionPointToEnd(head);
-    LLVM::CondBrOp::create(b, loc, more, turn, ValueRange{}, exit, ValueRange{});
+    LLVM::CondBrOp::create(b, loc, more, iteration, ValueRange{}, exit, ValueRange{});
     b.setInsertionPointToStart(exit);
     return success();
   }
 
-  /// What the next turn starts with, unless a kernel has written it there.
+  /// What the next iteration starts with, unless a kernel has written it there.
   LogicalResult copy_turn(scf::ForOp loop, unsigned i, Value to) {
     Value value = loop.getYieldedValues()[i];
     Value root = passes::bytes_of(value);

@@ -31,7 +31,7 @@ struct Source {
   std::vector<const For *> keys, others; // outermost first
   std::vector<int> keys_of_turn;
   int lines = 1;  // of a key
-  int stride = 1; // turns of the innermost other loop that a line has
+  int stride = 1; // iterations of the innermost other loop that a line has
 };
 
 /// The reads of inputs inside of a statement that fills copies.
@@ -106,10 +106,10 @@ private:
     if (source.keys.size() != copy_->by_keys.size())
       return;
     for (const For *loop : source.others) {
-      std::optional<int64_t> turns = as_const_int(loop->extent);
-      if (!turns)
+      std::optional<int64_t> iterations = as_const_int(loop->extent);
+      if (!iterations)
         return;
-      source.lines *= int(*turns);
+      source.lines *= int(*iterations);
     }
     int bytes = op->type.bytes() * op->type.lanes();
     source.stride = std::max(1, line_bytes / bytes);
@@ -154,8 +154,10 @@ private:
     return result;
   }
 
-  static Expr turn(const For *loop) { return loop ? Variable::make(Halide::Int(32), loop->name) - loop->min : Expr(0); }
-  static Expr turns(const For *loop) { return loop ? loop->extent : Expr(1); }
+  static Expr iteration(const For *loop) {
+    return loop ? Variable::make(Halide::Int(32), loop->name) - loop->min : Expr(0);
+  }
+  static Expr iterations(const For *loop) { return loop ? loop->extent : Expr(1); }
 
   /// Where a line of a key of the next block lies.
   Expr address(const Source &source, int key, Expr line) const {
@@ -189,16 +191,16 @@ private:
       to = to.defined() ? select(line >= before, second, to) : second;
       before += source.lines;
     }
-    Expr key = (sum & ((1 << parts) - 1)) * (ahead_.keys >> parts) + (turn(op) >> parts);
+    Expr key = (sum & ((1 << parts) - 1)) * (ahead_.keys >> parts) + (iteration(op) >> parts);
     Stmt ahead = contraction::ask(begin + Cast::make(Halide::UInt(64), key) * further);
     Stmt loop = For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                           Block::make(ahead, op->body));
     // All have come: the first key's line again, at no cost.
     loop = LetStmt::make(name(further), select(line >= lines, make_zero(Halide::UInt(64)), to - begin), loop);
     loop = LetStmt::make(name(begin), from, loop);
-    Expr sums = turns(rows_) * turns(tile_);
+    Expr sums = iterations(rows_) * iterations(tile_);
     loop = LetStmt::make(name(parts), select(sums >= 4 * lines, 2, sums >= 2 * lines, 1, 0), loop);
-    return LetStmt::make(name(sum), turn(rows_) * turns(tile_) + turn(tile_), loop);
+    return LetStmt::make(name(sum), iteration(rows_) * iterations(tile_) + iteration(tile_), loop);
   }
 
   KeysAhead ahead_;

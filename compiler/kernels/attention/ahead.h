@@ -15,7 +15,7 @@ struct KeysAhead {
   struct Copy {
     std::string func;                                 // that holds what belongs to a block of keys
     std::vector<std::pair<std::string, int>> by_keys; // its loops over keys, outermost first: how their names end, and
-                                                      // how many keys a turn has
+                                                      // how many keys an iteration has
   };
   std::vector<Copy> copies;
   int keys;               // of a block

@@ -161,10 +161,10 @@ protected:
   }
   Expr read_kept(Func func) const override { return func(exprs(in_block({j_, u_, m_}))); }
 
-  /// Turns of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
+  /// Iterations of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
   Expr turns_of_block(int step) const { return several() ? Expr(block_keys_ / step) : turns_here(step); }
   /// Leaves out the turns that a stage's sum doesn't need. Returns the turn, known to be one of the others.
-  template <class Loops> Expr restricted(Loops &loops, const Expr &turn, int step, const Stage &stage) {
+  template <class Loops> Expr restricted(Loops &loops, const Expr &iteration, int step, const Stage &stage) {
     // Only one condition becomes a bound of the loop.
     Expr first = 0, last = turns_here(step) - 1, end = last;
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
@@ -174,11 +174,11 @@ protected:
     if (range.has_lower_bound())
       first = max(place(range.min), first);
     if (several() || range.has_upper_bound())
-      loops.where(turn <= last);
+      loops.where(iteration <= last);
     if (range.has_lower_bound())
-      loops.where(turn >= first);
+      loops.where(iteration >= first);
     // Of no key, too, one that there is.
-    return Halide::unsafe_promise_clamped(turn, min(first, end), max(last, 0));
+    return Halide::unsafe_promise_clamped(iteration, min(first, end), max(last, 0));
   }
 
   /// A reduction over the keys of a row in a block.
@@ -241,15 +241,15 @@ protected:
 
     Expr keys = several() ? Expr(block_keys_) : all_keys_;
     weighted_.tile = RegisterTile(micro_kernel_, {{0, keys}});
-    Expr turn = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage);
-    auto key_of = [&](const Expr &turn) { return weighted_.tile.term_of_turn(turn); };
+    Expr iteration = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage);
+    auto key_of = [&](const Expr &iteration) { return weighted_.tile.term_of_iteration(iteration); };
     std::vector<Var> args = in_block({feature_place_, m_});
     Expr start = placed(Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())), 0);
-    int turns = tile_keys_ / group(); // of a tile
-    Substitution in_tile = {{j_.name(), key_of(turn % turns)}, {u_.name(), turn / turns}};
+    int iterations = tile_keys_ / group(); // of a tile
+    Substitution in_tile = {{j_.name(), key_of(iteration % iterations)}, {u_.name(), iteration / iterations}};
     // Halide bounds the block's first key and the key in it apart from each other.
     Substitution of_key = {
-        {key_.name(), key_of(unsafe_promise_clamped((several() ? c_ * (block_keys_ / group()) : Expr(0)) + turn, 0,
+        {key_.name(), key_of(unsafe_promise_clamped((several() ? c_ * (block_keys_ / group()) : Expr(0)) + iteration, 0,
                                                     group() == 1 ? all_keys_ - 1 : (all_keys_ - 1) / group()))}};
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);

@@ -201,23 +201,23 @@ private:
   /// attention is causal; a turn has `step` keys. Returns the turn, known to be one of the others, so that only their
   /// scores are computed.
   template <class Loops>
-  Expr restricted(Loops &loops, const Expr &turn, int step, const Stage &stage, const Expr &first_row, int rows) {
+  Expr restricted(Loops &loops, const Expr &iteration, int step, const Stage &stage, const Expr &first_row, int rows) {
     if (match_.slide)
-      return turn;
+      return iteration;
     hi::Interval range = needed_keys(stage, first_row, rows);
     if (!range.has_upper_bound() && !range.has_lower_bound())
-      return turn;
-    auto turn_of = [&](const Expr &key) { return step == 1 ? key : key / step; };
-    Expr first = 0, last = turn_of(keys_ - 1);
+      return iteration;
+    auto iteration_of = [&](const Expr &key) { return step == 1 ? key : key / step; };
+    Expr first = 0, last = iteration_of(keys_ - 1);
     if (range.has_upper_bound()) {
-      loops.where(turn <= turn_of(range.max));
-      last = max(min(turn_of(range.max), last), 0);
+      loops.where(iteration <= iteration_of(range.max));
+      last = max(min(iteration_of(range.max), last), 0);
     }
     if (range.has_lower_bound()) {
-      loops.where(turn >= turn_of(range.min));
-      first = min(max(turn_of(range.min), first), turn_of(keys_ - 1));
+      loops.where(iteration >= iteration_of(range.min));
+      first = min(max(iteration_of(range.min), first), iteration_of(keys_ - 1));
     }
-    return Halide::unsafe_promise_clamped(turn, first, last); // of no key, too, one that there is
+    return Halide::unsafe_promise_clamped(iteration, first, last); // of no key, too, one that there is
   }
 
   /// A reduction over the keys of a row.
@@ -252,8 +252,9 @@ private:
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     int tiles = rows_ / tile_rows_;
     weighted_.tile = RegisterTile(micro_kernel_, {{0, match_.slide ? band(tile_rows_) : keys_}});
-    Expr turn = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage, tile * tile_rows_, tile_rows_);
-    Expr slot = weighted_.tile.term_of_turn(turn);
+    Expr iteration =
+        restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage, tile * tile_rows_, tile_rows_);
+    Expr slot = weighted_.tile.term_of_iteration(iteration);
     Substitution summed_key;
     if (match_.slide) {
       summed_key[window_.name()] = window_at(tile * tile_rows_, slot);

@@ -69,9 +69,9 @@ private:
   }
 
   static Expr variable(const For *loop) { return Variable::make(Halide::Int(32), loop->name); }
-  /// Turns of a loop before this one. A loop of one turn is gone.
-  static Expr turn(const For *loop) { return loop ? variable(loop) - loop->min : Expr(0); }
-  static Expr turns(const For *loop) { return loop ? loop->extent : Expr(1); }
+  /// Iterations of a loop before this one. A loop of one iteration is gone.
+  static Expr iteration(const For *loop) { return loop ? variable(loop) - loop->min : Expr(0); }
+  static Expr iterations(const For *loop) { return loop ? loop->extent : Expr(1); }
 
   /// Elements from a term to the same term of the piece of a panel that is multiplied next.
   Expr distance() {
@@ -79,11 +79,11 @@ private:
     if (prefetch_.panel_loop.empty())
       return panel;
     Expr chunk = prefetch_.chunk * prefetch_.width;
-    Expr back = panel - prefetch_.first * prefetch_.width - turn(chunk_) * chunk; // to the next task's first panel
-    Expr again = chunk - (turns(panel_) - 1) * panel;                             // to the task's first panel
+    Expr back = panel - prefetch_.first * prefetch_.width - iteration(chunk_) * chunk; // to the next task's first panel
+    Expr again = chunk - (iterations(panel_) - 1) * panel;                             // to the task's first panel
     bool rest = prefetch_.chunk_loop.empty();
-    Expr after = rest ? back : prefetch_.last ? select(turn(chunk_) + 1 < turns(chunk_), again, back) : again;
-    return select(turn(panel_) + 1 < turns(panel_), panel, after);
+    Expr after = rest ? back : prefetch_.last ? select(iteration(chunk_) + 1 < iterations(chunk_), again, back) : again;
+    return select(iteration(panel_) + 1 < iterations(panel_), panel, after);
   }
 
   Stmt visit(const Store *op) override { return with_prefetch(op, op->value); }
@@ -103,7 +103,7 @@ private:
     done_ = true;
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that.
     Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
-    Expr place = turn(tile_) * sum_->extent * share + turn(sum_) * (share - prefetch_.width);
+    Expr place = iteration(tile_) * sum_->extent * share + iteration(sum_) * (share - prefetch_.width);
     Stmt ahead = ask_for(prefetch_.weights, read.first + distance() + place, read.element);
     return Block::make(ahead, op);
   }

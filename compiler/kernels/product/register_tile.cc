@@ -29,11 +29,11 @@ RegisterTile::RegisterTile(const MicroKernel &micro_kernel, Halide::Region exten
   }
   if (grouped())
     group_ = domain_[0];
-  terms_[0] = term_of_turn(loops_[0]);
+  terms_[0] = term_of_iteration(loops_[0]);
 }
 
-Expr RegisterTile::term_of_turn(const Expr &turn) const {
-  return grouped() ? turn * micro_kernel_->group + group_ : turn;
+Expr RegisterTile::term_of_iteration(const Expr &iteration) const {
+  return grouped() ? iteration * micro_kernel_->group + group_ : iteration;
 }
 
 void RegisterTile::define(Func &sum, const std::vector<Var> &args, int width, const Expr &initial, const Expr &row,

@@ -28,8 +28,8 @@ public:
   /// The loops as they are, innermost first, without the one over the terms of a group.
   const std::vector<Halide::RVar> &loops() const { return loops_; }
   /// The term of the innermost loop that an update takes in turn `turn` of it.
-  Halide::Expr term_of_turn(const Halide::Expr &turn) const;
-  /// A condition on which turns `loops()` have.
+  Halide::Expr term_of_iteration(const Halide::Expr &iteration) const;
+  /// A condition on which iterations `loops()` have.
   void where(const Halide::Expr &condition) { domain_.where(condition); }
 
   static constexpr int across_tiles = 0;

@@ -2,7 +2,7 @@
 // RUN: heddle-opt --heddle-target=x86-64-v4 --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
 // RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
 // RUN: heddle-opt --heddle-target=x86-64-v3 --halide %s | FileCheck %s --check-prefix=NARROW
-// A tile's sums are registers: of 8 rows three vectors each, one turn of the sum's loop takes a column of the panel. The epilogue is in
+// A tile's sums are registers: of 8 rows three vectors each, one iteration of the sum's loop takes a column of the panel. The epilogue is in
 // the same tile. Kernels for fewer rows follow.
 // SCHEDULE: heddle.kernel = "contraction", heddle.schedule = [
 // SCHEDULE-SAME: {micro_kernel = "fma", params = {ahead = 1 : i64, block = {{[0-9]+}} : i64, rows = 8 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {{.*}}, {micro_kernel = "fma", params = {ahead = 0 : i64, block = {{[0-9]+}} : i64, rows = 4 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles"}]

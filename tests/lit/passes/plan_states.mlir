@@ -59,7 +59,7 @@ module attributes {heddle.dims = [{name = "T"}]} {
 // -----
 
 // Updates in a loop of a state that kernels read start from a copy; of one that nobody reads they are made at once.
-// CHECK-LABEL: func.func @turns
+// CHECK-LABEL: func.func @iterations
 // CHECK-SAME: {in_place = false, reads = true, starts_as_old = true, state = 0 : i64, updates = true}
 // CHECK-SAME: {in_place = true, reads = true, starts_as_old = false, state = 1 : i64, updates = true}
 // CHECK: heddle.update @s0, {{.*}} {heddle.copy = #heddle.copy<at_once>}
@@ -67,7 +67,7 @@ module attributes {heddle.dims = [{name = "T"}]} {
 module attributes {heddle.dims = [{name = "T"}]} {
   heddle.state @s0 : tensor<?x4xf32> named "read" extents affine_map<(T) -> (T, 4)> initial 0.0
   heddle.state @s1 : tensor<?x4xf32> named "log" extents affine_map<(T) -> (T, 4)> initial 0.0
-  func.func @turns() attributes {heddle.entry} {
+  func.func @iterations() attributes {heddle.entry} {
     %T = heddle.dim "T"
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index

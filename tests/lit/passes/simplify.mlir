@@ -67,7 +67,7 @@ module @plain {
 
 // -----
 
-// A reduction whose turns change nothing is what it starts with; what only says how far a loop goes is not computed.
+// A reduction whose iterations change nothing is what it starts with; what only says how far a loop goes is not computed.
 // CHECK-LABEL: module @idle
 // CHECK-NOT: math.exp
 // CHECK-NOT: "reduction"
