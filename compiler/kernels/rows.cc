@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 namespace heddle::rows {
@@ -130,12 +131,19 @@ static double elements(mlir::func::FuncOp kernel, llvm::ArrayRef<int64_t> sizes)
   return out;
 }
 
+/// What a task takes beside its work: it is handed out and sets up its loops.
+constexpr double task_seconds = 0.3e-6;
+
+/// Tasks of some 20 us, so that waking another thread pays, and finer ones.
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &) {
-  // Some 20 us of work for a task, so that waking another thread pays.
-  int64_t cost = element_cost(kernel), grain = std::max<int64_t>(65536 / cost, 2048);
-  return std::vector<Candidate>{{{"rows", {{"grain", grain}}}, [=](llvm::ArrayRef<int64_t> sizes) {
-                                   return elements(kernel, sizes) * double(cost) / 8e9;
-                                 }}};
+  int64_t cost = element_cost(kernel), most = std::max<int64_t>(65536 / cost, 2048);
+  std::vector<Candidate> out;
+  for (int64_t grain : {most, most / 4})
+    out.push_back({{"rows", {{"grain", grain}}}, [=](llvm::ArrayRef<int64_t> sizes) {
+                     double count = elements(kernel, sizes);
+                     return count * double(cost) / 8e9 + (std::ceil(count / double(grain)) - 1) * task_seconds;
+                   }});
+  return out;
 }
 
 namespace {
