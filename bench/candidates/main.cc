@@ -1,7 +1,7 @@
 // How good the expected costs are: every candidate of every kernel of a model, timed side by side at one size.
 //
 //   heddle show MODEL --stage schedule > model.mlir
-//   bench_candidates model.mlir B=1 S=128 [--all]
+//   bench_candidates model.mlir B=1 S=128 [--all] [--kernel NAME] [--target T]
 //
 // One line per candidate: expected and measured microseconds on one thread, and what the chosen one loses against the
 // best. Without --all only the candidates of each variant that are expected to take at most 1.5 times as long as its
@@ -55,40 +55,72 @@ static void measure(std::vector<Timed> &timed) {
   sched_setscheduler(0, SCHED_OTHER, &priority);
 }
 
+/// The kernel with the weights' panels as wide as the row wants them.
+static mlir::func::FuncOp laid_out(mlir::func::FuncOp kernel, const ScheduleRow &row, const Target &target) {
+  mlir::func::FuncOp copy = kernel.clone();
+  const KernelKind &kind = kind_of(kernel);
+  auto width = row.params.find("width");
+  for (unsigned argument = 0; kind.layouts && argument < copy.getNumArguments(); ++argument) {
+    if (!copy.removeArgAttr(argument, ir::names::layout))
+      continue;
+    for (mlir::AffineMap layout : kind.layouts(copy, argument, target))
+      if (width != row.params.end() && layout::panels_of(layout)->width == width->second)
+        copy.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(kernel.getContext(), layout));
+  }
+  return copy;
+}
+
+struct Offered {
+  ScheduleRow row;
+  double seconds;
+};
+
+/// What the kind's variants offer, for weights in panels of any width.
+static std::vector<Offered> offers(mlir::func::FuncOp kernel, const SizeClass &sizes, const Target &target) {
+  mlir::func::FuncOp free = kernel.clone();
+  const KernelKind &kind = kind_of(kernel);
+  std::vector<int64_t> widths;
+  for (unsigned argument = 0; kind.layouts && argument < kernel.getNumArguments(); ++argument) {
+    free.removeArgAttr(argument, ir::names::layout);
+    if (kernel.getArgAttr(argument, ir::names::layout))
+      for (mlir::AffineMap layout : kind.layouts(free, argument, target))
+        if (int64_t width = layout::panels_of(layout)->width; !llvm::is_contained(widths, width))
+          widths.push_back(width);
+  }
+  std::vector<Offered> out;
+  for (int64_t width : widths.empty() ? std::vector<int64_t>{0} : widths) {
+    mlir::func::FuncOp copy = laid_out(kernel, {"", {{"width", width}}, std::nullopt, ""}, target);
+    Choice choice = choose(copy, target, {sizes});
+    for (size_t i = 0; i < choice.candidates.size(); ++i)
+      out.push_back({choice.candidates[i].row, choice.seconds[0][i]});
+    copy.erase();
+  }
+  free.erase();
+  return out;
+}
+
 static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Target &target, bool all) {
   const KernelKind &kind = kind_of(kernel);
   Choice chosen = choose(kernel, target, {sizes});
   std::string row_chosen = to_text(chosen.rows.front());
-  if (kind.layouts) // other panels are candidates, too
-    for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument)
-      if (kernel.getArgAttr(argument, ir::names::layout) && !kind.layouts(kernel, argument, target).empty())
-        kernel.removeArgAttr(argument, ir::names::layout);
-  mlir::func::FuncOp free = kernel.clone();
-  Choice choice = choose(free, target, {sizes});
-  free.erase();
+  std::vector<Offered> offered = offers(kernel, sizes, target);
   std::map<std::string, double> least;
-  for (size_t i = 0; i < choice.candidates.size(); ++i) {
-    auto [known, first] = least.try_emplace(choice.candidates[i].row.variant, choice.seconds[0][i]);
-    known->second = std::min(known->second, choice.seconds[0][i]);
+  for (const Offered &offer : offered) {
+    auto [known, first] = least.try_emplace(offer.row.variant, offer.seconds);
+    known->second = std::min(known->second, offer.seconds);
   }
   std::vector<Timed> timed;
-  for (size_t i = 0; i < choice.candidates.size(); ++i) {
-    const ScheduleRow &row = choice.candidates[i].row;
-    if (!all && choice.seconds[0][i] > 1.5 * least[row.variant])
+  for (size_t i = 0; i < offered.size(); ++i) {
+    const ScheduleRow &row = offered[i].row;
+    if (!all && offered[i].seconds > 1.5 * least[row.variant])
       continue;
-    mlir::func::FuncOp copy = kernel.clone();
-    for (unsigned argument = 0; argument < copy.getNumArguments(); ++argument)
-      if (kind.layouts)
-        for (mlir::AffineMap layout : kind.layouts(kernel, argument, target))
-          if (auto width = row.params.find("width");
-              width != row.params.end() && layout::panels_of(layout)->width == width->second)
-            copy.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(kernel.getContext(), layout));
+    mlir::func::FuncOp copy = laid_out(kernel, row, target);
     copy->setAttr(ir::names::schedule, schedule_attribute(kernel.getContext(), {&row, 1}));
     std::string text;
     llvm::raw_string_ostream stream(text);
     copy.print(stream);
     copy.erase();
-    Timed one{i, choice.seconds[0][i], 1e9, std::make_unique<LoadedKernel>()};
+    Timed one{i, offered[i].seconds, 1e9, std::make_unique<LoadedKernel>()};
     if (std::string wrong = one.kernel->load(text, sizes, target); !wrong.empty()) {
       std::printf("  %s: %s\n", to_text(row).c_str(), wrong.c_str());
       continue;
@@ -100,14 +132,14 @@ static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Targ
   std::ranges::sort(timed, {}, &Timed::measured);
   double best = timed.front().measured, of_chosen = 0;
   for (const Timed &one : timed)
-    if (to_text(choice.candidates[one.candidate].row) == row_chosen)
+    if (to_text(offered[one.candidate].row) == row_chosen)
       of_chosen = one.measured;
   std::printf("%s %s at", kernel.getName().str().c_str(), kind.name.data());
   for (int64_t size : sizes)
     std::printf(" %lld", (long long)size);
   std::printf(": the chosen one takes %.3f of the best\n", of_chosen / best);
   for (const Timed &one : timed) {
-    std::string row = to_text(choice.candidates[one.candidate].row);
+    std::string row = to_text(offered[one.candidate].row);
     std::printf("  %c %9.1f us expected, %9.1f us measured  %s\n", row == row_chosen ? '*' : ' ', one.expected * 1e6,
                 one.measured * 1e6, row.c_str());
   }
@@ -116,7 +148,7 @@ static void report(mlir::func::FuncOp kernel, const SizeClass &sizes, const Targ
 
 static int main(int count, char **words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: bench_candidates MODEL.mlir DIM=N... [--all] [--kernel NAME]\n");
+    std::fprintf(stderr, "usage: bench_candidates MODEL.mlir DIM=N... [--all] [--kernel NAME] [--target T]\n");
     return 2;
   }
   mlir::MLIRContext context;
@@ -129,18 +161,24 @@ static int main(int count, char **words) {
   mlir::Builder builder(&context);
   mlir::NamedAttrList dims;
   bool all = false;
-  std::string only;
+  std::string only, named = "native";
   for (int i = 2; i < count; ++i) {
     std::string word = words[i];
     if (word == "--all")
       all = true;
     else if (word == "--kernel" && i + 1 < count)
       only = words[++i];
+    else if (word == "--target" && i + 1 < count)
+      named = words[++i];
     else if (size_t equals = word.find('='); equals != std::string::npos)
       dims.set(word.substr(0, equals), builder.getI64IntegerAttr(std::atoll(word.c_str() + equals + 1)));
   }
   (*module)->setAttr(ir::names::expected, dims.getDictionary(&context));
-  Result<Target> target = find_target("native");
+  Result<Target> target = find_target(named);
+  if (!target) {
+    std::fprintf(stderr, "bench_candidates: %s\n", target.error().message.c_str());
+    return 2;
+  }
   auto sizes = passes::kernel_sizes(*module, true);
   for (mlir::func::FuncOp kernel : passes::kernels_of(*module)) {
     SizeClass size;

@@ -174,6 +174,50 @@ TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
     }
 }
 
+/// The same of rows in f32: panels are widened.
+static std::string widened(int64_t columns, int64_t depth, int64_t width) {
+  std::string w = std::to_string(width);
+  std::string text = sized(narrow, columns, depth, "(n, k) -> (n floordiv " + w + ", k, n mod " + w + ")");
+  text = with(text, "x" + std::to_string(depth) + "xbf16> {heddle.extents",
+              "x" + std::to_string(depth) + "xf32> {heddle.extents");
+  text = with(text, "%x, %w : tensor<?x" + std::to_string(depth) + "xbf16>",
+              "%x, %w : tensor<?x" + std::to_string(depth) + "xf32>");
+  text = with(text, "%a: bf16", "%a: f32");
+  text = with(text, "%0 = arith.extf %a : bf16 to f32", "");
+  return with(text, "arith.mulf %0", "arith.mulf %a");
+}
+
+TEST(Contraction, NarrowPanelsAreWidenedByTheFirstTileOfABlock) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (ScheduleRow row : {row_of("contraction", "tiles", {{"rows", 6}, {"width", 16}, {"block", 12}, {"widened", 1}}),
+                          row_of("contraction", "tiles", {{"rows", 4}, {"width", 48}, {"ahead", 1}, {"widened", 1}}),
+                          chunks(6, 16, 8, 2)}) {
+    row.params["widened"] = 1;
+    check_row(widened(101, 19, row.params.at("width")), row, {{1}, {6}, {7}, {13}, {40}}, 1e-5);
+    KernelText kernel(widened(101, 19, row.params.at("width")));
+    kernel.set_row(row);
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    const std::string &text = lowered->bytes;
+    EXPECT_GT(text.find("= float32x16(arg"), text.find("produce sum")) << text;
+    EXPECT_NE(text.find("= float32x16(arg"), std::string::npos) << text;
+  }
+}
+
+TEST(Contraction, OneRowOfNarrowWeightsIsNoTallTile) {
+  // A tile of 6 rows for one row would multiply for longer than half as many bytes take to arrive.
+  for (const char *name : {"x86-64-v3", "x86-64-v4"}) {
+    Result<Target> target = find_target(name);
+    ASSERT_TRUE(target);
+    KernelText kernel(widened(768, 768, 3 * target->lanes));
+    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
+    EXPECT_LE(rows.back().params.at("rows"), 4) << name;
+    EXPECT_EQ(rows.front().params.at("widened"), 1) << name;
+    EXPECT_EQ(rows.back().params.at("widened"), 0) << name;
+  }
+}
+
 /// y[m, o] = sum[i](x[m, i] * w[o, i]) of u8 and s8, added up in i32.
 static const char *const bytes = R"(
 func.func private @k(%M: index, %x: tensor<?x{K}xi8> {heddle.extents = affine_map<(M) -> (M, {K})>, heddle.below = 128},
@@ -323,6 +367,24 @@ TEST(Contraction, TallTilesFetchTheNextPanelAndSingleRowsDont) {
     ASSERT_TRUE(object) << object.error().message;
     std::string text(object->bytes.begin(), object->bytes.end());
     EXPECT_EQ(text.find("prefetcht1") != std::string::npos, row == 0);
+  }
+}
+
+TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int rows : {8, 64}) {
+    std::string text = with(dense_text(96, 96, 48), "tensor<?x", "tensor<" + std::to_string(rows) + "x");
+    text = with(text, "tensor.empty(%M)", "tensor.empty()");
+    KernelText kernel(with(text, "(M) -> (M, ", "(M) -> (" + std::to_string(rows) + ", "));
+    kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}}));
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    const std::string &statement = lowered->bytes;
+    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
+    ASSERT_LT(produce, consume);
+    std::string sum = statement.substr(produce, consume - produce);
+    EXPECT_EQ(sum.find("prefetch") != std::string::npos, rows == 64) << sum;
   }
 }
 

@@ -11,11 +11,16 @@
 
 namespace heddle::contraction {
 
+/// Whether the name of a loop ends so, whatever Halide did to where it starts.
+bool is_loop(const Halide::Internal::For *loop, const std::string &end);
+
 /// Asks for the line at an address, a UInt(64), to be in the second cache.
 Halide::Internal::Stmt ask(const Halide::Expr &address);
 
 struct PanelPrefetch {
   std::string weights;   // the input in panels, as Halide names it
+  std::string copy;      // what tiles read instead, a panel in wider numbers; empty: the input
+  std::string copy_loop; // over the terms of the copy: the end of its name
   std::string sum_loop;  // the loop over the sum, by its whole name
   std::string tile_loop; // the loop over tiles around it: the end of its name
   int width;             // of a panel

@@ -65,12 +65,18 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
     mlir::AffineMap like = panels_along_lanes(kernel, argument, 3 * target.lanes, target);
     out.weights |= bool(like);
+    if (like)
+      out.panel_bytes = std::max<int>(
+          out.panel_bytes,
+          int(mlir::getElementTypeOrSelf(kernel.getArgumentTypes()[argument]).getIntOrFloatBitWidth()) / 8);
     auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
     std::optional<layout::Panels> panels = given ? layout::panels_of(given.getMap()) : std::nullopt;
     if (std::optional<layout::Panels> wanted = layout::panels_of(like);
         panels && wanted && panels->axis == wanted->axis && !out.given_width)
       out.given_width = panels->width;
   }
+  if (out.panel_bytes == 0)
+    out.panel_bytes = out.micro_kernel->bytes();
   return out;
 }
 
@@ -144,21 +150,26 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   // for each panel where the block, with two panels beside it, does not fit.
   double block = std::min(rows, double(rows_of_block(problem, tiling, target)));
   double terms_at_once = tiling.depth > 0 ? double(tiling.depth) : double(problem.terms);
-  double panel_bytes = double(tiling.width * problem.terms * micro_kernel.bytes());
+  double panel_bytes = double(tiling.width * problem.terms * problem.panel_bytes);
   double used = (block + 2 * double(tiling.width)) * terms_at_once * micro_kernel.bytes();
   double row_bytes = used > double(target.l2) ? rows * double(problem.terms * micro_kernel.bytes()) : 0;
   double panel_loading = panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4);
   double computing = tiles * of_tile + row_bytes / target.l3_bytes_per_cycle;
-  if (problem.narrow && tiling.widened) // each panel written out once for a block of rows
-    computing += std::ceil(rows / block) * double(tiling.width * problem.terms) / target.lanes * 2;
+  if (problem.narrow && tiling.widened) { // by the first tile of each block, which writes them out, too
+    double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
+    double blocks = std::max(std::ceil(rows / block), std::min(tiles, std::ceil(double(least_tasks) / tasks)));
+    computing += blocks * problem.products * steps *
+                 (step_cycles(tile, true, target) - step_cycles(tile, false, target) + double(tile.vectors) / 2);
+  }
   // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
-  // waits for it. Neither hides the other whole, and two or three tiles, which are asked for a part each, hide little
-  // (measured at 8 rows on Zen 4: one tile of 8 rows is 1.4 times as fast as two of 4).
-  double first = problem.products * steps * multiply_cycles(tile, unpacked), rest = computing - of_tile, hidden = 0.5;
-  if (tiling.ahead) {
+  // waits for it. Neither hides the other whole. Tiles so few that they can't ask for all of it ask for nothing
+  // (prefetch.cc).
+  double first = problem.products * steps * multiply_cycles(tile, problem.narrow), rest = computing - of_tile,
+         hidden = 0.5;
+  if (tiling.ahead && std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64) <= tiles) {
     first = computing * 1.005;
     rest = 0;
-    hidden = tiles == 1 ? 0.6 : tiles > 3 ? 0.8 : 0.4;
+    hidden = 0.8;
   }
   return others * panels *
          (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) + std::max(rest, 0.0));
@@ -189,7 +200,7 @@ std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<in
           {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}},
           {"ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}},
-          {"widened", "1: panels of narrow numbers are widened once for a task", 0, 1, {0, 1}}};
+          {"widened", "1: panels of narrow numbers are widened once for a block of rows", 0, 1, {0, 1}}};
 }
 
 } // namespace heddle::contraction

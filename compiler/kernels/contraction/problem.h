@@ -21,6 +21,7 @@ struct Problem {
   int64_t terms;                        // of all loops of the first sum; run-time sizes count as 256
   int64_t longest;                      // terms of the longest sum; -1 where one is unknown or has several loops
   bool narrow;                          // panels of fewer bits than are multiplied
+  int panel_bytes;                      // of a term in a panel of weights, as it is stored
   bool weights;                         // the factor with lanes is an argument of fixed shape: packed before, read once
   std::optional<int64_t> given_width;   // of the panels that the weights have
 };

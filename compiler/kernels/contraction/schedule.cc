@@ -11,6 +11,7 @@
 #include "compiler/kernels/contraction/schedule.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
+#include "compiler/kernels/contraction/widening.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/operands.h"
 #include "compiler/kernels/product/product.h"
@@ -66,6 +67,7 @@ private:
     std::vector<Var> args;
     RegisterTile tile;
     Func narrow, wide;      // staged factors, where defined
+    bool widened;           // `wide` is the input's panels, in wider numbers
     std::string panels;     // the input that the factor with lanes is read from in place
     PanelPrefetch prefetch; // where the piece lies in the sum
   };
@@ -190,7 +192,7 @@ private:
   /// `here` puts into the factors.
   Piece piece(const Factors &factors, Substitution here, const std::vector<Var> &args, const std::vector<Var> &own,
               const Halide::Region &loops, const Expr &first, const Expr &initial) {
-    Piece piece{Func("sum"), own, RegisterTile(micro_kernel_, loops), {}, {}, {}, {}};
+    Piece piece{Func("sum"), own, RegisterTile(micro_kernel_, loops), {}, {}, {}, {}, {}};
     std::vector<Var> k; // stand for the reduction loops in staged factors
     Substitution summed = here_in_panel_;
     for (size_t i = 0; i < factors.loops.size(); ++i) {
@@ -239,6 +241,7 @@ private:
     Copy copy = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
                                 used_by(operands.filled(factor), loops_and_others(args, k)));
     piece.wide = copy.func;
+    piece.widened = width > 0;
     return copy.read;
   }
 
@@ -359,8 +362,12 @@ private:
     piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = 2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
-    if (tiled && two_fit && ahead_ && !piece.panels.empty() && !piece.wide.defined() && piece.tile.loops().size() == 1)
+    if (tiled && two_fit && ahead_ && !piece.panels.empty() && (piece.widened || !piece.wide.defined()) &&
+        piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
+    if (tiled && piece.widened && piece.tile.loops().size() == 1)
+      kernel_.passes.push_back(
+          make_pass(Widening{piece.wide.name(), copy_loop(piece), sum_loop(piece), "." + inner.name()}));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
       for (const Var &var : staged.args())
@@ -381,10 +388,19 @@ private:
     }
   }
 
+  static std::string sum_loop(const Piece &piece) { return piece.func.name() + ".s1." + piece.tile.loops()[0].name(); }
+  static std::string copy_loop(const Piece &piece) { // over the innermost terms, which follow the lanes
+    return piece.wide.name() + ".s0." + piece.wide.args()[1].name();
+  }
+
   PanelPrefetch prefetch(const Piece &piece, const VarOrRVar &tiles) {
     PanelPrefetch prefetch = piece.prefetch;
     prefetch.weights = piece.panels;
-    prefetch.sum_loop = piece.func.name() + ".s1." + piece.tile.loops()[0].name();
+    if (piece.widened) {
+      prefetch.copy = piece.wide.name();
+      prefetch.copy_loop = copy_loop(piece);
+    }
+    prefetch.sum_loop = sum_loop(piece);
     prefetch.tile_loop = "." + tiles.name();
     prefetch.width = width_ * micro_kernel_.group;
     prefetch.terms = groups_of(micro_kernel_, prefetch.terms);

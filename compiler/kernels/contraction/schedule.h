@@ -14,7 +14,7 @@ struct Shape {
   int block;       // rows at most that pass over a panel
   int tasks;       // wanted
   bool ahead;      // panels and rows of the result are asked for before they are needed
-  bool widened;    // narrow elements of a panel are widened once per task, not at every tile of rows
+  bool widened;    // narrow elements of a panel are widened by the first tile of a block of rows, not by every tile
   const MicroKernel *micro_kernel;
 };
 
