@@ -84,7 +84,7 @@ class Features(unittest.TestCase):
 
     def test_each_target_needs_what_its_code_uses(self):
         for target in ("x86-64-v3", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"):
-            for options in ((), ("--set", "real=bf16")):
+            for options in ((), ("--set", "real=bf16"), *([("--precision", "int8")] if "+" not in target else [])):
                 with self.subTest(target=target, options=options):
                     out, features = self.compile(target, *options)
                     code = instructions(out / "libmodel.so")

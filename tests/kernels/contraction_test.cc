@@ -252,6 +252,38 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
   }
 }
 
+TEST(Contraction, PairsOfBytesAreExactInSixteenBits) {
+  for (ScheduleRow row : {row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}}),
+                          row_of("contraction", "tiles", {{"rows", 1}, {"width", 32}}), chunks(6, 16, 8, 2)}) {
+    row.micro_kernel = "madd_i16";
+    int64_t rows = row.params.at("rows"), width = row.params.at("width");
+    for (int64_t terms : {16, 19})
+      for (const std::string &layout : {", heddle.layout = #heddle.layout<" + pairs(width) + ">", std::string()})
+        check_row(
+            with(with(with(bytes, "{N}", std::to_string(width + 5)), "{K}", std::to_string(terms)), "{layout}", layout),
+            row, {{1}, {rows}, {rows + 1}, {37}}, 0);
+  }
+}
+
+TEST(Contraction, CpusWithoutDotProductsMultiplyBytesBySixteenBitInstructions) {
+  for (const char *name : {"x86-64-v3", "x86-64-v4"}) {
+    Result<Target> target = find_target(name);
+    ASSERT_TRUE(target);
+    std::string layout = ", heddle.layout = #heddle.layout<" + pairs(2 * target->lanes) + ">";
+    KernelText kernel(with(with(with(bytes, "{N}", "96"), "{K}", "96"), "{layout}", layout));
+    set_schedule(kernel.function(), choose(kernel.function(), *target));
+    Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel.function());
+    ASSERT_TRUE(rows);
+    for (int row = 0; row < int(rows->size()); ++row) {
+      EXPECT_EQ((*rows)[row].micro_kernel, "madd_i16");
+      Result<KernelObject> object = emit_kernel(kernel.function(), row, *target, {KernelForm::assembly, false});
+      ASSERT_TRUE(object) << object.error().message;
+      EXPECT_NE(object->bytes.find("vpmaddwd"), std::string::npos) << name;
+      EXPECT_EQ(object->bytes.find("vpmulld"), std::string::npos) << name;
+    }
+  }
+}
+
 TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
   for (int64_t columns : {1, 2, 15, 16, 17, 47, 48, 97})
     check_row(dense_text(columns, 19, columns <= 16 ? 16 : 48),

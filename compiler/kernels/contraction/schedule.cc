@@ -204,7 +204,10 @@ private:
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
     Operands operands(kernel_, micro_kernel_, k[0], factors.terms);
-    narrow = stage_narrow(piece, operands, operand_of(micro_kernel_, narrow), args, k);
+    narrow = operand_of(micro_kernel_, narrow);
+    if (!micro_kernel_.takes_any_type())
+      narrow = Halide::cast(micro_kernel_.row, narrow);
+    narrow = stage_narrow(piece, operands, narrow, args, k);
     if (Input *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
       piece.panels = input->param.name();
     wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k);

@@ -37,13 +37,18 @@ static std::optional<Halide::Type> type_before_widening(const contraction::Facto
   return factor.value.getDefiningOp<mlir::arith::ExtUIOp>() ? type->with_code(Halide::Type::UInt) : *type;
 }
 
+/// Whether a micro-kernel's type has all values of another, whole numbers of fewer bits.
+static bool holds(Halide::Type wide, std::optional<Halide::Type> type) {
+  return type && (*type == wide || (wide.is_int() && type->is_int_or_uint() && type->bits() == 8 && wide.bits() > 8));
+}
+
 /// Of rows the one factor, of panels the one that lanes run along; either may be.
 static bool multiplies(const MicroKernel &micro_kernel, const contraction::Product &product) {
   if (micro_kernel.takes_any_type())
     return true;
   std::optional<Halide::Type> left = type_before_widening(product.left), right = type_before_widening(product.right);
-  return (left == micro_kernel.row && right == micro_kernel.panel) ||
-         (right == micro_kernel.row && left == micro_kernel.panel);
+  return (holds(micro_kernel.row, left) && holds(micro_kernel.panel, right)) ||
+         (holds(micro_kernel.row, right) && holds(micro_kernel.panel, left));
 }
 
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target) {
