@@ -8,9 +8,7 @@
 
 namespace heddle::checking {
 
-Prover::Outcome Elaborator::prove(const Expr *e) { return prover_.nonnegative(e, always_, facts_); }
-
-void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, Frame &frame) {
+void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, const Frame &frame) {
   bool index = e.kind == Tree::name && frame.indices.count(e.text);
   const char *what = index                                                        ? "an index here"
                      : base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
@@ -19,7 +17,7 @@ void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, Frame &fra
                      : base.kind == Entity::text                                  ? "a string"
                                                                                   : "a function";
   Diagnostic &d = report(Code::E027, e.span, {text(e.span), what});
-  auto hidden = index ? find_but_index(e.text, frame) : std::nullopt;
+  auto hidden = index ? scopes_.find_but_index(e.text, frame) : std::nullopt;
   if (hidden && hidden->tensor_like() && !hidden->extents().empty())
     d.help = "it hides the tensor `" + e.text + "`; give the index another name, here and on the left side";
 }
@@ -63,7 +61,7 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
     frame.per_element = outer;
     if (base.kind == Entity::lazy) {
       std::vector<Extent> shape = base.extents();
-      base = entity(materialise(base, "value", e.callee->span), shape);
+      base = entity(steps_.materialise(base, "value", e.callee->span), shape);
     }
     if (e.callee->kind == Tree::call)
       frame.evaluated[e.callee.get()] = base;
@@ -105,7 +103,7 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
     } else {
       bool bare = place.expr->kind == Tree::name && frame.per_element;
       const Expr *index =
-          bare ? as_scalar(eval_name(*place.expr, frame, true), *place.expr, frame) : scalar(*place.expr, frame);
+          bare ? as_scalar(scopes_.meaning(*place.expr, frame, true), *place.expr, frame) : scalar(*place.expr, frame);
       if (index && !is_integer(index->type)) {
         report(Code::E031, place.span, {text(place.span), type_name(index->type), "a whole number"});
         index = nullptr;
@@ -140,7 +138,7 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   for (size_t i = 0; i < rank; ++i)
     if (!at[i]) {
       result->shape.push_back(base.shape[i]);
-      result->variables.push_back(new_variable("i" + std::to_string(result->variables.size()), base.shape[i]));
+      result->variables.push_back(indices_.new_variable("i" + std::to_string(result->variables.size()), base.shape[i]));
       at[i] = build_.index(result->variables.back());
     }
   result->value = read(base, at, e, frame);
@@ -173,57 +171,9 @@ bool conditional(const Expr *e) {
 
 } // namespace
 
-bool Elaborator::may_wrap(const Expr *e) const {
-  // The most that what is read adds to a number: a lookup as much as a size can be, other data anything.
-  constexpr int64_t most = std::numeric_limits<int32_t>::max(), anything = most + 1;
-  bool wraps = false;
-  std::map<const Expr *, int64_t> known;
-  std::function<int64_t(const Expr *)> visit = [&](const Expr *part) -> int64_t {
-    if (auto found = known.find(part); found != known.end())
-      return found->second;
-    int64_t largest = 0, sum = 0, product = 1;
-    for (const Expr *arg : part->args) {
-      int64_t from = visit(arg);
-      largest = std::max(largest, from);
-      sum += from;
-      product = std::min(product * std::max<int64_t>(from, 1), anything);
-    }
-    int64_t &out = known[part];
-    switch (part->op) {
-    case Expr::read: {
-      auto below = below_.find(part->tensor);
-      out = below == below_.end()               ? anything
-            : below->second.below.is_constant() ? std::max<int64_t>(below->second.below.constant() - 1, 0)
-                                                : most - 1;
-      return out;
-    }
-    case Expr::cast:
-      return out = anything;
-    case Expr::mod:
-      return out = 0;
-    case Expr::add:
-      out = sum;
-      break;
-    case Expr::mul:
-      out = product > 1 ? product : largest;
-      break;
-    case Expr::sub:
-    case Expr::negate:
-      out = largest;
-      break;
-    default:
-      return out = largest;
-    }
-    wraps |= out > most;
-    return out = std::min(out, anything);
-  };
-  visit(e);
-  return wraps;
-}
-
 const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
-  bool always =
-      std::none_of(at.begin(), at.end(), [&](const Expr *index) { return conditional(index) || may_wrap(index); });
+  bool always = std::none_of(at.begin(), at.end(),
+                             [&](const Expr *index) { return conditional(index) || knowledge_.may_wrap(index); });
   const Expr *inside = nullptr; // what remains to be tested
   auto test = [&](Expr::Op op, const Expr *a, const Expr *b) {
     const Expr *c = build_.apply(op, Type::boolean, {a, b}, e.span);
@@ -231,9 +181,9 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
   };
   for (size_t axis = 0; axis < at.size(); ++axis) {
     const Size &extent = base.read->shape[axis];
-    if (at[axis]->op == Expr::index && variables_[at[axis]->position].extent == extent)
+    if (at[axis]->op == Expr::index && indices_[at[axis]->position].extent == extent)
       continue;
-    if (at[axis]->op == Expr::loop_index && loops_[at[axis]->position].extent == extent)
+    if (at[axis]->op == Expr::loop_index && indices_.loops()[at[axis]->position].extent == extent)
       continue;
     const Expr *size = build_.of_size(extent), *last = build_.of_size(extent - Size(1));
     const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(at[axis], Type::i32)}, e.span);
@@ -241,10 +191,10 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
       bool below = goal != room;
       if (!goal)
         continue;
-      if (prover_.nonnegative(goal, always_).kind == Prover::Outcome::proven)
+      if (knowledge_.prove_always(goal).kind == Prover::Outcome::proven)
         continue;
       always = false;
-      Prover::Outcome outcome = prove(goal);
+      Prover::Outcome outcome = knowledge_.prove(goal);
       if (outcome.kind == Prover::Outcome::proven)
         continue;
       if (!e.outside) {
@@ -271,32 +221,6 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
   return build_.select(inside, build_.convert(value, type), build_.convert(outside, type));
 }
 
-Elaborator::Miss Elaborator::miss(const Extent &extent, const Prover::Outcome &outcome, bool below) const {
-  Miss out;
-  bool simple =
-      std::all_of(extent.name.begin(), extent.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-  std::string own = text(extent.size);
-  out.end = extent.name.empty() || !simple ? own : extent.name;
-  for (const auto &[who, value] : outcome.example)
-    out.when += (out.when.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
-  out.when += out.when.empty() ? "" : ")";
-  int64_t row = outcome.value;
-  if (!below) { // the goal was last - row; the sizes of the example give last
-    std::vector<int64_t> dims(program_->dims.size());
-    for (size_t d = 0; d < dims.size(); ++d)
-      for (const auto &[who, value] : outcome.example)
-        if (who == program_->dims[d].name)
-          dims[d] = value;
-    row = extent.size.evaluate(dims) - 1 - outcome.value;
-  }
-  out.row = std::to_string(row);
-  std::string last = extent.size.is_constant() && out.end == own ? text(extent.size - Size(1)) : out.end + " - 1";
-  out.rows = extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
-  if (out.end != own)
-    out.rows += " (" + out.end + " = " + own + ")";
-  return out;
-}
-
 void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome,
                                 const Tree &e, bool below) {
   // The place that stands for this axis: packs and missing subscripts are always inside, so counting from an end works.
@@ -316,7 +240,7 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
     report(Code::E022, span, {subscript, name, cure, extent.name.empty() ? text(extent.size) : extent.name});
     return;
   }
-  Miss there = miss(base.shape[axis], outcome, below);
+  Miss there = knowledge_.miss(base.shape[axis], outcome, below);
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
   Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
   bool asked = at->op == Expr::read && at->tensor->kind == Tensor::input;
@@ -332,16 +256,7 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
              ")`), or say what lies outside (`" + cure + "`)";
   else if (as_size(at))
     d.help = "require it before (`require " + guard + "`), or say what lies outside (`" + cure + "`)";
-  label_range(d, at, facts_);
-}
-
-void Elaborator::label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts) {
-  auto range = prover_.range(at, facts);
-  if (!range)
-    return;
-  bool one = range->first == range->second;
-  std::string where = d.label.empty() ? "" : "; " + d.label;
-  d.label = (one ? "is " + range->first : "goes from " + range->first + " to " + range->second) + where;
+  knowledge_.label_range(d, at, knowledge_.facts());
 }
 
 const Expr *Elaborator::neutral(Reducer reducer, Type type) {
@@ -405,9 +320,9 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
       if (first != Size(0)) {
         frame.firsts[place.name.text] = first;
         if (first.is_constant())
-          variables_[binder->variables[0]].first = first.constant();
+          indices_[binder->variables[0]].first = first.constant();
         else
-          variables_[binder->variables[0]].name += " - " + text(first);
+          indices_[binder->variables[0]].name += " - " + text(first);
       }
     }
   }
@@ -416,12 +331,9 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
     if (e.outside) {
       where = condition(*e.outside, frame);
       failed = !where;
-      if (where)
-        facts_.push_back({where, true});
     }
+    auto around = knowledge_.assume(where, true);
     value = scalar(*e.args[0], frame);
-    if (where)
-      facts_.pop_back();
   }
   for (const Binder &binder : binders)
     release(binder, frame);
@@ -453,7 +365,7 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
   if (where)
     used.merge(variables_of(where));
   for (size_t i = 0; i < over.size() && !position; ++i)
-    if (std::vector<int> pieces = variables_[over[i]].pieces; !pieces.empty() && !used.count(over[i])) {
+    if (std::vector<int> pieces = indices_[over[i]].pieces; !pieces.empty() && !used.count(over[i])) {
       over.erase(over.begin() + i);
       over.insert(over.begin() + i, pieces.begin(), pieces.end());
     }
@@ -470,26 +382,26 @@ const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
   if (e.text == "mean") {
     count = build_.real(1, value->type);
     for (int v : over) {
-      const Expr *extent = build_.convert(build_.of_size(variables_[v].extent), value->type);
+      const Expr *extent = build_.convert(build_.of_size(indices_[v].extent), value->type);
       count = build_.apply(Expr::mul, value->type, {count, extent}, e.span);
     }
   }
   auto reduce = [&](const Expr *term) -> const Expr * {
-    std::set<int> free = indices_of(term);
+    std::set<int> free = indices_.indices_of(term);
     for (int v : over) {
       free.erase(v);
-      for (int piece : variables_[v].pieces)
+      for (int piece : indices_[v].pieces)
         free.erase(piece);
     }
     std::vector<int> space(free.begin(), free.end());
-    const Tensor *result = reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text, space,
-                                     reducer, over, term, e.span);
+    const Tensor *result = steps_.reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text,
+                                            space, reducer, over, term, e.span);
     if (!result)
       return nullptr;
     if (position)
-      below_[result] = {variables_[over[0]].extent, true};
+      knowledge_.set_bound(result, Prover::Bound{indices_[over[0]].extent, true});
     if (reducer == Reducer::all)
-      alls_[result] = {space, over, term};
+      knowledge_.set_all(result, {space, over, term});
     std::vector<const Expr *> at;
     for (int v : space)
       at.push_back(build_.index(v));

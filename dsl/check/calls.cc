@@ -14,14 +14,6 @@ constexpr size_t deepest_call = 64;
 
 } // namespace
 
-std::optional<Type> Elaborator::type_of(const syntax::Type &type) {
-  static const std::map<std::string, Type> types = {{"f32", Type::f32},  {"f16", Type::f16}, {"bf16", Type::bf16},
-                                                    {"i32", Type::i32},  {"i8", Type::i8},   {"bool", Type::boolean},
-                                                    {"index", Type::i32}};
-  auto found = types.find(type.scalar);
-  return found == types.end() ? real_ : found->second;
-}
-
 const Expr *Elaborator::builtin(const Tree &e, const ScalarFunction &f, std::vector<const Expr *> args) {
   Type type = args[0]->type;
   if (f.meaning == ScalarFunction::stop)
@@ -76,7 +68,7 @@ Entity Elaborator::cast(const Tree &e, Frame &frame) {
     return {};
   syntax::Type named;
   named.scalar = e.text;
-  Type type = *type_of(named);
+  Type type = type_of(named);
   auto convert = [&](const Expr *x) -> const Expr * {
     if (range)
       return indexed(e, x, *range, frame);
@@ -99,25 +91,25 @@ const Expr *Elaborator::indexed(const Tree &e, const Expr *x, const Size &range,
   }
   x = build_.convert(x, Type::i32);
   const Expr *room = build_.apply(Expr::sub, Type::i32, {build_.of_size(range - Size(1)), x}, e.span);
-  bool proven = room && prove(x).kind == Prover::Outcome::proven && prove(room).kind == Prover::Outcome::proven;
+  bool proven = room && knowledge_.proven(x) && knowledge_.proven(room);
   if (!proven) {
     const Expr *low = build_.apply(Expr::less_equal, Type::boolean, {build_.integer(0), x}, e.span);
     const Expr *high = build_.apply(Expr::less, Type::boolean, {x, build_.of_size(range)}, e.span);
     const Expr *test = build_.apply(Expr::logical_and, Type::boolean, {low, high}, e.span);
-    if (auto known = truth(test); known && !*known && facts_.empty()) {
+    if (auto known = truth(test); known && !*known && knowledge_.facts().empty()) {
       report(Code::E060, arg.span, {text(arg.span), text(e.args[1]->span), text(range)}).help = "it is not one of them";
       return nullptr;
     }
-    need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame.path);
+    steps_.need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame.path);
   }
-  if (!proven && !facts_.empty() && range.is_constant() && range.constant() > 0) {
+  if (!proven && !knowledge_.facts().empty() && range.is_constant() && range.constant() > 0) {
     // Under conditions that no proof understands (`if go then …`) it is bounded all the same.
     x = build_.apply(Expr::maximum, Type::i32, {x, build_.integer(0)}, e.span);
     x = build_.apply(Expr::minimum, Type::i32, {x, build_.integer(range.constant() - 1)}, e.span);
   }
-  if (facts_.empty() ||
+  if (knowledge_.facts().empty() ||
       (!proven && x->op == Expr::minimum && range.is_constant())) // else it is known under conditions only
-    bounded_[x] = range;
+    knowledge_.set_bound(x, range);
   return x;
 }
 
@@ -176,8 +168,8 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
         {name, count_of(code.formals.size(), "argument"), std::to_string(e.args.size()), name + "(" + formals + ")"});
     return {};
   }
-  if (calls_.size() >= deepest_call) {
-    stopped_ = true;
+  if (messages_.calls().size() >= deepest_call) {
+    budget_.stop();
     report(Code::E050, e.span, {name, "calls", "write it as a loop: calls are inlined, so they must end"});
     return {};
   }
@@ -217,7 +209,7 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
     } else {
       callee.path = frame.path + code.name.text + ".";
     }
-    calls_.push_back(e.span);
+    messages_.enter_call(e.span);
     // First what the signature binds, then what must agree with it.
     bool good = true;
     for (bool last : {false, true})
@@ -234,7 +226,7 @@ Entity Elaborator::call_function(const Tree &e, const Entity &f, Frame &frame) {
       }
       result = finish_call(code, callee);
     }
-    calls_.pop_back();
+    messages_.leave_call();
     return result;
   };
 
@@ -275,7 +267,7 @@ std::string declared_in(const syntax::File &file, const std::string &name, const
 
 bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, Frame &callee, bool last_round) {
   const std::string &name = formal.name.text;
-  Type type = *type_of(formal.type);
+  Type type = type_of(formal.type);
   if (!formal.type.has_shape) {
     if (!last_round) {
       const Expr *value = as_scalar(arg, at, callee);
@@ -297,7 +289,7 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
     std::vector<Extent> named = arg.extents();
     bool fits = check_shape(formal.type.shape, named, callee, true, named);
     auto right = converted(arg, type, name, at.span);
-    const Tensor *tensor = right ? materialise(*right, callee.path + name, at.span) : nullptr;
+    const Tensor *tensor = right ? steps_.materialise(*right, callee.path + name, at.span) : nullptr;
     if (!tensor)
       return false;
     callee.scopes[0].names[name] = entity(tensor, named);
@@ -344,10 +336,9 @@ bool Elaborator::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
     bool inside = false;
     if (bound.kind == Entity::scalar) {
       const Expr *room = build_.apply(Expr::sub, Type::i32, {limit, bound.value}, at.span);
-      inside =
-          prove(bound.value).kind == Prover::Outcome::proven && room && prove(room).kind == Prover::Outcome::proven;
-    } else if (auto below = below_.find(bound.read); below != below_.end()) {
-      inside = prove(build_.of_size(*range - below->second.below)).kind == Prover::Outcome::proven;
+      inside = knowledge_.proven(bound.value) && knowledge_.proven(room);
+    } else if (auto below = knowledge_.bound_of(bound.read)) {
+      inside = knowledge_.proven(build_.of_size(*range - below->below));
     }
     if (!inside) {
       report(Code::E060, at.span, {text(at.span), text(formal.type.range->span), text(*range)});
@@ -379,7 +370,7 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
       if (known->second.size() != part.size())
         return false;
       for (size_t i = 0; i < part.size(); ++i)
-        if (!prover_.equal(known->second[i].size, part[i].size))
+        if (!knowledge_.equal(known->second[i].size, part[i].size))
           return false;
       continue;
     }
@@ -387,7 +378,7 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
     bool lost = false; // a name whose value is lost is any size
     if (place.kind == Place::value && place.expr->kind == Tree::name) {
       auto known = find(place.expr->text, frame);
-      lost = known ? known->kind == Entity::error : left_out_.names.count(place.expr->text) > 0;
+      lost = known ? known->kind == Entity::error : messages_.left_out().names.count(place.expr->text) > 0;
     }
     if (place.kind == Place::value && !lost) {
       const Tree &e = *place.expr;
@@ -399,7 +390,7 @@ bool Elaborator::check_shape(const std::vector<Place> &declared, const std::vect
         }
       } else {
         auto wanted = size(e, frame, "an extent");
-        if (!wanted || !prover_.equal(*wanted, here.size))
+        if (!wanted || !knowledge_.equal(*wanted, here.size))
           return false;
       }
       named[axis] = {here.size, here.size.is_constant() && e.kind != Tree::integer ? text(e.span) : ""};
@@ -422,8 +413,8 @@ std::optional<Entity> Elaborator::converted(const Entity &e, Type type, const st
   auto result = std::make_shared<Lazy>();
   result->shape = e.extents();
   for (size_t i = 0; i < result->shape.size(); ++i)
-    result->variables.push_back(new_variable("i" + std::to_string(i), result->shape[i]));
-  result->value = build_.convert(element(e, result->variables, span), type);
+    result->variables.push_back(indices_.new_variable("i" + std::to_string(i), result->shape[i]));
+  result->value = build_.convert(steps_.element(e, result->variables, span), type);
   Entity out;
   out.kind = Entity::lazy;
   out.formula = result;
@@ -457,7 +448,7 @@ Entity Elaborator::finish_call(const syntax::Function &f, Frame &callee) {
       report(Code::E032, place, {f.name.text, text(shape), text(declared.span)});
       return {};
     }
-    auto right = converted(value, *type_of(declared), "the result of `" + f.name.text + "`", place);
+    auto right = converted(value, type_of(declared), "the result of `" + f.name.text + "`", place);
     if (!right)
       return {};
     if (right->kind == Entity::tensor && right->read->shape.empty())

@@ -105,7 +105,7 @@ void Elaborator::define(const Stmt &s, Frame &frame) {
              {"`" + text(other.span) + "` and `" + text(first.span) + "` are defined at once, but by different indices",
               "give both the same indices, or write one definition for each"});
       for (const syntax::Target &target : s.targets)
-        put(target.name, {}, frame, false);
+        scopes_.put(target.name, {}, frame, false);
       return;
     }
   }
@@ -115,7 +115,7 @@ void Elaborator::define(const Stmt &s, Frame &frame) {
   std::vector<Binder> binders;
   std::vector<int> variables;
   std::vector<const Expr *> values;
-  last_reduction_ = nullptr;
+  steps_.forget_reduction();
   std::string defining = std::exchange(frame.defining, first.name.text);
   if (slot_of(first, right, frame, slot, binders)) {
     bool outer = std::exchange(frame.per_element, true);
@@ -148,8 +148,8 @@ void Elaborator::define(const Stmt &s, Frame &frame) {
   for (size_t i = 0; i < s.targets.size(); ++i) {
     const syntax::Target &target = s.targets[i];
     const Expr *value = i < values.size() ? values[i] : nullptr;
-    put_defined(target, value ? stage(frame.path + target.name.text, variables, value, target.span) : nullptr, slot,
-                frame);
+    put_defined(target, value ? steps_.stage(frame.path + target.name.text, variables, value, target.span) : nullptr,
+                slot, frame);
   }
 }
 
@@ -165,11 +165,11 @@ void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor,
         looping = true;
       }
     if (!looping)
-      put(target.name, {}, frame, false);
+      scopes_.put(target.name, {}, frame, false);
     return;
   }
   if (!part)
-    return put(target.name, tensor ? entity(tensor, shape_of(tensor)) : Entity{}, frame, false);
+    return scopes_.put(target.name, tensor ? entity(tensor, steps_.shape_of(tensor)) : Entity{}, frame, false);
 
   auto refuse = [&](const std::string &why, const char *cure) {
     report(Code::E075, target.span, {"`" + text(target.span) + "` " + why, cure});
@@ -183,7 +183,7 @@ void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor,
   if (in_arm)
     return refuse("is one slice of a tensor, in an `if` that is decided at run time",
                   "define the slice once, with `if … then … else …` on the right side");
-  std::vector<Extent> shape = shape_of(tensor);
+  std::vector<Extent> shape = steps_.shape_of(tensor);
   if (slot.loop_axis >= 0) {
     Scope *scope = nullptr;
     for (Scope &candidate : frame.scopes)
@@ -192,9 +192,10 @@ void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor,
     if (!scope || shape.size() + 1 != slot.places.size())
       return refuse("has several places that loops give", "build one dimension per loop");
     std::vector<Size> whole = tensor->shape;
-    whole.insert(whole.begin() + slot.loop_axis, loops_[slot.loop_depth].extent);
-    shape.insert(shape.begin() + slot.loop_axis, Extent{loops_[slot.loop_depth].extent, ""});
-    const Tensor *all = new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
+    whole.insert(whole.begin() + slot.loop_axis, indices_.loops()[slot.loop_depth].extent);
+    shape.insert(shape.begin() + slot.loop_axis, Extent{indices_.loops()[slot.loop_depth].extent, ""});
+    const Tensor *all =
+        steps_.new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
     if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
       report(Code::E034, target.span, {target.name.text});
       return;
@@ -203,7 +204,7 @@ void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor,
     return;
   }
   if (!slot.slices) {
-    put(target.name, {}, frame, false);
+    scopes_.put(target.name, {}, frame, false);
     return refuse("is one place, and no loop gives the others", "define the tensor over all its places, with `if`");
   }
   auto &list = slot.slices->slices[target.name.text];
@@ -220,7 +221,7 @@ void Elaborator::put_defined(const syntax::Target &target, const Tensor *tensor,
 void Elaborator::check_names(const Tree &e, std::set<std::string> bound, Frame &frame) {
   if (e.kind == Tree::name) {
     if (!bound.count(e.text))
-      eval_name(e, frame);
+      scopes_.meaning(e, frame);
     return;
   }
   if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
@@ -254,25 +255,6 @@ void Elaborator::check_names(const Tree &e, std::set<std::string> bound, Frame &
     check_names(*e.callee, bound, frame);
   if (e.outside)
     check_names(*e.outside, bound, frame);
-}
-
-void Elaborator::fail_definitions(const syntax::Block &block, Frame &frame) {
-  auto fail = [&](const std::string &name) {
-    for (const Scope &scope : frame.scopes)
-      if (scope.names.count(name))
-        return;
-    frame.scopes.back().names[name] = {};
-  };
-  for (const Stmt &s : block) {
-    if (s.kind == Stmt::let)
-      for (const syntax::Name &name : s.names)
-        fail(name.text);
-    for (const syntax::Target &target : s.targets)
-      if (s.kind == Stmt::assign)
-        fail(target.name.text);
-    fail_definitions(s.body, frame);
-    fail_definitions(s.otherwise, frame);
-  }
 }
 
 } // namespace heddle::checking

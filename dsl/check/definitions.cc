@@ -88,7 +88,7 @@ std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &fr
     frame.per_element = outer;
     if (value.kind == Entity::lazy) {
       std::vector<Extent> shape = value.extents();
-      value = entity(materialise(value, frame.path + "value", e.span), shape);
+      value = entity(steps_.materialise(value, frame.path + "value", e.span), shape);
     }
     if (e.kind == Tree::call || value.kind == Entity::error)
       frame.evaluated[&e] = value;
@@ -233,11 +233,6 @@ std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name
 
 // --- indices
 
-int Elaborator::new_variable(const std::string &name, const Extent &extent) {
-  variables_.push_back({name, extent.size, extent.name, 0, {}, -1});
-  return variables_.size() - 1;
-}
-
 std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &name, bool pack,
                                                          const std::vector<Extent> &extents, Frame &frame) {
   if (frame.indices.count(name.text) || frame.index_packs.count(name.text)) {
@@ -246,7 +241,7 @@ std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &nam
   }
   Binder binder{name.text, pack, {}};
   for (size_t i = 0; i < extents.size(); ++i)
-    binder.variables.push_back(new_variable(pack ? name.text + std::to_string(i) : name.text, extents[i]));
+    binder.variables.push_back(indices_.new_variable(pack ? name.text + std::to_string(i) : name.text, extents[i]));
   if (pack)
     frame.index_packs[name.text] = binder.variables;
   else
@@ -279,8 +274,8 @@ bool Elaborator::bind_pieces(const Place &place, Binder &binder, Frame &frame) {
     auto bound = own ? bind_index(piece.name, false, {*own}, frame) : std::nullopt;
     if (!bound)
       return false;
-    variables_[bound->variables[0]].merged = binder.variables[0];
-    variables_[binder.variables[0]].pieces.push_back(bound->variables[0]);
+    indices_[bound->variables[0]].merged = binder.variables[0];
+    indices_[binder.variables[0]].pieces.push_back(bound->variables[0]);
     binder.pieces.push_back(piece.name.text);
   }
   return true;
@@ -295,233 +290,5 @@ void Elaborator::release(const Binder &binder, Frame &frame) {
 }
 
 // --- stages
-
-std::string Elaborator::unique_name(const std::string &name) {
-  std::string unique = name;
-  for (int i = 2; !tensor_names_.insert(unique).second; ++i)
-    unique = name + "#" + std::to_string(i);
-  return unique;
-}
-
-const Tensor *Elaborator::new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape,
-                                     Span span) {
-  program_->tensors.push_back({kind, unique_name(name), type, std::move(shape), span});
-  return &program_->tensors.back();
-}
-
-std::set<int> Elaborator::variables_of(const Expr *e) {
-  std::set<int> found;
-  std::set<const Expr *> seen;
-  std::vector<const Expr *> todo{e};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    if (next->op == Expr::index)
-      found.insert(next->position);
-    todo.insert(todo.end(), next->args.begin(), next->args.end());
-  }
-  return found;
-}
-
-std::set<int> Elaborator::indices_of(const Expr *e) {
-  std::set<int> found = variables_of(e);
-  for (int v : std::set<int>(found))
-    if (int whole = variables_[v].merged; whole >= 0 && found.count(whole))
-      found.erase(v);
-  return found;
-}
-
-const Expr *Elaborator::without_pieces(const Expr *e, const std::vector<int> &indices) {
-  std::map<int, const Expr *> as;
-  for (int v : indices) {
-    Size inner(1); // the product of the extents of the pieces that are counted faster
-    const std::vector<int> &pieces = variables_[v].pieces;
-    for (size_t i = pieces.size(); i-- > 0;) {
-      const Expr *piece = build_.apply(Expr::floor_div, Type::i32, {build_.index(v), build_.of_size(inner)}, {});
-      if (i > 0)
-        piece = build_.apply(Expr::mod, Type::i32, {piece, build_.of_size(variables_[pieces[i]].extent)}, {});
-      if (std::find(indices.begin(), indices.end(), pieces[i]) == indices.end())
-        as[pieces[i]] = piece ? piece : build_.integer(0); // of a constant extent 0 nothing is computed
-      inner = inner * variables_[pieces[i]].extent;
-    }
-  }
-  return as.empty() ? e : rewrite(e, as);
-}
-
-const Expr *Elaborator::rewrite(const Expr *e, const std::map<int, const Expr *> &variables) {
-  std::map<const Expr *, const Expr *> done;
-  std::function<const Expr *(const Expr *)> go = [&](const Expr *node) -> const Expr * {
-    if (auto known = done.find(node); known != done.end())
-      return known->second;
-    const Expr *result = node;
-    if (node->op == Expr::index) {
-      if (auto to = variables.find(node->position); to != variables.end())
-        result = to->second;
-    } else {
-      std::vector<const Expr *> args;
-      for (const Expr *arg : node->args)
-        args.push_back(go(arg));
-      if (args != node->args)
-        result = build_.with_args(node, std::move(args));
-    }
-    return done[node] = result;
-  };
-  return go(e);
-}
-
-const Expr *Elaborator::finished(const Expr *e, const std::map<int, int> &positions,
-                                 std::map<const Expr *, const Expr *> &done) {
-  if (auto known = done.find(e); known != done.end())
-    return known->second;
-  Expr copy = *e;
-  if (e->op == Expr::index)
-    copy.position = positions.at(e->position);
-  for (const Expr *&arg : copy.args)
-    arg = finished(arg, positions, done);
-  program_->exprs.push_back(std::move(copy));
-  return done[e] = &program_->exprs.back();
-}
-
-const Tensor *Elaborator::reduction(const std::string &name, const std::vector<int> &variables, Reducer reducer,
-                                    const std::vector<int> &over, const Expr *value, Span span) {
-  if (!steps_) { // among the declarations, where nothing is computed
-    report(Code::E041, span, {text(span)});
-    return nullptr;
-  }
-  Stage stage{};
-  if (variables.empty() && over.empty() && is_whole(*value)) {
-    stage.exact = true;
-    keep_exact(value, name.substr(0, name.rfind('.') + 1), span);
-  }
-  stage.exact |= reducer == Reducer::all && variables.empty(); // what `learn` learns from
-  std::vector<Size> shape;
-  std::map<int, int> positions;
-  for (int v : variables) {
-    positions[v] = stage.space.size();
-    stage.space.push_back({variables_[v].name, variables_[v].extent});
-    shape.push_back(variables_[v].extent);
-  }
-  for (int v : over) {
-    positions[v] = stage.space.size() + stage.over.size();
-    stage.over.push_back({variables_[v].name, variables_[v].extent});
-  }
-  std::map<const Expr *, const Expr *> done;
-  std::vector<int> indices = variables;
-  indices.insert(indices.end(), over.begin(), over.end());
-  stage.value = finished(without_pieces(value, indices), positions, done);
-  stage.reducer = reducer;
-  stage.span = span;
-  stage.calls = calls_;
-  bool position = reducer == Reducer::argmax || reducer == Reducer::argmin;
-  const Tensor *result = new_tensor(Tensor::stage, name, position ? Type::i32 : value->type, std::move(shape), span);
-  stage.result = result;
-  for (int v : variables)
-    extent_names_[result].push_back(variables_[v].extent_name);
-  steps_->push_back({stage});
-  last_reduction_ = reducer == Reducer::none ? nullptr : result;
-  return result;
-}
-
-const Tensor *Elaborator::stage(const std::string &name, const std::vector<int> &variables, const Expr *value,
-                                Span span) {
-  for (int v : variables_of(without_pieces(value, variables)))
-    if (std::find(variables.begin(), variables.end(), v) == variables.end()) {
-      report(Code::E063, span, {variables_[v].name});
-      return nullptr;
-    }
-  // `y[b, o] = sum[i](…)` needs no second stage: the reduction takes the name and the order of the indices.
-  if (value->op == Expr::read && value->tensor == last_reduction_ && value->args.size() == variables.size() && steps_ &&
-      !steps_->empty() && std::holds_alternative<Stage>(steps_->back().what)) {
-    Stage &last = std::get<Stage>(steps_->back().what);
-    std::vector<int> axis_of; // of the reduction, per variable
-    for (int v : variables)
-      for (size_t i = 0; i < value->args.size(); ++i)
-        if (value->args[i]->op == Expr::index && value->args[i]->position == v)
-          axis_of.push_back(i);
-    bool in_order = axis_of.size() == variables.size();
-    for (size_t i = 0; i < axis_of.size(); ++i)
-      in_order &= axis_of[i] == static_cast<int>(i);
-    if (last.result == last_reduction_ && in_order) {
-      Tensor &tensor = const_cast<Tensor &>(*last_reduction_); // the program's own, and not yet seen by anyone
-      tensor_names_.erase(tensor.name);
-      tensor.name = unique_name(name);
-      tensor.span = span;
-      last.span = span;
-      last_reduction_ = nullptr;
-      return &tensor;
-    }
-  }
-  const Tensor *result = reduction(name, variables, Reducer::none, {}, value, span);
-  if (auto bounded = bounded_.find(value); result && bounded != bounded_.end())
-    below_[result] = {bounded->second};
-  if (result && !below_.count(result))
-    if (auto bound = bound_of(value))
-      below_[result] = *bound;
-  return result;
-}
-
-std::optional<Prover::Bound> Elaborator::bound_of(const Expr *value) {
-  if (!is_integer(value->type) || (may_wrap(value) && !(variables_of(value).empty() && is_whole(*value))))
-    return std::nullopt;
-  if (auto number = whole_constant(value); number && *number >= 0)
-    return Prover::Bound{Size(*number + 1)};
-  std::set<const Expr *> seen;
-  std::vector<const Expr *> todo{value};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    auto bounded = bounded_.find(next);
-    auto below = next->op == Expr::read ? below_.find(next->tensor) : below_.end();
-    if (bounded != bounded_.end() || below != below_.end()) {
-      Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
-      if (next == value || stays_below(value, bound))
-        return bound;
-    }
-    if (next->op != Expr::read) // what it is looked up by says nothing of it
-      todo.insert(todo.end(), next->args.begin(), next->args.end());
-  }
-  return std::nullopt;
-}
-
-bool Elaborator::proven_for(const Prover::Bound &bound, const Expr *e) {
-  std::vector<Fact> facts = facts_;
-  if (bound.if_any) {
-    const Expr *some = build_.apply(Expr::less, Type::boolean, {build_.integer(0), build_.of_size(bound.below)}, {});
-    facts.push_back({some, true});
-  }
-  return e && prover_.nonnegative(e, always_, facts).kind == Prover::Outcome::proven;
-}
-
-bool Elaborator::within(const Prover::Bound &inner, const Prover::Bound &outer) {
-  return proven_for(outer, build_.of_size(outer.below - inner.below)) &&
-         proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)));
-}
-
-bool Elaborator::stays_below(const Expr *value, const Prover::Bound &bound) {
-  const Expr *last = build_.of_size(bound.below - Size(1));
-  return proven_for(bound, value) &&
-         proven_for(bound, build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {}));
-}
-
-std::vector<Extent> Elaborator::shape_of(const Tensor *tensor) const {
-  std::vector<Extent> shape;
-  auto names = extent_names_.find(tensor);
-  for (size_t i = 0; i < tensor->shape.size(); ++i)
-    shape.push_back(
-        {tensor->shape[i], names != extent_names_.end() && i < names->second.size() ? names->second[i] : ""});
-  return shape;
-}
-
-const Tensor *Elaborator::materialise(const Entity &e, const std::string &name, Span span) {
-  if (e.kind == Entity::tensor)
-    return e.read;
-  if (e.kind == Entity::lazy)
-    return stage(name, e.formula->variables, e.formula->value, span);
-  return e.kind == Entity::scalar ? stage(name, {}, e.value, span) : nullptr;
-}
 
 } // namespace heddle::checking

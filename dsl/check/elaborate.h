@@ -1,24 +1,29 @@
-// The checker's working state: elaborates one program by partial evaluation. What folds is folded, calls are
-// inlined, loops over constants unrolled; what is left becomes stages. One instance per check.
-//   files.cc        files, configs, dims, modules, weights
-//   entries.cc      entries, what they return, what is kept
-//   statements.cc   let, =, for, if, require, return
-//   updates.cc      <-: the place, that it is inside, that no other update has it
-//   definitions.cc  y[b, i] = …: index ranges, stages, slices
-//   expressions.cc  operators, conditions, whole tensors
-//   access.cc       subscripts, proven reads, reductions
-//   calls.cc        functions, signatures, built-ins
-//   notes.cc        what names stand for, for editors
-//   parts.cc        functions and modules by themselves, where there is no model
+// Elaborates one program by partial evaluation. What folds is folded, calls are inlined, loops over constants unrolled;
+// what is left becomes stages. Works with the classes of context.h, of which each has one job.
+//   files.cc, used_files.cc  files, configs, dims, modules, weights
+//   settings.cc              the values of configs
+//   params.cc                params(…), and params that are updated
+//   entries.cc               entries, what they return, what is kept
+//   statements.cc            let, =, for, if, return
+//   requirements.cc          require
+//   defines.cc               y[b, i] = …
+//   updates.cc               <-: the place, that it is inside, that no other update has it
+//   definitions.cc           index ranges
+//   expressions.cc           operators, conditions, whole tensors
+//   access.cc                subscripts, proven reads, reductions
+//   calls.cc                 functions, signatures, built-ins
+//   random.cc, gradients.cc  random and fold, grad
+//   unused.cc                warnings about names
+//   parts.cc                 functions and modules by themselves, where there is no model
 #pragma once
 
-#include "dsl/check/entity.h"
+#include "dsl/check/context.h"
 
 namespace heddle::checking {
 
-class Elaborator {
+class Elaborator : Services {
 public:
-  Elaborator(Sources &sources, const CheckOptions &options, Diagnostics &diagnostics);
+  explicit Elaborator(Context &context) : Services(context), context_(context) {}
   std::unique_ptr<Program> run(const syntax::File &file);
   /// Each function and module of the file by itself, with packs of that rank: what is wrong whatever calls it.
   std::vector<Diagnostic> run_parts(const syntax::File &file, int pack_rank);
@@ -30,8 +35,6 @@ private:
   Entity callers_number(const std::string &name, Span span);
   Entity symbolic(const syntax::Formal &formal, Frame &sizes);
   void check_part(const syntax::Function &f, FileScope *home, Instance *self);
-  /// Whether a size is known when compiling: a number, or what the caller of a part gives.
-  bool is_fixed(const Size &size) const;
 
   // --- settings.cc
   Entity setting(const syntax::Setting &setting, Frame &frame);
@@ -60,7 +63,6 @@ private:
   /// A requirement outside of entries: false where it is known not to hold.
   bool add_requirement(const Tree &e, const std::string &message, Span span, Frame &frame);
   void warn_unused(const FileScope &file);
-  const syntax::Module *find_module(FileScope *from, const std::string &name, FileScope *&home);
 
   // --- entries.cc
   void add_entry(const syntax::Entry &entry, Instance &model);
@@ -75,9 +77,6 @@ private:
   void run(const syntax::Block &block, Frame &frame);
   void run(const syntax::Stmt &s, Frame &frame);
   void bind(const syntax::Stmt &s, const std::vector<syntax::Name> &names, Frame &frame);
-  void put(const syntax::Name &name, Entity value, Frame &frame, bool is_let);
-  /// Gives a name that exists its value of the next turn.
-  void rebind(const std::string &name, Entity value, Frame &frame);
   void run_for(const syntax::Stmt &s, Frame &frame);
   std::vector<Entity> turns_of(int64_t first, int64_t count);
   void unroll(const syntax::Stmt &s, const std::vector<Entity> &turns, Frame &frame);
@@ -88,12 +87,6 @@ private:
   std::string difference(const Entity &yes, const Entity &no) const;
   Entity join(const std::string &name, const Expr *test, const Entity &yes, const Entity &no, Span span, Frame &frame);
   void run_require(const syntax::Stmt &s, Frame &frame);
-  /// A step that fails the call unless `test` holds for every index, wherever the conditions around it do.
-  /// `path`: what the names of its stages begin with.
-  void need(const Expr *test, const std::string &message, Span span, const std::string &path);
-  /// Adds what a test of all elements of a tensor says about each.
-  void learn(const Expr *test, const std::string &path);
-  std::vector<const Expr *> known_of(const Expr *read);
 
   // --- definitions.cc
   struct Binder {
@@ -113,7 +106,6 @@ private:
   void put_defined(const syntax::Target &target, const Tensor *tensor, const Slot &slot, Frame &frame);
   /// Reports the names in an expression that mean nothing, where a failure keeps it from being evaluated.
   void check_names(const Tree &e, std::set<std::string> bound, Frame &frame);
-  void fail_definitions(const syntax::Block &block, Frame &frame);
   /// The extents over which index (or pack) `name` ranges, from its bare uses in `uses`; reports when there is none.
   std::optional<std::vector<Extent>> inferred(const syntax::Name &name, bool pack,
                                               const std::vector<const Tree *> &uses, Frame &frame);
@@ -131,20 +123,6 @@ private:
   /// What `in` says: `N`, or the product of the pieces' extents.
   std::optional<Extent> range_of(const syntax::Place &place, Frame &frame);
   void release(const Binder &binder, Frame &frame);
-  int new_variable(const std::string &name, const Extent &extent);
-  /// The stage that gives `value` for each value of `variables`, or null when `value` needs an index that isn't there.
-  const Tensor *stage(const std::string &name, const std::vector<int> &variables, const Expr *value, Span span);
-  const Tensor *reduction(const std::string &name, const std::vector<int> &variables, Reducer reducer,
-                          const std::vector<int> &over, const Expr *value, Span span);
-  const Tensor *materialise(const Entity &e, const std::string &name, Span span);
-  const Tensor *new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape, Span span);
-  const Expr *rewrite(const Expr *e, const std::map<int, const Expr *> &variables);
-  const Expr *finished(const Expr *e, const std::map<int, int> &positions, std::map<const Expr *, const Expr *> &done);
-  std::set<int> variables_of(const Expr *e);
-  /// The same for the indices of a stage: what is said by a merged index is not said again by its pieces.
-  std::set<int> indices_of(const Expr *e);
-  /// With pieces whose merged index is one of `indices` as quotients and remainders of it.
-  const Expr *without_pieces(const Expr *e, const std::vector<int> &indices);
 
   // --- updates.cc
   struct Written {
@@ -168,16 +146,8 @@ private:
                                        const std::vector<int> &variables);
   /// The arm whose conditions hold, or `old`: the first `known` conditions of all arms are the same, and hold.
   const Expr *chosen(const std::vector<Written::Arm> &arms, size_t known, const std::function<const Expr *()> &old);
-  /// Whether `e` is never negative, where the bound says something.
-  bool proven_for(const Prover::Bound &bound, const Expr *e);
-  /// Whether `value` is within the bound wherever it is looked at.
-  bool stays_below(const Expr *value, const Prover::Bound &bound);
-  /// Whether what has the one bound has the other.
-  bool within(const Prover::Bound &inner, const Prover::Bound &outer);
-  /// A bound that `value` has from what it is made of: both arms of an `if`, say.
-  std::optional<Prover::Bound> bound_of(const Expr *value);
   /// Whether the new value of an `index(N)` state is one; reports where not.
-  bool stays_below(const Entity &value, const Tensor *state, Span span);
+  bool check_range(const Entity &value, const Tensor *state, Span span);
   /// Whether no turn of `a` writes what a turn of `b` does; for one update with itself, what another turn of it does.
   bool disjoint(const Written &a, const Written &b);
   const Expr *with_loops(const Expr *e, const std::vector<const Expr *> &turns);
@@ -188,7 +158,6 @@ private:
   const Expr *condition(const Tree &e, Frame &frame);
   std::optional<Size> size(const Tree &e, Frame &frame, const char *what);
   std::optional<Extent> extent(const Tree &e, Frame &frame);
-  Entity eval_name(const Tree &e, Frame &frame, bool subscript = false);
   Entity eval_binary(const Tree &e, Frame &frame);
   Entity eval_condition(const Tree &e, Frame &frame);
   Entity eval_field(const Tree &e, Frame &frame);
@@ -196,27 +165,15 @@ private:
   /// One value per element: brings tensors and scalars to one shape and applies `f` to their elements.
   Entity lift(const Tree &e, const std::vector<Entity> &args,
               const std::function<const Expr *(std::vector<const Expr *>)> &f);
-  const Expr *element(const Entity &e, const std::vector<int> &variables, Span span);
-  std::optional<Entity> find(const std::string &name, Frame &frame);
-  std::optional<Entity> find_but_index(const std::string &name, Frame &frame);
-  std::string nearest(const std::string &name, Frame &frame);
   const Expr *as_scalar(const Entity &e, const Tree &at, Frame &frame);
   bool made_of_numbers(const Entity &e, const Tree &at, Frame &frame); // reports where it is not
 
   // --- access.cc
   Entity eval_access(const Tree &e, Frame &frame);
-  void refuse_subscripts(const Entity &base, const Tree &e, Frame &frame);
+  void refuse_subscripts(const Entity &base, const Tree &e, const Frame &frame);
   Entity access_list(const Entity &base, const Tree &e, Frame &frame);
   /// The element of `base` at `at`; where that can lie outside, what `e.outside` says.
   const Expr *read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame);
-  /// Whether `e` adds or multiplies numbers whose size only the data tell. The prover counts without an end; a library
-  /// has 32 bits, so that what is proven of such a sum is no place where memory may be read unasked.
-  bool may_wrap(const Expr *e) const;
-  struct Miss {
-    std::string row, when, rows, end; // "-3", " (when j = 0)", "its rows are 0 to M - 1", "M"
-  };
-  Miss miss(const Extent &extent, const Prover::Outcome &outcome, bool below) const;
-  void label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts);
   void report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome, const Tree &e,
                       bool below);
   const Expr *eval_reduce(const Tree &e, Frame &frame);
@@ -234,7 +191,6 @@ private:
   bool check_shape(const std::vector<syntax::Place> &declared, const std::vector<Extent> &actual, Frame &frame,
                    bool may_bind, std::vector<Extent> &named);
   Entity finish_call(const syntax::Function &f, Frame &callee);
-  std::optional<Type> type_of(const syntax::Type &type);
   void check_size_names(const syntax::Function &f, FileScope *home, Instance *self);
 
   // --- gradients.cc
@@ -262,99 +218,27 @@ private:
   /// The two words of a key.
   std::optional<std::vector<const Expr *>> key_of(const Tree &e, const char *call, Frame &frame);
 
-  // --- notes.cc
-  void note(Span at, const Entity &e);
-  std::string described(const Entity &e) const;
-
-  // --- exact.cc
-  /// Requires of what doubles would not hold, and of `e` if it is a number, that it fits 32 bits.
-  void keep_exact(const Expr *e, const std::string &path, Span span);
-  void require_32_bits(const Expr *e, const std::string &path, Span span);
-
-  // --- shared
-  /// Counts one unit of work; false once there has been too much, which is reported.
-  bool spend(Span span);
-  /// Where the place is in another file than the call that led there, the label says which call.
-  Diagnostic &report(Code code, Span span, std::vector<std::string> args = {});
-  std::string text(Span span) const { return std::string(sources_.slice(span)); }
-  std::string text(const Size &size) const { return size.text(program_->dim_names()); }
-  std::string text(const Extent &extent) const; // "D (768)"
-  std::string text(const std::vector<Extent> &shape) const;
-  Entity entity(const Expr *value) const;
-  Entity entity(const Tensor *tensor, const std::vector<Extent> &shape) const;
-  std::vector<Extent> shape_of(const Tensor *tensor) const;
-  std::string unique_name(const std::string &name);
-  Prover::Outcome prove(const Expr *e);
-
-  Sources &sources_;
-  const CheckOptions &options_;
-  Diagnostics &diagnostics_;
-  std::unique_ptr<Program> program_ = std::make_unique<Program>();
-  Builder build_;
-  std::deque<Variable> variables_;
-  std::vector<LoopIndex> loops_;
-  Prover prover_;
+  Context &context_;
   std::deque<FileScope> files_;
   std::deque<syntax::File> trees_;
   std::deque<Instance> instances_;
   std::map<std::string, FileScope *> used_files_;
   std::vector<FileScope *> loading_; // each is used by the one before it
-  std::set<std::string> tensor_names_;
-  std::map<const Tensor *, std::vector<std::string>> extent_names_;
-  std::map<const Tensor *, Prover::Bound> below_; // of elements that are places of something
   std::set<const syntax::Function *> size_names_checked_;
   std::vector<std::pair<std::string, std::vector<std::string>>> settings_; // name and keys of every config
-  std::map<const Tensor *, Weight> weights_; // of all params; the used ones enter the program
-  std::vector<State> states_;
-  std::vector<const syntax::Entry *> entries_;
-  std::vector<std::string> entry_conditions_; // that do not hold: for the message when no entry is left
-  struct Requirement {
-    const Expr *test;
-    std::string message;
-    std::set<int> dims;
-    Span span;
-  };
-  std::vector<Requirement> requirements_; // of files, modules and the model, over dims
-  std::set<int> symbols_;                 // dims that stand for what the caller of a part gives
-  int pack_rank_ = 0;                     // of packs, where parts are checked by themselves
-  bool settings_refused_ = false;         // a requirement of a file does not hold: nothing more is said
-  syntax::LeftOut left_out_;              // of all files
-  Diagnostic unsaid_{};                   // where `report` says nothing
-  FileScope *prelude_ = nullptr;
-  Type real_ = Type::f32;
+  int pack_rank_ = 0;             // of packs, where parts are checked by themselves
+  Span reused_;                   // where the last search for a range met the index's name again
+  const Tree *guarded_ = nullptr; // a bare use of that name that the same search passed over
 
   // of the entry at hand
-  std::vector<Fact> always_; // requirements: hold everywhere
-  struct Every {
-    std::vector<int> variables; // one per dimension of the tensor
-    const Expr *condition;      // on its element there
-  };
-  std::map<const Tensor *, std::vector<Every>> every_; // of inputs and stages, from requirements
-  struct All {
-    std::vector<int> space, over;
-    const Expr *condition;
-  };
-  std::map<const Tensor *, All> alls_;   // results of `all[…](…)`
-  std::map<const Expr *, Size> bounded_; // index(N)(e)
-  std::set<const Expr *> exact_;         // are required to fit 32 bits
-  std::vector<Fact> facts_;              // conditions around the expression being read
-  std::vector<Step> *steps_ = nullptr;
-  std::vector<Span> calls_;
-  int loop_count_ = 0;
-  int64_t work_ = 0;                                    // expressions evaluated, turns unrolled, modules made
-  bool stopped_ = false;                                // too much of it, or a recursion: nothing more is evaluated
-  std::set<std::tuple<int, int, std::string>> unknown_; // names reported, with file and line
-  Span reused_;                                         // where the last search for a range met the index's name again
-  const Tree *guarded_ = nullptr;                       // a bare use of that name that the same search passed over
   struct Derivative {
     const Expr *formula; // of the loss, where that is no tensor
     const Tensor *loss, *of, *result;
     std::string loss_name, of_name; // as the author wrote them; of a loop over params none
     Span span;
   };
-  std::vector<Derivative> derivatives_;    // asked for by this entry
-  std::vector<Written> written_;           // updates of this entry so far
-  const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name
+  std::vector<Derivative> derivatives_; // asked for by this entry
+  std::vector<Written> written_;        // updates of this entry so far
 };
 
 } // namespace heddle::checking

@@ -51,6 +51,25 @@ struct Entity {
   const std::vector<Extent> &extents() const { return kind == lazy ? formula->shape : shape; }
 };
 
+/// A number; an error where it is null.
+inline Entity entity(const Expr *value) {
+  Entity e;
+  if (value) {
+    e.kind = Entity::scalar;
+    e.value = value;
+  }
+  return e;
+}
+inline Entity entity(const Tensor *tensor, const std::vector<Extent> &shape) {
+  Entity e;
+  if (tensor) {
+    e.kind = Entity::tensor;
+    e.read = tensor;
+    e.shape = shape;
+  }
+  return e;
+}
+
 using Names = std::map<std::string, Entity>;
 
 /// One file: its configs, dims, lets, functions and modules. Sizes are seen in their own file only.
@@ -110,9 +129,4 @@ struct Frame {
 
 /// "bert|" is {"bert", ""}.
 std::vector<std::string> alternatives(const std::string &text);
-/// "1 argument", "2 arguments".
-std::string count_of(size_t n, const char *what);
-/// "members 0 to 3", "no members".
-std::string members_of(int64_t first, int64_t count);
-
 } // namespace heddle::checking

@@ -12,82 +12,10 @@ namespace heddle::checking {
 using syntax::Formal;
 using syntax::Place;
 
-Elaborator::Elaborator(Sources &sources, const CheckOptions &options, Diagnostics &diagnostics)
-    : sources_(sources), options_(options), diagnostics_(diagnostics),
-      prover_(
-          *program_, variables_, loops_,
-          [this](const Tensor *tensor) {
-            auto found = below_.find(tensor);
-            return found == below_.end() ? std::nullopt : std::optional(found->second);
-          },
-          [this](const Expr *e) { return e->span.valid() ? text(e->span) : e->tensor->name; },
-          [this](const Expr *read) { return known_of(read); }) {}
-
-namespace {
-
-/// Messages that something is missing: where part of the text could not be read, it may be there.
-bool of_absence(Code code) {
-  switch (code) {
-  case Code::E036:
-  case Code::E040:
-  case Code::E045:
-  case Code::E046:
-  case Code::E047:
-  case Code::E055:
-  case Code::E057:
-  case Code::E059:
-  case Code::E065:
-  case Code::E077:
-    return true;
-  default:
-    return false;
-  }
-}
-
-} // namespace
-
-Diagnostic &Elaborator::report(Code code, Span span, std::vector<std::string> args) {
-  if (left_out_.any) {
-    bool of_name = code == Code::E020 || code == Code::E052 || code == Code::E064;
-    std::string name = of_name ? args[0] : "";
-    name.erase(0, name.find_first_not_of(".{"));
-    name.erase(name.find_last_not_of('}') + 1);
-    if (of_absence(code) || (of_name && (left_out_.nameless || left_out_.names.count(name))))
-      return unsaid_ = {};
-  }
-  Diagnostic &d = diagnostics_.report(code, span, std::move(args));
-  if (!calls_.empty() && span.valid() && span.file != calls_[0].file && d.label.empty()) {
-    auto at = sources_.position(calls_[0].file, calls_[0].begin);
-    d.label = "called in line " + std::to_string(at.line) + ", column " + std::to_string(at.column) + " of " +
-              sources_.path(calls_[0].file);
-  }
-  return d;
-}
-
-std::string count_of(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
-std::string members_of(int64_t first, int64_t count) {
-  if (count == 0)
-    return "no members";
-  return "members " + std::to_string(first) + " to " + std::to_string(first + count - 1);
-}
-
-std::string Elaborator::text(const Extent &extent) const {
-  std::string value = text(extent.size);
-  return extent.name.empty() || extent.name == value ? value : extent.name + " = " + value;
-}
-
-std::string Elaborator::text(const std::vector<Extent> &shape) const {
-  std::string out = "[";
-  for (const Extent &extent : shape)
-    out += (out.size() > 1 ? ", " : "") + text(extent.size);
-  return out + "]";
-}
-
 std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
   FileScope *own = load_with_prelude(file);
   check_settings_known();
-  if (settings_refused_ || !left_out_.checkable)
+  if (declared_.settings_refused || !messages_.left_out().checkable)
     return nullptr;
   const syntax::Module *model = nullptr;
   for (const syntax::Declaration &d : file.declarations)
@@ -97,38 +25,38 @@ std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
     report(Code::E059, {file.source, 0, 0});
     return nullptr;
   }
-  program_->name = model->name.text;
+  program_.name = model->name.text;
   Instance *instance = instantiate(*model, own, {}, "", {""}, model->name.span);
-  if (instance && entries_.empty()) {
+  if (instance && declared_.entries.empty()) {
     std::string choices;
-    for (const std::string &c : entry_conditions_)
+    for (const std::string &c : declared_.entry_conditions)
       choices += (choices.empty() ? "`" : " or `") + c + "`";
     report(Code::E045, model->name.span,
            {model->name.text, choices.empty() ? "add `entry NAME(…) -> … { … }`" : "one needs " + choices});
   }
-  for (const syntax::Entry *entry : entries_)
+  for (const syntax::Entry *entry : declared_.entries)
     if (instance)
       add_entry(*entry, *instance);
-  if (diagnostics_.has_errors())
+  if (messages_.has_errors())
     return nullptr;
   warn_unused(*own);
-  list_used(*program_, weights_, states_);
-  program_->products.assign(prover_.products().begin(), prover_.products().end());
+  list_used(program_, declared_.weights, declared_.states);
+  program_.products.assign(knowledge_.products().begin(), knowledge_.products().end());
   check_states_set();
-  if (diagnostics_.has_errors())
+  if (messages_.has_errors())
     return nullptr;
   begin_as_weights();
-  return std::move(program_);
+  return std::move(context_.program);
 }
 
 void Elaborator::check_states_set() {
   std::map<const Tensor *, std::pair<bool, bool>> uses; // read by some entry, set by one that does not read it
-  for (const Entry &entry : program_->entries)
-    for (const Uses::OfState &use : uses_of(*program_, entry.steps).states) {
+  for (const Entry &entry : program_.entries)
+    for (const Uses::OfState &use : uses_of(program_, entry.steps).states) {
       uses[use.state].first |= use.reads;
       uses[use.state].second |= use.updates && !use.reads;
     }
-  for (const State &state : program_->states) {
+  for (const State &state : program_.states) {
     auto [read, set] = uses[state.tensor];
     if (read && !set && !state.initial && !updated_params_.count(state.tensor))
       report(Code::E074, state.tensor->span,
@@ -138,7 +66,7 @@ void Elaborator::check_states_set() {
 }
 
 void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
-  for (const Entry &other : program_->entries)
+  for (const Entry &other : program_.entries)
     if (other.name == entry.name.text) {
       report(Code::E051, entry.name.span, {entry.name.text});
       return;
@@ -149,15 +77,13 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   Frame frame;
   frame.home = model.home;
   frame.self = &model;
-  frame.path = entries_.size() > 1 ? entry.name.text + "." : "";
+  frame.path = declared_.entries.size() > 1 ? entry.name.text + "." : "";
   frame.scopes.resize(1);
-  always_.clear();
-  every_.clear();
-  exact_.clear();
-  facts_.clear();
+  knowledge_.begin_entry();
+  steps_.begin_entry();
   written_.clear();
   derivatives_.clear();
-  steps_ = &out.steps;
+  steps_.into(&out.steps);
   bool good = true;
   for (const Formal &formal : entry.formals)
     good &= add_input(out, formal, frame);
@@ -166,21 +92,21 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   add_requirements(entry, out, frame);
   run(entry.body, frame);
   add_outputs(out, entry, frame);
-  if (out.outputs.size() != entry.results.size() && !diagnostics_.has_errors())
+  if (out.outputs.size() != entry.results.size() && !messages_.has_errors())
     report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
-  if (diagnostics_.has_errors())
+  if (messages_.has_errors())
     return;
   expand_gradients(out);
-  if (diagnostics_.has_errors())
+  if (messages_.has_errors())
     return;
   keep_needed(out);
   check_callable(entry, out);
-  program_->entries.push_back(std::move(out));
+  program_.entries.push_back(std::move(out));
 }
 
 void Elaborator::check_callable(const syntax::Entry &entry, const Entry &out) {
-  Uses uses = uses_of(*program_, out.steps);
-  std::vector<bool> told(program_->dims.size()), &used = uses.dims;
+  Uses uses = uses_of(program_, out.steps);
+  std::vector<bool> told(program_.dims.size()), &used = uses.dims;
   std::map<int, Span> where; // the dim is spoken of
   auto mention = [&](const Size &size, Span span) {
     note_dims(size, used);
@@ -208,7 +134,7 @@ void Elaborator::check_callable(const syntax::Entry &entry, const Entry &out) {
       continue;
     auto place = where.find(dim);
     report(Code::E078, place == where.end() ? entry.name.span : place->second,
-           {entry.name.text, program_->dims[dim].name});
+           {entry.name.text, program_.dims[dim].name});
     return;
   }
 }
@@ -234,14 +160,14 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
   Input input;
   input.name = formal.name.text;
   const Tensor *tensor =
-      new_tensor(Tensor::input, frame.path + formal.name.text, *type_of(formal.type), sizes, formal.name.span);
+      steps_.new_tensor(Tensor::input, frame.path + formal.name.text, type_of(formal.type), sizes, formal.name.span);
   input.tensor = tensor;
   if (formal.type.scalar == "index") {
     auto range = size(*formal.type.range, frame, "the range of an index");
     if (!range)
       return false;
     input.below = *range;
-    below_[tensor] = {*range};
+    knowledge_.set_bound(tensor, Prover::Bound{*range});
   }
   if (formal.initial) {
     const Expr *value = scalar(*formal.initial, frame);
@@ -273,7 +199,7 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
   if (!frame.returned && entry.results.empty())
     return;
   if (!frame.returned) {
-    if (!diagnostics_.has_errors())
+    if (!messages_.has_errors())
       report(Code::E057, entry.name.span, {entry.name.text});
     return;
   }
@@ -305,7 +231,7 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
       d.label = "`" + declared.name.text + "`";
       continue;
     }
-    auto right = converted(value, *type_of(declared.type), declared.name.text, at);
+    auto right = converted(value, type_of(declared.type), declared.name.text, at);
     if (!right)
       continue;
     // What the caller gets is always a stage's result of its own, never an input, a weight or a state.
@@ -317,14 +243,14 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
         auto copy = std::make_shared<Lazy>();
         copy->shape = right->extents();
         for (size_t axis = 0; axis < copy->shape.size(); ++axis)
-          copy->variables.push_back(new_variable("i" + std::to_string(axis), copy->shape[axis]));
-        copy->value = element(*right, copy->variables, at);
+          copy->variables.push_back(indices_.new_variable("i" + std::to_string(axis), copy->shape[axis]));
+        copy->value = steps_.element(*right, copy->variables, at);
         right->kind = Entity::lazy;
         right->formula = copy;
       }
       // A number that was computed before stands where its formula does.
       bool computed = right->kind == Entity::scalar && right->value->span.valid();
-      tensor = materialise(*right, frame.path + declared.name.text, computed ? right->value->span : at);
+      tensor = steps_.materialise(*right, frame.path + declared.name.text, computed ? right->value->span : at);
     }
     if (tensor)
       out.outputs.push_back({declared.name.text, tensor});
@@ -338,7 +264,8 @@ namespace heddle {
 
 std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
                                Diagnostics &diagnostics) {
-  return checking::Elaborator(sources, options, diagnostics).run(file);
+  checking::Context context(sources, options, diagnostics);
+  return checking::Elaborator(context).run(file);
 }
 
 bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }

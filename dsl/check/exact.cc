@@ -4,7 +4,7 @@
 // refused call. Formulas of tensors have 32 bits; what they read is kept inside of its tensor (see may_wrap).
 #include "dsl/check/exact.h"
 
-#include "dsl/check/elaborate.h"
+#include "dsl/check/steps.h"
 
 #include <algorithm>
 #include <cmath>
@@ -74,7 +74,7 @@ bool fits(const Range &range, const Range &into) { return range.least >= into.le
 
 } // namespace
 
-void Elaborator::keep_exact(const Expr *e, const std::string &path, Span span) {
+void Steps::keep_exact(const Expr *e, const std::string &path, Span span) {
   std::map<const Expr *, Range> ranges;
   std::function<Range(const Expr *)> visit;
   auto compute = [&](const Expr *node) -> Range {
@@ -91,7 +91,7 @@ void Elaborator::keep_exact(const Expr *e, const std::string &path, Span span) {
     case Expr::integer:
       return {double(node->whole), double(node->whole)};
     case Expr::size:
-      return values_of(node->extent, program_->dims);
+      return values_of(node->extent, program_.dims);
     case Expr::index:
     case Expr::loop_index:
       return {0, of_i32.most};
@@ -132,22 +132,22 @@ void Elaborator::keep_exact(const Expr *e, const std::string &path, Span span) {
     require_32_bits(e, path, span);
 }
 
-void Elaborator::require_32_bits(const Expr *e, const std::string &path, Span span) {
+void Steps::require_32_bits(const Expr *e, const std::string &path, Span span) {
   if (exact_.count(e))
     return;
   std::vector<Fact> sizes;
-  for (size_t dim = 0; dim < program_->dims.size(); ++dim)
-    if (!program_->dims[dim].most)
+  for (size_t dim = 0; dim < program_.dims.size(); ++dim)
+    if (!program_.dims[dim].most)
       sizes.push_back({build_.apply(Expr::less_equal, Type::boolean,
                                     {build_.of_size(Size::of_dim(dim)), build_.integer(INT32_MAX)}, span),
                        true});
-  sizes.insert(sizes.end(), facts_.begin(), facts_.end());
+  sizes.insert(sizes.end(), knowledge_.facts().begin(), knowledge_.facts().end());
   const Expr *least = build_.integer(INT32_MIN), *most = build_.integer(INT32_MAX);
   auto proven = [&](const Expr *a, const Expr *b) { // a >= b; not folded, which would refuse what it asks for
     Expr difference{};
     difference.op = Expr::sub;
     difference.type = Type::i32;
-    return prover_.nonnegative(build_.with_args(&difference, {a, b}), always_, sizes).kind == Prover::Outcome::proven;
+    return knowledge_.prove_always(build_.with_args(&difference, {a, b}), sizes).kind == Prover::Outcome::proven;
   };
   if (proven(e, least) && proven(most, e))
     return;
@@ -155,11 +155,11 @@ void Elaborator::require_32_bits(const Expr *e, const std::string &path, Span sp
   const Expr *from = build_.apply(Expr::less_equal, Type::boolean, {least, e}, span);
   const Expr *to = build_.apply(Expr::less_equal, Type::boolean, {e, most}, span);
   Span place = e->span.valid() ? e->span : span;
-  size_t known = always_.size();
+  Knowledge::Mark mark = knowledge_.mark();
   need(build_.apply(Expr::logical_and, Type::boolean, {from, to}, span),
-       "`" + text(place) + "` does not fit the 32 bits of a whole number", place, path);
-  always_.erase(always_.begin() + known, always_.end()); // true of every number that there is
-  if (!facts_.empty() || !loops_.empty())
+       "`" + messages_.text(place) + "` does not fit the 32 bits of a whole number", place, path);
+  knowledge_.forget_since(mark); // true of every number that there is
+  if (!knowledge_.facts().empty() || !indices_.loops().empty())
     exact_.erase(e); // it is tested under these conditions only
 }
 

@@ -13,13 +13,6 @@ using syntax::Operator;
 
 namespace {
 
-constexpr ScalarFunction functions[] = {
-#define HEDDLE_SCALAR(name, op, arguments) {name, Expr::op, arguments},
-#define HEDDLE_SPECIAL(name, meaning, arguments) {name, Expr::read, arguments, ScalarFunction::meaning},
-#include "dsl/check/scalars.def"
-#undef HEDDLE_SCALAR
-};
-
 Expr::Op operation(Operator op) {
   switch (op) {
   case Operator::add:
@@ -70,153 +63,8 @@ bool is_comparison(Operator op) { return op >= Operator::less && op <= Operator:
 
 } // namespace
 
-Entity Elaborator::entity(const Expr *value) const {
-  Entity e;
-  if (value) {
-    e.kind = Entity::scalar;
-    e.value = value;
-  }
-  return e;
-}
-
-Entity Elaborator::entity(const Tensor *tensor, const std::vector<Extent> &shape) const {
-  Entity e;
-  if (tensor) {
-    e.kind = Entity::tensor;
-    e.read = tensor;
-    e.shape = shape;
-  }
-  return e;
-}
-
-std::optional<Entity> Elaborator::find(const std::string &name, Frame &frame) {
-  auto index = frame.indices.find(name);
-  if (index != frame.indices.end()) {
-    auto first = frame.firsts.find(name);
-    const Expr *value = build_.index(index->second);
-    if (first != frame.firsts.end())
-      value = build_.apply(Expr::add, Type::i32, {value, build_.of_size(first->second)}, {});
-    return entity(value);
-  }
-  return find_but_index(name, frame);
-}
-
-std::optional<Entity> Elaborator::find_but_index(const std::string &name, Frame &frame) {
-  for (size_t i = frame.scopes.size(); i-- > 0;)
-    if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end())
-      return found->second;
-  if (frame.self)
-    if (auto found = frame.self->members.find(name); found != frame.self->members.end())
-      return found->second;
-  if (auto found = frame.home->names.find(name); found != frame.home->names.end())
-    return found->second;
-  auto imported = frame.home->imported.find(name);
-  for (FileScope *file : {frame.home, imported == frame.home->imported.end() ? nullptr : imported->second, prelude_}) {
-    if (!file)
-      continue;
-    if (file == prelude_ && file != frame.home && left_out_.defined.count(name))
-      return Entity{}; // not this one, but what could not be read
-    if (auto found = file->functions.find(name); found != file->functions.end()) {
-      Entity e;
-      e.kind = Entity::function;
-      e.code = found->second;
-      e.home = file;
-      return e;
-    }
-  }
-  for (const ScalarFunction &f : functions)
-    if (f.name == name) {
-      Entity e;
-      e.kind = Entity::builtin;
-      e.operation = &f;
-      return e;
-    }
-  return std::nullopt;
-}
-
-std::string Elaborator::nearest(const std::string &name, Frame &frame) {
-  std::vector<std::string> known;
-  for (const auto &[n, v] : frame.indices)
-    known.push_back(n);
-  for (const Scope &scope : frame.scopes)
-    for (const auto &[n, v] : scope.names)
-      known.push_back(n);
-  if (frame.self)
-    for (const auto &[n, v] : frame.self->members)
-      known.push_back(n);
-  for (const auto &[n, v] : frame.home->names)
-    known.push_back(n);
-  for (FileScope *file : {frame.home, prelude_})
-    if (file)
-      for (const auto &[n, v] : file->functions)
-        known.push_back(n);
-  for (const ScalarFunction &f : functions)
-    known.emplace_back(f.name);
-  return nearest_of(name, known);
-}
-
-namespace {
-
-/// Whether statements define places of a tensor of that name: `y[t, d] = …`.
-bool defines_by_place(const syntax::Block &block, const std::string &name) {
-  for (const syntax::Stmt &s : block) {
-    for (const syntax::Target &target : s.targets)
-      if (s.kind == syntax::Stmt::assign && target.has_places && target.name.text == name)
-        return true;
-    if (defines_by_place(s.body, name) || defines_by_place(s.otherwise, name))
-      return true;
-  }
-  return false;
-}
-
-} // namespace
-
-Entity Elaborator::eval_name(const Tree &e, Frame &frame, bool subscript) {
-  if (auto found = find(e.text, frame)) {
-    note(e.span, *found);
-    return *found;
-  }
-  const syntax::Stmt *loop = nullptr; // whose turns define it
-  for (const Scope &scope : frame.scopes)
-    if (scope.loop &&
-        (scope.collected.count(e.text) || scope.slices.count(e.text) || defines_by_place(scope.loop->body, e.text)))
-      loop = scope.loop;
-  if (loop || e.text == frame.defining) {
-    Diagnostic &d = report(Code::E062, e.span, {e.text});
-    if (loop && loop->names.size() == 1)
-      d.help = "it is there after the loop; what one turn passes to the next is carried: `for " + loop->names[0].text +
-               " in " + text(loop->exprs[0]->span) + " with last`";
-    return {};
-  }
-  for (const Scope &scope : frame.scopes)
-    if (auto half = scope.halves.find(e.text); half != scope.halves.end()) {
-      report(Code::E077, e.span, {e.text, half->second});
-      return {};
-    }
-  int line = sources_.position(e.span.file, e.span.begin).line;
-  if (!unknown_.insert({e.span.file, line, e.text}).second && diagnostics_.has_errors()) // the same slip again
-    return {};
-  std::string instead = instead_of_function(e.text), close = instead.empty() ? nearest(e.text, frame) : "";
-  report(Code::E020, e.span,
-         {e.text, !instead.empty() ? instead
-                  : !close.empty() ? "did you mean `" + close + "`?"
-                  : subscript
-                      ? "an index stands on the left side too, or a reduction runs over it: `sum[" + e.text + "](…)`"
-                      : "define it before this line"});
-  return {};
-}
-
-bool Elaborator::spend(Span span) {
-  constexpr int64_t most_work = 300'000; // BERT-base takes 5,278
-  if (stopped_ || ++work_ <= most_work)
-    return !stopped_;
-  stopped_ = true;
-  report(Code::E071, calls_.empty() ? span : calls_[0]);
-  return false;
-}
-
 Entity Elaborator::eval(const Tree &e, Frame &frame) {
-  if (!spend(e.span))
+  if (!budget_.spend(e.span))
     return {};
   switch (e.kind) {
   case Tree::integer:
@@ -243,7 +91,7 @@ Entity Elaborator::eval(const Tree &e, Frame &frame) {
     return list;
   }
   case Tree::name:
-    return eval_name(e, frame);
+    return scopes_.meaning(e, frame);
   case Tree::unary: {
     Entity a = eval(*e.args[0], frame);
     if (a.tensor_like() && !frame.per_element)
@@ -333,7 +181,7 @@ std::optional<Size> Elaborator::size(const Tree &e, Frame &frame, const char *wh
     return std::nullopt;
   }
   if (!result->is_constant() && result->as_dim() < 0) {
-    Prover::Outcome outcome = prover_.nonnegative(value, always_);
+    Prover::Outcome outcome = knowledge_.prove_always(value);
     if (outcome.kind == Prover::Outcome::refuted) {
       std::string when;
       for (const auto &[who, number] : outcome.example)
@@ -437,9 +285,11 @@ Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
     bool conjunction = e.op == Operator::logical_and;
     if (auto known = truth(left); known && *known != conjunction)
       return a;
-    facts_.push_back({left, conjunction}); // the right side matters only then
-    Entity b = eval(*e.args[1], frame);
-    facts_.pop_back();
+    Entity b;
+    {
+      auto around = knowledge_.assume(left, conjunction); // the right side matters only then
+      b = eval(*e.args[1], frame);
+    }
     const Expr *right = as_scalar(b, *e.args[1], frame);
     if (right && right->type != Type::boolean) {
       report(Code::E037, e.args[1]->span, {type_name(right->type), text(e.args[1]->span)});
@@ -465,11 +315,12 @@ Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
   }
   if (auto known = truth(test))
     return eval(*e.args[*known ? 1 : 2], frame);
-  facts_.push_back({test, true});
-  Entity yes = eval(*e.args[1], frame);
-  facts_.back().holds = false;
-  Entity no = eval(*e.args[2], frame);
-  facts_.pop_back();
+  Entity arms[2];
+  for (bool arm : {true, false}) {
+    auto around = knowledge_.assume(test, arm);
+    arms[arm] = eval(*e.args[arm ? 1 : 2], frame);
+  }
+  const Entity &yes = arms[1], &no = arms[0];
   auto choose = [&](const Expr *a, const Expr *b) -> const Expr * {
     if ((a->type == Type::boolean) != (b->type == Type::boolean)) {
       report(Code::E031, e.args[2]->span, {text(e.args[2]->span), type_name(b->type), type_name(a->type)});
@@ -518,21 +369,6 @@ Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
   return {};
 }
 
-const Expr *Elaborator::element(const Entity &e, const std::vector<int> &variables, Span span) {
-  if (e.kind == Entity::scalar)
-    return e.value;
-  if (e.kind == Entity::lazy) {
-    std::map<int, const Expr *> to;
-    for (size_t i = 0; i < variables.size() && i < e.formula->variables.size(); ++i)
-      to[e.formula->variables[i]] = build_.index(variables[i]);
-    return rewrite(e.formula->value, to);
-  }
-  std::vector<const Expr *> at;
-  for (size_t i = 0; i < e.read->shape.size(); ++i)
-    at.push_back(build_.index(variables[i]));
-  return build_.read(e.read, at, true, span);
-}
-
 Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
                         const std::function<const Expr *(std::vector<const Expr *>)> &f) {
   const Entity *shaped = nullptr;
@@ -558,12 +394,12 @@ Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
   if (shaped)
     result->shape = shaped->extents();
   for (size_t i = 0; i < result->shape.size(); ++i)
-    result->variables.push_back(new_variable("i" + std::to_string(i), result->shape[i]));
+    result->variables.push_back(indices_.new_variable("i" + std::to_string(i), result->shape[i]));
   std::vector<const Expr *> elements;
   for (const Entity &arg : args) {
     bool whole = arg.tensor_like() && !arg.extents().empty();
     Span span = args.size() == e.args.size() ? e.args[&arg - args.data()]->span : e.span;
-    elements.push_back(element(arg, whole ? result->variables : std::vector<int>{}, span));
+    elements.push_back(steps_.element(arg, whole ? result->variables : std::vector<int>{}, span));
   }
   result->value = f(elements);
   if (!result->value)

@@ -55,16 +55,16 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
         else if (limit)
           most = limit->constant();
       }
-      int number = program_->dims.size();
-      for (size_t i = 0; i < program_->dims.size(); ++i)
-        if (program_->dims[i].name == bound.name.text)
+      int number = program_.dims.size();
+      for (size_t i = 0; i < program_.dims.size(); ++i)
+        if (program_.dims[i].name == bound.name.text)
           number = i; // the same dim in two files
-      if (number == static_cast<int>(program_->dims.size()))
-        program_->dims.push_back({bound.name.text, most, bound.name.span});
+      if (number == static_cast<int>(program_.dims.size()))
+        program_.dims.push_back({bound.name.text, most, bound.name.span});
       declare(bound.name, entity(build_.of_size(Size::of_dim(number))));
     }
   if (d.kind == Declaration::require)
-    settings_refused_ |= !add_requirement(*d.expr, d.message, d.span, frame);
+    declared_.settings_refused |= !add_requirement(*d.expr, d.message, d.span, frame);
   if (d.kind == Declaration::let) {
     Entity value = eval(*d.expr, frame);
     std::vector<Entity> values = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
@@ -79,27 +79,23 @@ void Elaborator::declare_settings(FileScope &file, const Declaration &d) {
 FileScope *Elaborator::load_with_prelude(const syntax::File &tree) {
   if (auto given = options_.settings.by_name.find("real"); given != options_.settings.by_name.end())
     if (auto *type = std::get_if<std::string>(&given->second.what))
-      real_ = *type == "bf16" ? Type::bf16 : *type == "f16" ? Type::f16 : Type::f32;
+      context_.real = *type == "bf16" ? Type::bf16 : *type == "f16" ? Type::f16 : Type::f32;
   for (const EmbeddedFile &embedded : embedded::prelude()) {
     int number = sources_.add(std::string(embedded.path), std::string(embedded.bytes));
-    trees_.push_back(syntax::parse(sources_, number, diagnostics_));
-    prelude_ = load(trees_.back(), true);
+    trees_.push_back(syntax::parse(sources_, number, messages_.diagnostics()));
+    scopes_.set_prelude(load(trees_.back(), true));
   }
   return load(tree, false);
 }
 
 FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
-  FileScope *file = is_prelude ? prelude_ : nullptr;
+  FileScope *file = is_prelude ? scopes_.prelude() : nullptr;
   if (!file) {
     file = &files_.emplace_back();
     file->is_prelude = is_prelude;
     file->tree = &tree;
   }
-  left_out_.any |= tree.left_out.any;
-  left_out_.checkable &= tree.left_out.checkable;
-  left_out_.nameless |= tree.left_out.nameless;
-  left_out_.names.insert(tree.left_out.names.begin(), tree.left_out.names.end());
-  left_out_.defined.insert(tree.left_out.defined.begin(), tree.left_out.defined.end());
+  messages_.leave_out(tree.left_out);
   loading_.push_back(file);
   for (const Declaration &d : tree.declarations) {
     if (d.kind == Declaration::function && !file->functions.emplace(d.fn->name.text, d.fn.get()).second)
@@ -136,17 +132,6 @@ FileScope *Elaborator::load(const syntax::File &tree, bool is_prelude) {
   return file;
 }
 
-const syntax::Module *Elaborator::find_module(FileScope *from, const std::string &name, FileScope *&home) {
-  auto imported = from->imported.find(name);
-  for (FileScope *file : {from, imported == from->imported.end() ? nullptr : imported->second, prelude_})
-    if (file)
-      if (auto found = file->modules.find(name); found != file->modules.end()) {
-        home = file;
-        return found->second;
-      }
-  return nullptr;
-}
-
 // --- modules
 
 Instance *Elaborator::instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args,
@@ -161,12 +146,12 @@ Instance *Elaborator::instantiate(const syntax::Module &module, FileScope *home,
     return nullptr;
   }
   if (static_cast<size_t>(std::count(path.begin(), path.end(), '.')) >= deepest_module) {
-    stopped_ = true;
+    budget_.stop();
     report(Code::E050, span,
            {module.name.text, "contains", "a module is made of other modules, down to those with weights"});
     return nullptr;
   }
-  if (!spend(span))
+  if (!budget_.spend(span))
     return nullptr;
   Instance &instance = instances_.emplace_back();
   instance.module = &module;
@@ -221,7 +206,7 @@ bool Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
       if (m.kind == Member::state)
         add(m.name, m.type.scalar.empty() ? state_of_params(m, frame) : state(instance, m, frame));
       else
-        entries_.push_back(m.entry_point.get());
+        declared_.entries.push_back(m.entry_point.get());
       break;
     case Member::require:
       if (!add_requirement(*m.expr, m.message, m.span, frame))
@@ -239,7 +224,7 @@ bool Elaborator::add_members(Instance &instance, const std::vector<Member> &memb
       }
       for (const Member &inner : m.members)
         if (inner.kind == Member::entry && !*known)
-          entry_conditions_.push_back(text(m.expr->span));
+          declared_.entry_conditions.push_back(text(m.expr->span));
       if (!add_members(instance, *known ? m.members : m.otherwise, frame))
         return false;
       break;
@@ -269,7 +254,7 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
       auto one = extent(*place.expr, frame);
       if (!one)
         return false;
-      if (!is_fixed(one->size)) {
+      if (!declared_.is_fixed(one->size)) {
         report(Code::E041, place.span, {text(place.span)});
         return false;
       }
@@ -308,9 +293,9 @@ Entity Elaborator::param(Instance &instance, const Member &m, Frame &frame) {
       weight.names = {std::string(*there)};
   }
   std::string name = instance.path + (instance.path.empty() ? "" : ".") + m.name.text;
-  const Tensor *tensor = new_tensor(Tensor::weight, name, *type_of(m.type), sizes, m.name.span);
+  const Tensor *tensor = steps_.new_tensor(Tensor::weight, name, type_of(m.type), sizes, m.name.span);
   weight.tensor = tensor;
-  weights_[tensor] = weight;
+  declared_.weights[tensor] = weight;
   return entity(tensor, shape);
 }
 
@@ -327,7 +312,7 @@ std::vector<std::string> Elaborator::steps(const Member &m, Frame &frame) {
     std::optional<int64_t> number;
     if (found && found->kind == Entity::scalar)
       number = whole_constant(found->value);
-    if (!symbols_.empty() && found && !number && found->kind != Entity::text) { // a caller's number or string
+    if (!declared_.symbols.empty() && found && !number && found->kind != Entity::text) { // a caller's number or string
       open = close;
       continue;
     }
@@ -345,10 +330,10 @@ std::vector<std::string> Elaborator::steps(const Member &m, Frame &frame) {
 
 Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
   FileScope *home = nullptr;
-  const syntax::Module *module = find_module(instance.home, m.module.text, home);
+  const syntax::Module *module = scopes_.find_module(instance.home, m.module.text, home);
   if (!module) {
     std::vector<std::string> known;
-    for (FileScope *file : {instance.home, prelude_})
+    for (FileScope *file : {instance.home, scopes_.prelude()})
       if (file)
         for (const auto &[name, declared] : file->modules)
           known.push_back(name);
@@ -387,7 +372,7 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
   }
   auto number = [&](const syntax::ExprPtr &expr) -> std::optional<int64_t> {
     auto value = size(*expr, frame, "the number of members");
-    if (value && !is_fixed(*value))
+    if (value && !declared_.is_fixed(*value))
       report(Code::E041, expr->span, {text(expr->span)});
     return value && value->is_constant() ? std::optional(value->constant()) : std::nullopt;
   };
@@ -401,7 +386,7 @@ Entity Elaborator::sub(Instance &instance, const Member &m, Frame &frame) {
     report(Code::E071, m.name.span);
     return {};
   }
-  for (int64_t i = *first; i < *end && !stopped_; ++i) {
+  for (int64_t i = *first; i < *end && !budget_.stopped(); ++i) {
     if (named)
       frame.scopes.back().names[m.count.name.text] = entity(build_.integer(i));
     std::vector<std::string> own;
@@ -446,7 +431,7 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
     initial = constant(value);
   }
   std::optional<int64_t> below;
-  const Tensor *tensor = new_tensor(Tensor::state, m.name.text, *type_of(m.type), sizes, m.name.span);
+  const Tensor *tensor = steps_.new_tensor(Tensor::state, m.name.text, type_of(m.type), sizes, m.name.span);
   if (m.type.scalar == "index") {
     auto range = size(*m.type.range, frame, "the range of an index");
     if (!range)
@@ -459,10 +444,10 @@ Entity Elaborator::state(Instance &instance, const Member &m, Frame &frame) {
       report(Code::E070, m.expr->span, {text(m.expr->span), text(m.type.range->span)});
       return {};
     }
-    below_[tensor] = {*range};
+    knowledge_.set_bound(tensor, Prover::Bound{*range});
     below = range->constant();
   }
-  states_.push_back({tensor, initial, below});
+  declared_.states.push_back({tensor, initial, below});
   return entity(tensor, shape);
 }
 

@@ -25,7 +25,7 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
     report(Code::E029, e.span, {"grad", "2 arguments", std::to_string(e.args.size()), "grad(loss, w)"});
     return {};
   }
-  if (!steps_) { // among the declarations, where nothing is computed
+  if (!steps_.any()) { // among the declarations, where nothing is computed
     report(Code::E041, e.span, {text(e.span)});
     return {};
   }
@@ -47,7 +47,7 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
       if (known.formula == loss.value)
         number = known.loss;
   if (!number || number->kind != Tensor::stage)
-    number = materialise(loss, frame.path + "loss", first.span);
+    number = steps_.materialise(loss, frame.path + "loss", first.span);
   if (!number)
     return {};
   if (!is_floating(number->type)) {
@@ -55,16 +55,16 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
     return {};
   }
   const Tensor *by = tensor_of(of);
-  std::string what = !by                                                ? "not a name of one"
-                     : !is_floating(by->type)                           ? "of type " + std::string(type_name(by->type))
-                     : by->kind == Tensor::state && !weights_.count(by) ? "a state"
-                     : by->kind == Tensor::carried                      ? "what a run-time loop passes on"
-                                                                        : "";
+  std::string what = !by                      ? "not a name of one"
+                     : !is_floating(by->type) ? "of type " + std::string(type_name(by->type))
+                     : by->kind == Tensor::state && !declared_.weights.count(by) ? "a state"
+                     : by->kind == Tensor::carried                               ? "what a run-time loop passes on"
+                                                                                 : "";
   if (!what.empty()) {
     report(Code::E082, second.span, {text(second.span), what});
     return {};
   }
-  if (!loops_.empty()) {
+  if (!indices_.loops().empty()) {
     report(Code::E083, e.span,
            {text(first.span), "it stands in a loop over a size of the call",
             "take the gradient after the loop, of what the loop passes on or defines"});
@@ -76,8 +76,9 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
       return entity(known.result, shape);
   std::vector<int> variables;
   for (const Extent &extent : shape)
-    variables.push_back(new_variable("i" + std::to_string(variables.size()), extent));
-  const Tensor *result = reduction(by->name + ".grad", variables, Reducer::none, {}, build_.real(0, by->type), e.span);
+    variables.push_back(indices_.new_variable("i" + std::to_string(variables.size()), extent));
+  const Tensor *result =
+      steps_.reduction(by->name + ".grad", variables, Reducer::none, {}, build_.real(0, by->type), e.span);
   if (!result)
     return {};
   bool of_each = std::any_of(frame.scopes.begin(), frame.scopes.end(), [&](const Scope &scope) {
@@ -115,7 +116,7 @@ void Elaborator::expand_gradients(Entry &entry) {
     std::vector<Step> after(std::make_move_iterator(steps.begin() + at), std::make_move_iterator(steps.end()));
     std::vector<const Tensor *> unrelated;
     auto failed = differentiate(
-        *program_, before, loss, gradients, [this](const std::string &n) { return unique_name(n); }, unrelated);
+        program_, before, loss, gradients, [this](const std::string &n) { return steps_.unique_name(n); }, unrelated);
     if (failed) {
       Diagnostic &d = report(Code::E083, derivatives_[begin].span,
                              {derivatives_[begin].loss_name, failed->reason, "compute it another way"});
@@ -132,7 +133,7 @@ void Elaborator::expand_gradients(Entry &entry) {
   }
   if (derivatives_.empty())
     return;
-  if (std::string wrong = verify(*program_, entry); !wrong.empty())
+  if (std::string wrong = verify(program_, entry); !wrong.empty())
     report(Code::E079, derivatives_[0].span, {"grad: " + wrong});
 }
 

@@ -19,7 +19,7 @@ std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &f
   std::map<const Tensor *, Entity> found;
   std::function<void(const Instance &)> of_module = [&](const Instance &instance) {
     for (const auto &[name, member] : instance.members)
-      if (member.kind == Entity::tensor && weights_.count(member.read))
+      if (member.kind == Entity::tensor && declared_.weights.count(member.read))
         found[member.read] = member;
       else if (member.kind == Entity::instance)
         of_module(*member.module);
@@ -33,7 +33,7 @@ std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &f
     frame.per_element = outer;
     if (of.kind == Entity::error)
       return std::nullopt;
-    if (of.kind == Entity::tensor && weights_.count(of.read))
+    if (of.kind == Entity::tensor && declared_.weights.count(of.read))
       found[of.read] = of;
     else if (of.kind == Entity::instance)
       of_module(*of.module);
@@ -48,7 +48,7 @@ std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &f
   if (e.args.empty() && frame.self)
     of_module(*frame.self);
   std::vector<Entity> list;
-  for (const Tensor &tensor : program_->tensors) // as they are declared
+  for (const Tensor &tensor : program_.tensors) // as they are declared
     if (auto one = found.find(&tensor); one != found.end())
       list.push_back(one->second);
   return list;
@@ -70,9 +70,9 @@ Entity Elaborator::state_of_params(const syntax::Member &m, Frame &frame) {
   }
   auto by_param = std::make_shared<std::map<const Tensor *, Entity>>();
   for (const Entity &param : *params) {
-    const Tensor *tensor = new_tensor(Tensor::state, m.name.text + "." + param.read->name, param.read->type,
-                                      param.read->shape, m.name.span);
-    states_.push_back({tensor, value ? constant(value) : std::nullopt});
+    const Tensor *tensor = steps_.new_tensor(Tensor::state, m.name.text + "." + param.read->name, param.read->type,
+                                             param.read->shape, m.name.span);
+    declared_.states.push_back({tensor, value ? constant(value) : std::nullopt});
     (*by_param)[param.read] = entity(tensor, param.shape);
   }
   Entity family;
@@ -107,9 +107,9 @@ bool Elaborator::become_state(const syntax::Target &target, const Tensor *param)
     report(Code::E086, target.span, {target.name.text});
     return false;
   }
-  if (updated_params_.emplace(param, weights_.at(param)).second) {
+  if (updated_params_.emplace(param, declared_.weights.at(param)).second) {
     const_cast<Tensor *>(param)->kind = Tensor::state; // the program's own
-    states_.push_back({param, std::nullopt});
+    declared_.states.push_back({param, std::nullopt});
   }
   return true;
 }
@@ -170,7 +170,7 @@ private:
 /// A param that is updated is a weight, a state, and whether that has been written:
 ///   w.now[..i] = if w.begun != 0 then w[..i] else w.file[..i]
 void Elaborator::begin_as_weights() {
-  Program &program = *program_;
+  Program &program = program_;
   auto make = [&](Expr::Op op, Type type, std::vector<const Expr *> args) {
     Expr e{};
     e.op = op;
@@ -192,8 +192,8 @@ void Elaborator::begin_as_weights() {
     if (found == updated_params_.end())
       continue;
     const Tensor &own = *state.tensor;
-    Param param{new_tensor(Tensor::weight, own.name + ".file", own.type, own.shape, own.span),
-                new_tensor(Tensor::state, own.name + ".begun", Type::i32, {}, own.span)};
+    Param param{steps_.new_tensor(Tensor::weight, own.name + ".file", own.type, own.shape, own.span),
+                steps_.new_tensor(Tensor::state, own.name + ".begun", Type::i32, {}, own.span)};
     Weight weight = found->second;
     weight.tensor = param.file;
     program.weights.push_back(std::move(weight));
@@ -226,7 +226,7 @@ void Elaborator::begin_as_weights() {
         const Expr *begun =
             make(Expr::not_equal, Type::boolean, {read(param->second.begun, {}), make(Expr::integer, Type::i32, {})});
         stage.value = make(Expr::select, own.type, {begun, read(&own, at), read(param->second.file, at)});
-        stage.result = now[&own] = new_tensor(Tensor::stage, own.name + ".now", own.type, own.shape, own.span);
+        stage.result = now[&own] = steps_.new_tensor(Tensor::stage, own.name + ".now", own.type, own.shape, own.span);
         stage.span = own.span;
         before.push_back({std::move(stage)});
       }
@@ -235,7 +235,7 @@ void Elaborator::begin_as_weights() {
         Expr *value = make(Expr::integer, Type::i32, {});
         value->whole = 1;
         one.value = value;
-        one.result = new_tensor(Tensor::stage, own.name + ".begun.new", Type::i32, {}, own.span);
+        one.result = steps_.new_tensor(Tensor::stage, own.name + ".begun.new", Type::i32, {}, own.span);
         one.span = own.span;
         entry.steps.push_back({one});
         entry.steps.push_back({Update{param->second.begun, one.result, {}, own.span}});

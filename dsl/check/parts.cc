@@ -116,16 +116,10 @@ bool has_packs(const syntax::File &file) {
 
 /// A number that the caller of a part gives.
 Entity Elaborator::callers_number(const std::string &name, Span span) {
-  int number = static_cast<int>(program_->dims.size());
-  program_->dims.push_back({name, std::nullopt, span});
-  symbols_.insert(number);
+  int number = static_cast<int>(program_.dims.size());
+  program_.dims.push_back({name, std::nullopt, span});
+  declared_.symbols.insert(number);
   return entity(build_.of_size(Size::of_dim(number)));
-}
-
-bool Elaborator::is_fixed(const Size &size) const {
-  bool fixed = true;
-  size.for_each_dim([&](int dim) { fixed &= symbols_.count(dim) > 0; });
-  return fixed;
 }
 
 /// An input as a function declares it. An error where its shape is one, which has been reported.
@@ -152,26 +146,25 @@ Entity Elaborator::symbolic(const Formal &formal, Frame &sizes) {
       return {};
     }
   }
-  const Tensor *tensor = new_tensor(Tensor::input, formal.name.text, *type_of(formal.type), extents, formal.name.span);
+  const Tensor *tensor =
+      steps_.new_tensor(Tensor::input, formal.name.text, type_of(formal.type), extents, formal.name.span);
   if (formal.type.scalar == "index") {
     auto range = size(*formal.type.range, sizes, "the range of an index");
     if (!range)
       return {};
-    below_[tensor] = {*range};
+    knowledge_.set_bound(tensor, Prover::Bound{*range});
   }
   return entity(tensor, shape);
 }
 
 void Elaborator::check_part(const syntax::Function &f, FileScope *home, Instance *self) {
   check_size_names(f, home, self);
-  always_.clear();
-  every_.clear();
-  exact_.clear();
-  facts_.clear();
+  knowledge_.begin_entry();
+  steps_.begin_entry();
   written_.clear();
-  stopped_ = false;
+  budget_.resume();
   std::vector<Step> steps;
-  steps_ = &steps;
+  steps_.into(&steps);
   Frame frame, sizes;
   for (Frame *one : {&frame, &sizes}) {
     one->home = home;
@@ -216,19 +209,19 @@ void Elaborator::check_part(const syntax::Function &f, FileScope *home, Instance
     }
     finish_call(f, frame);
   }
-  steps_ = nullptr;
+  steps_.into(nullptr);
 }
 
 std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack_rank) {
   pack_rank_ = pack_rank;
   FileScope *own = load_with_prelude(file);
-  std::vector<Diagnostic> said = diagnostics_.all();
-  if (settings_refused_ || !left_out_.checkable)
+  std::vector<Diagnostic> said = messages_.diagnostics().all();
+  if (declared_.settings_refused || !messages_.left_out().checkable)
     return said;
   size_t seen = said.size();
   using Holds = bool (*)(Code);
   auto keep = [&](Holds holds) {
-    const std::vector<Diagnostic> &all = diagnostics_.all();
+    const std::vector<Diagnostic> &all = messages_.diagnostics().all();
     for (; seen < all.size(); ++seen)
       if (!holds || holds(all[seen].code))
         said.push_back(all[seen]);
@@ -242,9 +235,9 @@ std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack
       for (const Place &place : formal.type.shape)
         chosen |= place.kind == Place::wildcard;
     }
-    size_t symbols = symbols_.size();
+    size_t symbols = declared_.symbols.size();
     check_part(f, own, self);
-    keep(!holds && (chosen || symbols_.size() > symbols) ? is_of_kinds : holds);
+    keep(!holds && (chosen || declared_.symbols.size() > symbols) ? is_of_kinds : holds);
   };
   for (const Declaration &d : file.declarations) {
     if (d.fn)
@@ -287,9 +280,9 @@ std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack
       for_each_named(d.module_body->members, [&](const syntax::Name &name) { shared.insert(name.span.begin); });
     }
   }
-  if (!left_out_.any) // what is left out may use it
+  if (!messages_.left_out().any) // what is left out may use it
     warn_unused(*own);
-  for (const std::vector<Diagnostic> &all = diagnostics_.all(); seen < all.size(); ++seen)
+  for (const std::vector<Diagnostic> &all = messages_.diagnostics().all(); seen < all.size(); ++seen)
     if (!shared.count(all[seen].span.begin) || all[seen].code == Code::W104)
       said.push_back(all[seen]);
   return said;
@@ -306,7 +299,8 @@ std::vector<Diagnostic> check_parts(Sources &sources, const syntax::File &file, 
   bool first = true;
   for (int rank : {1, 2, 3, 0}) {
     Diagnostics diagnostics(sources);
-    auto found = checking::Elaborator(sources, first ? options : quiet, diagnostics).run_parts(file, rank);
+    checking::Context context(sources, first ? options : quiet, diagnostics);
+    auto found = checking::Elaborator(context).run_parts(file, rank);
     if (first)
       common = found;
     std::erase_if(common, [&](const Diagnostic &d) {

@@ -16,7 +16,7 @@ std::optional<std::vector<const Expr *>> Elaborator::key_of(const Tree &e, const
     return std::nullopt;
   if (key.kind == Entity::lazy) {
     std::vector<Extent> shape = key.extents();
-    key = entity(materialise(key, frame.path + "key", arg.span), shape);
+    key = entity(steps_.materialise(key, frame.path + "key", arg.span), shape);
   }
   bool fits =
       key.kind == Entity::tensor && key.read->type == Type::i32 && key.read->shape == std::vector<Size>{Size(2)};
@@ -96,7 +96,7 @@ Entity Elaborator::fold(const Tree &e, Frame &frame) {
   args.resize(6, build_.integer(0));
   auto formula = std::make_shared<Lazy>();
   formula->shape = {{Size(2), ""}};
-  formula->variables = {new_variable("word", formula->shape[0])};
+  formula->variables = {indices_.new_variable("word", formula->shape[0])};
   const Expr *first =
       build_.apply(Expr::equal, Type::boolean, {build_.index(formula->variables[0]), build_.integer(0)}, e.span);
   formula->value = build_.select(first, build_.philox(2, args), build_.philox(3, args));

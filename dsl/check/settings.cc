@@ -160,10 +160,10 @@ Entity Elaborator::setting(const syntax::Setting &setting, Frame &frame) {
   if (std::optional<Value> plain = value_of(value)) {
     taken.value = std::move(*plain);
     bool known = false; // several files may declare one
-    for (const Program::Setting &other : program_->settings)
+    for (const Program::Setting &other : program_.settings)
       known |= other.name == taken.name && other.key == taken.key && other.from == taken.from;
     if (!known)
-      program_->settings.push_back(std::move(taken));
+      program_.settings.push_back(std::move(taken));
   }
   return value;
 }
@@ -181,7 +181,7 @@ void Elaborator::check_settings_known() {
       auto *type = std::get_if<std::string>(&value.what);
       if (!type || (*type != "f32" && *type != "bf16" && *type != "f16"))
         report(Code::E048, {}, {"`real` is set to something else than a real type", "it is `f32`, `bf16` or `f16`"});
-      program_->settings.push_back({name, name, value, Program::Setting::asked});
+      program_.settings.push_back({name, name, value, Program::Setting::asked});
       continue;
     }
     std::string close = nearest_of(name, known), all;

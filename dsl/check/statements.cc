@@ -45,8 +45,8 @@ void Elaborator::run(const Stmt &s, Frame &frame) {
   case Stmt::when: {
     const Expr *test = condition(*s.exprs[0], frame);
     if (!test) {
-      fail_definitions(s.body, frame);
-      return fail_definitions(s.otherwise, frame);
+      scopes_.fail(s.body, frame);
+      return scopes_.fail(s.otherwise, frame);
     }
     if (auto known = truth(test))
       return run(*known ? s.body : s.otherwise, frame);
@@ -95,56 +95,10 @@ void Elaborator::bind(const Stmt &s, const std::vector<syntax::Name> &names, Fra
     Entity &v = values[i];
     if (v.kind == Entity::lazy) {
       std::vector<Extent> shape = v.extents();
-      v = entity(materialise(v, frame.path + names[i].text, names[i].span), shape);
+      v = entity(steps_.materialise(v, frame.path + names[i].text, names[i].span), shape);
     }
-    put(names[i], v, frame, s.kind == Stmt::let);
+    scopes_.put(names[i], v, frame, s.kind == Stmt::let);
   }
-}
-
-void Elaborator::put(const syntax::Name &name, Entity value, Frame &frame, bool is_let) {
-  size_t last = frame.scopes.size() - 1;
-  if (name.text == "_") // a value that nobody wants
-    return;
-  note(name.span, value);
-  Scope &own = frame.scopes[last];
-  if (own.arm) { // what this does to names outside is seen when the arms are joined
-    bool outside = false;
-    for (size_t i = 0; i < last; ++i)
-      outside |= frame.scopes[i].names.count(name.text) > 0;
-    if (outside || !own.names.count(name.text)) {
-      own.names[name.text] = std::move(value);
-      return;
-    }
-  }
-  for (size_t i = frame.scopes.size(); i-- > 0;) {
-    auto found = frame.scopes[i].names.find(name.text);
-    if (found == frame.scopes[i].names.end())
-      continue;
-    if (i == last) {
-      report(Code::E034, name.span, {name.text});
-      return;
-    }
-    if (is_let)
-      break; // a new name that hides the outer one until the turn ends
-    for (size_t j = i + 1; j <= last; ++j)
-      if (frame.scopes[j].loop && !frame.scopes[j].carried.count(name.text)) {
-        const Stmt *loop = frame.scopes[j].loop;
-        report(Code::E035, name.span,
-               {name.text, "for " + loop->names[0].text + " in " + text(loop->exprs[0]->span) + " with " + name.text});
-        return;
-      }
-    found->second = std::move(value);
-    return;
-  }
-  frame.scopes.back().names[name.text] = std::move(value);
-}
-
-void Elaborator::rebind(const std::string &name, Entity value, Frame &frame) {
-  for (size_t i = frame.scopes.size(); i-- > 0;)
-    if (auto found = frame.scopes[i].names.find(name); found != frame.scopes[i].names.end()) {
-      found->second = std::move(value);
-      return;
-    }
 }
 
 // --- choices at run time
@@ -156,9 +110,10 @@ void Elaborator::run_when(const Stmt &s, const Expr *test, Frame &frame) {
   for (bool yes : {true, false}) {
     frame.scopes.emplace_back();
     frame.scopes.back().arm = true;
-    facts_.push_back({test, yes});
-    run(yes ? s.body : s.otherwise, frame);
-    facts_.pop_back();
+    {
+      auto around = knowledge_.assume(test, yes);
+      run(yes ? s.body : s.otherwise, frame);
+    }
     arms[yes] = std::move(frame.scopes.back().names);
     frame.scopes.pop_back();
     if (frame.returned != returned) {
@@ -190,7 +145,7 @@ void Elaborator::run_when(const Stmt &s, const Expr *test, Frame &frame) {
     else if (!differ.empty())
       report(Code::E077, s.exprs[0]->span, {name, differ});
     else
-      put({name, s.exprs[0]->span}, join(name, test, a, b, s.exprs[0]->span, frame), frame, false);
+      scopes_.put({name, s.exprs[0]->span}, join(name, test, a, b, s.exprs[0]->span, frame), frame, false);
   }
 }
 
@@ -226,12 +181,12 @@ Entity Elaborator::join(const std::string &name, const Expr *test, const Entity 
   std::vector<Extent> shape = shape_in(yes);
   std::vector<int> variables;
   for (const Extent &extent : shape)
-    variables.push_back(new_variable("i" + std::to_string(variables.size()), extent));
+    variables.push_back(indices_.new_variable("i" + std::to_string(variables.size()), extent));
   auto value = [&](const Entity &e) {
-    return build_.convert(element(e, variables, span), common_type(type_in(yes), type_in(no)));
+    return build_.convert(steps_.element(e, variables, span), common_type(type_in(yes), type_in(no)));
   };
   const Expr *chosen = build_.select(test, value(yes), value(no));
-  return variables.empty() ? entity(chosen) : entity(stage(frame.path + name, variables, chosen, span), shape);
+  return variables.empty() ? entity(chosen) : entity(steps_.stage(frame.path + name, variables, chosen, span), shape);
 }
 
 // --- loops
@@ -251,16 +206,16 @@ void Elaborator::run_for(const Stmt &s, Frame &frame) {
     extent = size(*s.exprs[0], frame, "the extent of a loop");
   }
   if (!extent || (over_params && !params))
-    return fail_definitions(s.body, frame);
-  if (options_.note && !over_params)
-    options_.note(s.names[0].span, [&] { return "turn, 0 to " + text(*extent - Size(1)); });
+    return scopes_.fail(s.body, frame);
+  if (!over_params)
+    hovers_.note_loop(s.names[0].span, *extent);
   for (size_t i = 1; i < s.names.size(); ++i) {
     bool known = false;
     for (const Scope &scope : frame.scopes)
       known |= scope.names.count(s.names[i].text) > 0;
     if (!known) {
       report(Code::E064, s.names[i].span, {s.names[i].text});
-      return fail_definitions(s.body, frame);
+      return scopes_.fail(s.body, frame);
     }
     for (size_t k = frame.scopes.size(); k-- > 0;) // in an arm of an `if` at run time it is the arm's own from here
       if (frame.scopes[k].names.count(s.names[i].text))
@@ -287,9 +242,9 @@ std::optional<std::pair<Size, Size>> Elaborator::range(const Tree &first, const 
   };
   if (count.is_constant() && count.constant() < 0)
     return refuse(count.constant(), " for these settings");
-  Prover::Outcome outcome = prover_.nonnegative(build_.of_size(count), always_);
+  Prover::Outcome outcome = knowledge_.prove_always(build_.of_size(count));
   if (outcome.kind == Prover::Outcome::refuted)
-    return refuse(outcome.value, miss({}, outcome, true).when);
+    return refuse(outcome.value, Knowledge::when(outcome));
   return std::pair(*from, count);
 }
 
@@ -306,7 +261,7 @@ void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &
   frame.scopes[own].loop = &s;
   for (size_t i = 1; i < s.names.size(); ++i)
     frame.scopes[own].carried.insert(s.names[i].text);
-  for (size_t turn = 0; turn < turns.size() && !frame.returned && spend(s.span); ++turn) {
+  for (size_t turn = 0; turn < turns.size() && !frame.returned && budget_.spend(s.span); ++turn) {
     frame.scopes[own].names.clear();
     frame.scopes[own].names[s.names[0].text] = turns[turn];
     run(s.body, frame);
@@ -315,7 +270,7 @@ void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &
   Names failed = std::move(frame.scopes[own].collected);
   frame.scopes.pop_back();
   for (auto &[name, value] : failed) {
-    put({name, s.span}, {}, frame, false);
+    scopes_.put({name, s.span}, {}, frame, false);
     slices.erase(name);
   }
   for (auto &[name, list] : slices) {
@@ -328,7 +283,7 @@ void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &
         if (fixed)
           most = std::max(most, *slice.places[axis] + 1);
       variables.push_back(
-          new_variable("i" + std::to_string(axis), fixed ? Extent{Size(most), ""} : list[0].shape[kept]));
+          indices_.new_variable("i" + std::to_string(axis), fixed ? Extent{Size(most), ""} : list[0].shape[kept]));
       kept += !fixed;
       if (!fixed)
         rest.push_back(variables.back());
@@ -339,7 +294,8 @@ void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &
       alike &= slice->tensor->shape == list[0].tensor->shape && slice->tensor->type == list[0].tensor->type;
       if (!alike)
         break;
-      const Expr *own_value = element(entity(slice->tensor, slice->shape), rest, slice->tensor->span), *here = nullptr;
+      const Expr *own_value = steps_.element(entity(slice->tensor, slice->shape), rest, slice->tensor->span),
+                 *here = nullptr;
       for (size_t axis = 0; axis < variables.size(); ++axis)
         if (slice->places[axis]) {
           const Expr *place = build_.integer(*slice->places[axis]);
@@ -351,111 +307,105 @@ void Elaborator::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &
     int64_t places = 1;
     for (size_t axis = 0; axis < variables.size(); ++axis)
       if (list[0].places[axis])
-        places *= variables_[variables[axis]].extent.constant();
+        places *= indices_[variables[axis]].extent.constant();
     Span span = list[0].tensor->span;
     if (!alike || places != static_cast<int64_t>(list.size())) {
       report(Code::E065, span, {name});
-      put({name, span}, {}, frame, false);
+      scopes_.put({name, span}, {}, frame, false);
       continue;
     }
-    const Tensor *whole = stage(frame.path + name, variables, value, span);
-    put({name, span}, entity(whole, shape_of(whole)), frame, false);
+    const Tensor *whole = steps_.stage(frame.path + name, variables, value, span);
+    scopes_.put({name, span}, entity(whole, steps_.shape_of(whole)), frame, false);
   }
 }
 
 void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent, Frame &frame) {
-  size_t known = always_.size();
+  Knowledge::Mark mark = knowledge_.mark();
   auto scopes = frame.scopes;
   auto written = written_;
-  auto every = every_;
   std::vector<const Tensor *> starts;
   std::vector<std::vector<Extent>> shapes;
-  std::set<std::string> names_before = tensor_names_;
+  std::set<std::string> names_before = steps_.names();
   for (size_t i = 1; i < s.names.size(); ++i) {
     Entity start = *find(s.names[i].text, frame);
     if (!start.tensor_like() && start.kind != Entity::scalar) {
       if (start.kind != Entity::error)
         report(Code::E031, s.names[i].span, {s.names[i].text, "not made of numbers", "a tensor or a number"});
       for (size_t k = 1; k < s.names.size(); ++k)
-        rebind(s.names[k].text, {}, frame);
-      return fail_definitions(s.body, frame);
+        scopes_.rebind(s.names[k].text, {}, frame);
+      return scopes_.fail(s.body, frame);
     }
     shapes.push_back(start.kind == Entity::scalar ? std::vector<Extent>{} : start.extents());
-    starts.push_back(materialise(start, frame.path + s.names[i].text + ".start", s.names[i].span));
+    starts.push_back(steps_.materialise(start, frame.path + s.names[i].text + ".start", s.names[i].span));
   }
   // A carried tensor that starts as whole numbers and continues as reals (`h[b, k] = 0`) is real from the start, and
   // one that starts as places of something may leave them: each is another try.
   bool widened = false;
   std::vector<std::optional<Prover::Bound>> bounds, wider(starts.size()); // of what is carried; of what comes next
-  for (const Tensor *start : starts) {
-    auto below = below_.find(start);
-    bounds.push_back(below == below_.end() ? std::nullopt : std::optional(below->second));
-  }
+  for (const Tensor *start : starts)
+    bounds.push_back(knowledge_.bound_of(start));
   for (;;) {
     Loop loop;
     loop.index = {s.names[0].text, extent};
     loop.span = s.span;
-    std::vector<Step> *outer = steps_;
     frame.scopes.emplace_back();
     size_t own = frame.scopes.size() - 1;
-    loops_.push_back({loop_count_++, s.names[0].text, extent});
     Scope &scope = frame.scopes[own];
     scope.loop = &s;
     scope.run_time = &loop;
-    scope.depth = loops_.size() - 1;
+    scope.depth = indices_.enter_loop(s.names[0].text, extent);
     scope.names[s.names[0].text] =
         entity(build_.apply(Expr::add, Type::i32, {build_.loop_index(scope.depth), build_.of_size(first)}, {}));
     for (size_t i = 1; i < s.names.size(); ++i) {
       scope.carried.insert(s.names[i].text);
       const Tensor *start = starts[i - 1];
-      const Tensor *carried = new_tensor(Tensor::carried, frame.path + s.names[i].text + ".carried", start->type,
-                                         start->shape, s.names[i].span);
+      const Tensor *carried = steps_.new_tensor(Tensor::carried, frame.path + s.names[i].text + ".carried", start->type,
+                                                start->shape, s.names[i].span);
       loop.carried.push_back({carried, start, nullptr});
       if (bounds[i - 1])
-        below_[carried] = *bounds[i - 1];
-      rebind(s.names[i].text, entity(carried, shapes[i - 1]), frame);
+        knowledge_.set_bound(carried, *bounds[i - 1]);
+      scopes_.rebind(s.names[i].text, entity(carried, shapes[i - 1]), frame);
     }
-    steps_ = &loop.steps;
+    std::vector<Step> *outer = steps_.into(&loop.steps);
     run(s.body, frame);
     bool failed = false, widen = false, leaves = false;
     for (size_t i = 1; i < s.names.size(); ++i) {
       Entity next = *find(s.names[i].text, frame);
       const Tensor *start = starts[i - 1], *value = nullptr;
       if (next.tensor_like() || next.kind == Entity::scalar)
-        value = materialise(next, frame.path + s.names[i].text + ".next", s.names[i].span);
+        value = steps_.materialise(next, frame.path + s.names[i].text + ".next", s.names[i].span);
       failed |= !value;
       if (!value)
         continue;
       if (value->shape != start->shape) {
-        report(Code::E066, s.names[i].span, {s.names[i].text, text(shapes[i - 1]), text(shape_of(value))});
+        report(Code::E066, s.names[i].span, {s.names[i].text, text(shapes[i - 1]), text(steps_.shape_of(value))});
         failed = true;
       } else if (value->type != start->type && is_floating(value->type) && is_integer(start->type) && !widened) {
         widen = true;
       } else if (value->type != start->type) {
         auto same = converted(entity(value, shapes[i - 1]), start->type, s.names[i].text, s.names[i].span);
-        value = same ? materialise(*same, frame.path + s.names[i].text + ".next", s.names[i].span) : nullptr;
+        value = same ? steps_.materialise(*same, frame.path + s.names[i].text + ".next", s.names[i].span) : nullptr;
         failed |= !value;
       }
       loop.carried[i - 1].next = value;
-      auto below = value ? below_.find(value) : below_.end();
+      std::optional<Prover::Bound> below = value ? knowledge_.bound_of(value) : std::nullopt;
       std::optional<Prover::Bound> &bound = bounds[i - 1], &tried = wider[i - 1];
-      if (!bound || (below != below_.end() && within(below->second, *bound)))
+      if (!bound || (below && knowledge_.within(*below, *bound)))
         continue;
       leaves = true;
-      bool wide = !tried && below != below_.end() && within(*bound, below->second);
-      bound = tried = wide ? std::optional(below->second) : std::nullopt;
+      bool wide = !tried && below && knowledge_.within(*bound, *below);
+      bound = tried = wide ? below : std::nullopt;
     }
-    steps_ = outer;
-    loops_.pop_back();
-    always_.erase(always_.begin() + known, always_.end()); // it speaks of this loop's turns
-    every_ = every;
+    steps_.into(outer);
+    indices_.leave_loop();
+    knowledge_.forget_since(mark); // it speaks of this loop's turns
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
-    if (failed || (leaves && diagnostics_.has_errors())) {
+    if (failed || (leaves && messages_.has_errors())) {
       for (size_t i = 1; i < s.names.size(); ++i)
-        rebind(s.names[i].text, {}, frame);
+        scopes_.rebind(s.names[i].text, {}, frame);
       for (auto &[name, tensor] : collected)
-        put({name, s.span}, {}, frame, false);
+        scopes_.put({name, s.span}, {}, frame, false);
       return;
     }
     if (widen || leaves) {
@@ -464,21 +414,22 @@ void Elaborator::keep_loop(const Stmt &s, const Size &first, const Size &extent,
         const Tensor *next = loop.carried[i].next;
         if (next && is_floating(next->type) && is_integer(starts[i]->type)) {
           auto real = converted(entity(starts[i], shapes[i]), next->type, s.names[i + 1].text, s.names[i + 1].span);
-          starts[i] = materialise(*real, frame.path + s.names[i + 1].text + ".start", s.names[i + 1].span);
+          starts[i] = steps_.materialise(*real, frame.path + s.names[i + 1].text + ".start", s.names[i + 1].span);
         }
       }
-      tensor_names_ = names_before;
+      std::set<std::string> names = names_before;
       for (const Tensor *start : starts)
-        tensor_names_.insert(start->name);
+        names.insert(start->name);
+      steps_.set_names(std::move(names));
       frame.scopes = scopes;
       written_ = written;
       continue;
     }
     for (size_t i = 1; i < s.names.size(); ++i)
-      rebind(s.names[i].text, entity(loop.carried[i - 1].carried, shapes[i - 1]), frame);
+      scopes_.rebind(s.names[i].text, entity(loop.carried[i - 1].carried, shapes[i - 1]), frame);
     for (auto &[name, tensor] : collected)
-      put({name, tensor.read ? tensor.read->span : s.span}, tensor, frame, false);
-    steps_->push_back({std::move(loop)});
+      scopes_.put({name, tensor.read ? tensor.read->span : s.span}, tensor, frame, false);
+    steps_.add({std::move(loop)});
     return;
   }
 }

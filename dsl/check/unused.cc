@@ -193,6 +193,6 @@ private:
 
 } // namespace
 
-void Elaborator::warn_unused(const FileScope &file) { Warnings(sources_, diagnostics_, *file.tree).run(); }
+void Elaborator::warn_unused(const FileScope &file) { Warnings(sources_, messages_.diagnostics(), *file.tree).run(); }
 
 } // namespace heddle::checking

@@ -47,11 +47,10 @@ bool Elaborator::inside(const Place &place, const Entity &state, size_t axis, co
   const Expr *room = build_.apply(Expr::sub, Type::i32, {last, at}, place.span);
   for (const Expr *goal : {at, room}) {
     bool below = goal != room;
-    Prover::Outcome outcome =
-        goal ? prover_.nonnegative(goal, always_) : Prover::Outcome{Prover::Outcome::unknown, {}, 0};
+    Prover::Outcome outcome = goal ? knowledge_.prove_always(goal) : Prover::Outcome{Prover::Outcome::unknown, {}, 0};
     if (outcome.kind == Prover::Outcome::proven)
       continue;
-    Miss there = miss(state.shape[axis], outcome, below);
+    Miss there = knowledge_.miss(state.shape[axis], outcome, below);
     std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
     bool indexed = !variables_of(at).empty();
     if (outcome.kind == Prover::Outcome::unknown) {
@@ -64,14 +63,14 @@ bool Elaborator::inside(const Place &place, const Entity &state, size_t axis, co
                          : subscript.ends_with(" + " + index) ? subscript.substr(0, subscript.size() - index.size() - 3)
                          : subscript.starts_with(index + " + ") ? subscript.substr(index.size() + 3)
                                                                 : "";
-      std::string end = (from == "0" ? "" : from + " + ") + text(variables_[*variables_of(at).begin()].extent);
+      std::string end = (from == "0" ? "" : from + " + ") + text(indices_[*variables_of(at).begin()].extent);
       d.help = from.empty() ? "test it before, with `require`"
                             : "test it before: `require " + (from == "0" ? "" : "0 <= " + from + " and ") + end +
                                   " <= " + there.end + "`";
     }
     if (outcome.example.empty())
       d.help = "the state has no such place";
-    label_range(d, at, always_);
+    knowledge_.label_range(d, at, knowledge_.required());
     return false;
   }
   return true;
@@ -170,7 +169,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
         return false;
       }
       for (int variable : binder.variables)
-        place.push_back({offset, variables_[variable].extent, true});
+        place.push_back({offset, indices_[variable].extent, true});
       continue;
     }
     bool outer = std::exchange(frame.per_element, true);
@@ -200,7 +199,8 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
       return;
     has_places = false;
   }
-  if (found && found->kind == Entity::tensor && weights_.count(found->read) && !become_state(target, found->read))
+  if (found && found->kind == Entity::tensor && declared_.weights.count(found->read) &&
+      !become_state(target, found->read))
     return;
   if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
     if (!found || found->kind != Entity::error)
@@ -210,7 +210,7 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
   const Tensor *state = found->read;
   const Tree &right = *s.exprs[0];
   frame.evaluated.clear();
-  last_reduction_ = nullptr;
+  steps_.forget_reduction();
   std::vector<Update::Along> place;
   std::vector<int> variables;
   Entity value;
@@ -245,18 +245,18 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
     }
     if (value.kind == Entity::tensor) { // the new value is a stage's own, never an input, a weight or a state
       for (const Extent &extent : shape)
-        variables.push_back(new_variable("i" + std::to_string(variables.size()), extent));
-      value = entity(element(value, variables, target.span));
+        variables.push_back(indices_.new_variable("i" + std::to_string(variables.size()), extent));
+      value = entity(steps_.element(value, variables, target.span));
     } else if (value.kind == Entity::lazy) {
       variables = value.formula->variables;
       value = entity(value.formula->value);
     }
   }
   auto same = converted(value, state->type, target.name.text, target.span);
-  if (!same || !stays_below(*same, state, right.span))
+  if (!same || !check_range(*same, state, right.span))
     return;
-  if (auto below = below_.find(state); below != below_.end() && may_wrap(same->value) && !variables.empty()) {
-    const Expr *last = build_.of_size(below->second.below - Size(1)); // what is proven need not hold in 32 bits
+  if (auto below = knowledge_.bound_of(state); below && knowledge_.may_wrap(same->value) && !variables.empty()) {
+    const Expr *last = build_.of_size(below->below - Size(1)); // what is proven need not hold in 32 bits
     same->value = build_.apply(Expr::minimum, Type::i32, {same->value, last}, target.span);
     same->value = build_.apply(Expr::maximum, Type::i32, {same->value, build_.integer(0)}, target.span);
   }
@@ -267,7 +267,7 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
     place.clear();
   // In an arm of an `if` that is decided at run time, what was there stays where the condition does not hold.
   std::vector<Written::Arm> arms = other_arms(state, place, variables);
-  arms.push_back({facts_, same->value, variables});
+  arms.push_back({knowledge_.facts(), same->value, variables});
   same->value = chosen(arms, 0, [&] {
     std::vector<const Expr *> at;
     size_t next = 0;
@@ -279,8 +279,8 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
     }
     return build_.read(state, at, true, s.span);
   });
-  if (const Tensor *tensor = stage(frame.path + target.name.text + ".new", variables, same->value, target.span))
-    write(target, {{state, tensor, std::move(place), s.span}, loops_, std::move(arms)});
+  if (const Tensor *tensor = steps_.stage(frame.path + target.name.text + ".new", variables, same->value, target.span))
+    write(target, {{state, tensor, std::move(place), s.span}, indices_.loops(), std::move(arms)});
 }
 
 // --- arms of one `if`
@@ -320,25 +320,21 @@ std::vector<Elaborator::Written::Arm> Elaborator::other_arms(const Tensor *state
   auto same_loop = [](const LoopIndex &a, const LoopIndex &b) { return a.id == b.id; };
   for (size_t i = 0; i < written_.size(); ++i) {
     const Written &other = written_[i];
-    bool joins = other.update.state == state && same_places(other.update.place, place) &&
-                 std::equal(other.loops.begin(), other.loops.end(), loops_.begin(), loops_.end(), same_loop);
+    bool joins =
+        other.update.state == state && same_places(other.update.place, place) &&
+        std::equal(other.loops.begin(), other.loops.end(), indices_.loops().begin(), indices_.loops().end(), same_loop);
     for (const Written::Arm &arm : other.arms)
-      joins &= exclude_each_other(arm.when, facts_);
-    auto step = std::find_if(steps_->begin(), steps_->end(), [&](const Step &s) {
-      auto *update = std::get_if<Update>(&s.what);
-      return update && update->value == other.update.value;
-    });
-    if (!joins || step == steps_->end())
+      joins &= exclude_each_other(arm.when, knowledge_.facts());
+    if (!joins || !steps_.remove_update(other.update.value))
       continue;
     std::vector<Written::Arm> arms = other.arms;
     for (Written::Arm &arm : arms) {
       std::map<int, const Expr *> as;
       for (size_t v = 0; v < variables.size(); ++v)
         as[arm.variables[v]] = build_.index(variables[v]);
-      arm.value = rewrite(arm.value, as);
+      arm.value = indices_.rewrite(arm.value, as);
       arm.variables = variables;
     }
-    steps_->erase(step);
     written_.erase(written_.begin() + i);
     return arms;
   }
@@ -358,12 +354,12 @@ const Expr *Elaborator::chosen(const std::vector<Written::Arm> &arms, size_t kno
                        chosen(sides[0], known + 1, old));
 }
 
-bool Elaborator::stays_below(const Entity &value, const Tensor *state, Span span) {
-  auto below = below_.find(state);
-  if (below == below_.end())
+bool Elaborator::check_range(const Entity &value, const Tensor *state, Span span) {
+  auto below = knowledge_.bound_of(state);
+  if (!below)
     return true;
-  const Size &range = below->second.below;
-  if (stays_below(value.value, below->second))
+  const Size &range = below->below;
+  if (knowledge_.stays_below(value.value, *below))
     return true;
   report(Code::E060, span, {text(span), text(range), text(range)}).help =
       "bound it (`min`, `max`, `if`), or test it before: `require`";
@@ -384,7 +380,7 @@ const Expr *Elaborator::with_loops(const Expr *e, const std::vector<const Expr *
 bool Elaborator::disjoint(const Written &a, const Written &b) {
   if (a.update.place.empty() || b.update.place.empty())
     return false;
-  auto turn = [&](const LoopIndex &loop) { return build_.index(new_variable(loop.name, {loop.extent, ""})); };
+  auto turn = [&](const LoopIndex &loop) { return build_.index(indices_.new_variable(loop.name, {loop.extent, ""})); };
   // Whether nothing is written twice when the loops of `a` and `b` stand at these turns.
   auto apart = [&](const std::vector<const Expr *> &of_a, const std::vector<const Expr *> &of_b,
                    const std::vector<Fact> &order) {
@@ -412,7 +408,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
     for (const auto &[one, two] : meet)
       for (const Expr *side : {one, two}) {
         const Expr *below = build_.apply(Expr::sub, Type::i32, {build_.integer(-1), side}, {});
-        if (below && prover_.nonnegative(below, always_, facts).kind == Prover::Outcome::proven)
+        if (below && knowledge_.prove_always(below, facts).kind == Prover::Outcome::proven)
           return true;
       }
     return false;
@@ -444,7 +440,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
 bool Elaborator::write(const syntax::Target &target, Written own) {
   if (!own.loops.empty() && !disjoint(own, own)) {
     Diagnostic &d = report(Code::E067, target.span, {target.name.text});
-    d.help = "each turn must update another place: use `" + loops_.back().name +
+    d.help = "each turn must update another place: use `" + indices_.loops().back().name +
              "` in it, or carry the value and update after";
     d.label = "in every turn of the loop";
     return false;
@@ -452,18 +448,17 @@ bool Elaborator::write(const syntax::Target &target, Written own) {
   for (const Written &other : written_)
     if (other.update.state == own.update.state && !disjoint(other, own)) {
       Diagnostic &d = report(Code::E067, target.span, {target.name.text});
-      if (!facts_.empty())
+      if (!knowledge_.facts().empty())
         d.help = "the arms of an `if` update the same places, or places that never meet";
       return false;
     }
   Update out = own.update;
   for (Update::Along &along : out.place) {
-    std::map<const Expr *, const Expr *> done;
-    keep_exact(along.offset, target.name.text + ".", target.span);
-    along.offset = finished(along.offset, {}, done);
+    steps_.keep_exact(along.offset, target.name.text + ".", target.span);
+    along.offset = steps_.kept(along.offset);
   }
   written_.push_back(std::move(own));
-  steps_->push_back({std::move(out)});
+  steps_.add({std::move(out)});
   return true;
 }
 

@@ -40,7 +40,7 @@ FileScope *Elaborator::used_file(const syntax::Name &name) {
            {"more than " + std::to_string(deepest_use) + " files use one another in a row", "use fewer files"});
     return nullptr;
   }
-  trees_.push_back(syntax::parse(sources_, number, diagnostics_));
+  trees_.push_back(syntax::parse(sources_, number, messages_.diagnostics()));
   return used_files_[name.text] = load(trees_.back(), false);
 }
 

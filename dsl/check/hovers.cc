@@ -1,19 +1,24 @@
-// What names stand for, in a line of text each, for editors: types and shapes in the author's names of the sizes.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/hovers.h"
+
 #include "dsl/syntax/lexer.h"
 
 namespace heddle::checking {
 
-void Elaborator::note(Span at, const Entity &e) {
+void Hovers::note(Span at, const Entity &e) const {
   if (options_.note && at.valid() && e.kind != Entity::error)
     options_.note(at, [&] { return described(e); });
 }
 
-std::string Elaborator::described(const Entity &e) const {
+void Hovers::note_loop(Span at, const Size &extent) const {
+  if (options_.note)
+    options_.note(at, [&] { return "turn, 0 to " + messages_.text(extent - Size(1)); });
+}
+
+std::string Hovers::described(const Entity &e) const {
   auto shaped = [&](Type type, const std::vector<Extent> &shape) {
     std::string out;
     for (const Extent &extent : shape)
-      out += (out.empty() ? "" : ", ") + text(extent);
+      out += (out.empty() ? "" : ", ") + messages_.text(extent);
     return type_name(type) + (shape.empty() ? "" : "[" + out + "]");
   };
   auto number = [](double value) {
@@ -41,18 +46,18 @@ std::string Elaborator::described(const Entity &e) const {
     if (auto known = truth(e.value); known && e.value->type == Type::boolean)
       return *known ? "true" : "false";
     if (auto size = as_size(e.value))
-      return text(*size);
+      return messages_.text(*size);
     if (auto value = constant(e.value))
       return number(*value);
     if (e.value->op == Expr::index)
-      return "index, 0 to " + text(variables_[e.value->position].extent - Size(1));
+      return "index, 0 to " + messages_.text(indices_[e.value->position].extent - Size(1));
     if (e.value->op == Expr::loop_index)
-      return "turn, 0 to " + text(loops_[e.value->position].extent - Size(1));
+      return "turn, 0 to " + messages_.text(indices_.loops()[e.value->position].extent - Size(1));
     return type_name(e.value->type);
   }
   case Entity::tensor: {
     std::string out = shaped(e.read->type, e.shape);
-    if (auto weight = weights_.find(e.read); weight != weights_.end())
+    if (auto weight = declared_.weights.find(e.read); weight != declared_.weights.end())
       out += ", weight " + syntax::quote(weight->second.names[0]);
     return e.read->kind == Tensor::state ? out + ", state" : out;
   }

@@ -1,0 +1,240 @@
+#include "dsl/check/knowledge.h"
+
+#include "dsl/check/exact.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace heddle::checking {
+
+Knowledge::Knowledge(const Program &program, Builder &build, Indices &indices, const Messages &messages)
+    : program_(program), build_(build), indices_(indices), messages_(messages),
+      prover_(
+          program, indices.all(), indices.loops(), [this](const Tensor *tensor) { return bound_of(tensor); },
+          [this](const Expr *e) { return e->span.valid() ? messages_.text(e->span) : e->tensor->name; },
+          [this](const Expr *read) { return conditions_on(read); }) {}
+
+void Knowledge::begin_entry() {
+  always_.clear();
+  every_.clear();
+  facts_.clear();
+}
+
+void Knowledge::forget_since(const Mark &mark) {
+  always_.erase(always_.begin() + mark.required, always_.end());
+  every_ = mark.every;
+}
+
+// --- bounds
+
+std::optional<Prover::Bound> Knowledge::bound_of(const Tensor *tensor) const {
+  auto found = below_.find(tensor);
+  return found == below_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value) {
+  if (!is_integer(value->type) || (may_wrap(value) && !(variables_of(value).empty() && is_whole(*value))))
+    return std::nullopt;
+  if (auto number = whole_constant(value); number && *number >= 0)
+    return Prover::Bound{Size(*number + 1)};
+  std::set<const Expr *> seen;
+  std::vector<const Expr *> todo{value};
+  while (!todo.empty()) {
+    const Expr *next = todo.back();
+    todo.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    auto bounded = bounded_.find(next);
+    auto below = next->op == Expr::read ? below_.find(next->tensor) : below_.end();
+    if (bounded != bounded_.end() || below != below_.end()) {
+      Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
+      if (next == value || stays_below(value, bound))
+        return bound;
+    }
+    if (next->op != Expr::read) // what it is looked up by says nothing of it
+      todo.insert(todo.end(), next->args.begin(), next->args.end());
+  }
+  return std::nullopt;
+}
+
+void Knowledge::bound_result(const Tensor *result, const Expr *value) {
+  if (auto bounded = bounded_.find(value); bounded != bounded_.end())
+    below_[result] = {bounded->second};
+  if (!below_.count(result))
+    if (auto bound = bound_of(value))
+      below_[result] = *bound;
+}
+
+bool Knowledge::proven_for(const Prover::Bound &bound, const Expr *e) {
+  std::vector<Fact> facts = facts_;
+  if (bound.if_any) {
+    const Expr *some = build_.apply(Expr::less, Type::boolean, {build_.integer(0), build_.of_size(bound.below)}, {});
+    facts.push_back({some, true});
+  }
+  return e && prover_.nonnegative(e, always_, facts).kind == Prover::Outcome::proven;
+}
+
+bool Knowledge::within(const Prover::Bound &inner, const Prover::Bound &outer) {
+  return proven_for(outer, build_.of_size(outer.below - inner.below)) &&
+         proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)));
+}
+
+bool Knowledge::stays_below(const Expr *value, const Prover::Bound &bound) {
+  const Expr *last = build_.of_size(bound.below - Size(1));
+  return proven_for(bound, value) &&
+         proven_for(bound, build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {}));
+}
+
+bool Knowledge::may_wrap(const Expr *e) const {
+  // The most that what is read adds to a number: a lookup as much as a size can be, other data anything.
+  constexpr int64_t most = std::numeric_limits<int32_t>::max(), anything = most + 1;
+  bool wraps = false;
+  std::map<const Expr *, int64_t> known;
+  std::function<int64_t(const Expr *)> visit = [&](const Expr *part) -> int64_t {
+    if (auto found = known.find(part); found != known.end())
+      return found->second;
+    int64_t largest = 0, sum = 0, product = 1;
+    for (const Expr *arg : part->args) {
+      int64_t from = visit(arg);
+      largest = std::max(largest, from);
+      sum += from;
+      product = std::min(product * std::max<int64_t>(from, 1), anything);
+    }
+    int64_t &out = known[part];
+    switch (part->op) {
+    case Expr::read: {
+      auto below = below_.find(part->tensor);
+      out = below == below_.end()               ? anything
+            : below->second.below.is_constant() ? std::max<int64_t>(below->second.below.constant() - 1, 0)
+                                                : most - 1;
+      return out;
+    }
+    case Expr::cast:
+      return out = anything;
+    case Expr::mod:
+      return out = 0;
+    case Expr::add:
+      out = sum;
+      break;
+    case Expr::mul:
+      out = product > 1 ? product : largest;
+      break;
+    case Expr::sub:
+    case Expr::negate:
+      out = largest;
+      break;
+    default:
+      return out = largest;
+    }
+    wraps |= out > most;
+    return out = std::min(out, anything);
+  };
+  visit(e);
+  return wraps;
+}
+
+// --- conditions on all elements
+
+namespace {
+
+/// The reads in `e` of whole tensors: at indices alone, each of `over` once.
+std::set<const Expr *> elements_in(const Expr *e, const std::set<int> &over) {
+  std::set<const Expr *> seen, found;
+  std::vector<const Expr *> todo{e};
+  while (!todo.empty()) {
+    const Expr *next = todo.back();
+    todo.pop_back();
+    if (!seen.insert(next).second)
+      continue;
+    todo.insert(todo.end(), next->args.begin(), next->args.end());
+    std::set<int> own;
+    for (const Expr *arg : next->args)
+      if (next->op == Expr::read && arg->op == Expr::index && over.count(arg->position))
+        own.insert(arg->position);
+    if (!own.empty() && own.size() == next->args.size() && own.size() == over.size())
+      found.insert(next);
+  }
+  return found;
+}
+
+} // namespace
+
+const ForAll *Knowledge::all_of(const Tensor *tensor) const {
+  auto all = alls_.find(tensor);
+  return all == alls_.end() || !all->second.space.empty() ? nullptr : &all->second;
+}
+
+void Knowledge::learn(const ForAll &all) {
+  for (const Expr *read : elements_in(all.condition, {all.over.begin(), all.over.end()})) {
+    // States and weights outlive this entry, in which alone the requirement is tested.
+    if (read->tensor->kind == Tensor::state || read->tensor->kind == Tensor::weight)
+      continue;
+    ForAll every{{}, {}, all.condition};
+    bool whole = true; // every element is tested
+    for (const Expr *arg : read->args) {
+      whole &= indices_[arg->position].extent == read->tensor->shape[every.space.size()];
+      every.space.push_back(arg->position);
+    }
+    if (whole)
+      every_[read->tensor].push_back(every);
+  }
+}
+
+std::vector<const Expr *> Knowledge::conditions_on(const Expr *read) {
+  std::vector<const Expr *> known;
+  auto found = every_.find(read->tensor);
+  if (found == every_.end())
+    return known;
+  for (const ForAll &every : found->second) {
+    std::map<int, const Expr *> at;
+    for (size_t i = 0; i < every.space.size(); ++i)
+      at[every.space[i]] = read->args[i];
+    known.push_back(indices_.rewrite(every.condition, at));
+  }
+  return known;
+}
+
+// --- counterexamples
+
+std::string Knowledge::when(const Prover::Outcome &outcome) {
+  std::string out;
+  for (const auto &[who, value] : outcome.example)
+    out += (out.empty() ? " (when " : ", ") + who + " = " + std::to_string(value);
+  return out + (out.empty() ? "" : ")");
+}
+
+Miss Knowledge::miss(const Extent &extent, const Prover::Outcome &outcome, bool below) const {
+  Miss out;
+  bool simple =
+      std::all_of(extent.name.begin(), extent.name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  std::string own = messages_.text(extent.size);
+  out.end = extent.name.empty() || !simple ? own : extent.name;
+  out.when = when(outcome);
+  int64_t row = outcome.value;
+  if (!below) { // the goal was last - row; the sizes of the example give last
+    std::vector<int64_t> dims(program_.dims.size());
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (const auto &[who, value] : outcome.example)
+        if (who == program_.dims[d].name)
+          dims[d] = value;
+    row = extent.size.evaluate(dims) - 1 - outcome.value;
+  }
+  out.row = std::to_string(row);
+  std::string last =
+      extent.size.is_constant() && out.end == own ? messages_.text(extent.size - Size(1)) : out.end + " - 1";
+  out.rows = extent.size.is_constant() && extent.size.constant() == 0 ? "it has no rows" : "its rows are 0 to " + last;
+  if (out.end != own)
+    out.rows += " (" + out.end + " = " + own + ")";
+  return out;
+}
+
+void Knowledge::label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts) {
+  auto range = prover_.range(at, facts);
+  if (!range)
+    return;
+  bool one = range->first == range->second;
+  std::string where = d.label.empty() ? "" : "; " + d.label;
+  d.label = (one ? "is " + range->first : "goes from " + range->first + " to " + range->second) + where;
+}
+
+} // namespace heddle::checking
