@@ -1,6 +1,7 @@
-// What an index ranges over (rule 3), and the stages that definitions and reductions become.
-#include "dsl/check/elaborate.h"
-#include "dsl/check/exact.h"
+// Definitions by index, `y[b, i] = …`: what stands on the left is an index for each dimension, or a place that a loop
+// around gives, slice by slice. One statement may define several tensors from a formula with several values.
+#include "dsl/check/definitions.h"
+#include "dsl/check/expressions.h"
 #include "dsl/check/mentions.h"
 
 #include <algorithm>
@@ -9,286 +10,200 @@
 namespace heddle::checking {
 
 using syntax::Place;
+using syntax::Stmt;
 
-// --- ranges
-
-namespace {
-
-bool uses_name(const syntax::Expr &e, const std::string &name) {
-  if (e.kind == syntax::Expr::name && e.text == name)
-    return true;
-  for (const auto &arg : e.args)
-    if (uses_name(*arg, name))
-      return true;
-  for (const auto &place : e.places)
-    if ((place.kind == Place::pack && place.name.text == name) || (place.expr && uses_name(*place.expr, name)) ||
-        (place.upper && uses_name(*place.upper, name)))
-      return true;
-    else
-      for (const auto &piece : place.pieces)
-        if (uses_name(*piece.expr, name))
-          return true;
-  return (e.callee && uses_name(*e.callee, name)) || (e.outside && uses_name(*e.outside, name));
-}
-
-} // namespace
-
-namespace {
-
-bool is_bare(const Place &place, const std::string &name, bool pack) {
-  return pack ? place.kind == Place::pack && place.name.text == name
-              : place.kind == Place::value && place.expr->kind == syntax::Expr::name && place.expr->text == name;
-}
-
-/// The first access in `e` of which one subscript is just `name`.
-const syntax::Expr *bare_access(const syntax::Expr &e, const std::string &name) {
-  for (const Place &place : e.places)
-    if (e.kind == syntax::Expr::access && is_bare(place, name, false))
-      return &e;
-  const syntax::Expr *found = nullptr;
-  auto look = [&](const syntax::ExprPtr &part) { found = found || !part ? found : bare_access(*part, name); };
-  look(e.callee);
-  for (const auto &arg : e.args)
-    look(arg);
-  for (const Place &place : e.places)
-    look(place.expr);
-  look(e.outside);
-  return found;
-}
-
-} // namespace
-
-std::optional<std::vector<Extent>> Elaborator::shape_of(const Tree &e, Frame &frame) {
-  if (auto known = frame.evaluated.find(&e); known != frame.evaluated.end())
-    return known->second.tensor_like() ? std::optional(known->second.extents()) : std::nullopt;
-  switch (e.kind) {
-  case Tree::name: {
-    auto found = find(e.text, frame);
-    return found && found->tensor_like() ? std::optional(found->extents()) : std::nullopt;
-  }
-  case Tree::call:
-  case Tree::field:
-  case Tree::access: {
-    if (e.kind == Tree::access) {
-      auto base = shape_of(*e.callee, frame);
-      if (base) { // a slice: what its constants leave
-        std::vector<Extent> left;
-        for (size_t i = 0; i < base->size(); ++i)
-          if (i >= e.places.size() || e.places[i].kind == Place::all)
-            left.push_back((*base)[i]);
-        return left;
-      }
-    }
-    for (const auto &[index, variable] : frame.indices)
-      if (uses_name(e, index))
-        return std::nullopt;
-    bool outer = frame.per_element;
-    frame.per_element = false;
-    Entity value = eval(e, frame);
-    frame.per_element = outer;
-    if (value.kind == Entity::lazy) {
-      std::vector<Extent> shape = value.extents();
-      value = entity(steps_.materialise(value, frame.path + "value", e.span), shape);
-    }
-    if (e.kind == Tree::call || value.kind == Entity::error)
-      frame.evaluated[&e] = value;
-    return value.tensor_like() ? std::optional(value.extents()) : std::nullopt;
-  }
-  default:
-    return std::nullopt;
-  }
-}
-
-void Elaborator::bare_uses(const Tree &e, const std::string &name, bool pack, Frame &frame, std::vector<Use> &out) {
-  if (e.kind == Tree::condition && uses_name(*e.args[0], name)) { // a guarded use says nothing about the range
-    for (size_t arm : {1, 2})
-      if (!guarded_ && !pack)
-        guarded_ = bare_access(*e.args[arm], name);
-    return bare_uses(*e.args[0], name, pack, frame, out);
-  }
-  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
-    bool constant = true;
-    mentions(*e.args[0], [&](const std::string &mentioned, Span) {
-      auto found = find(mentioned, frame);
-      constant &=
-          found && (found->kind == Entity::scalar || found->kind == Entity::text || found->kind == Entity::list);
-    });
-    if (const Expr *test = constant ? condition(*e.args[0], frame) : nullptr)
-      if (auto known = truth(test))
-        return bare_uses(*e.args[*known ? 1 : 2], name, pack, frame, out);
-  }
-  if (e.kind == Tree::reduce)
-    for (const Place &place : e.places) { // another index of that name
-      bool same = place.name.text == name;
-      for (const Place &piece : place.pieces)
-        same |= piece.name.text == name;
-      if (same) {
-        reused_ = place.span;
-        return;
-      }
-    }
-  if (e.kind == Tree::access) {
-    bool bare = false;
-    for (const Place &place : e.places)
-      bare |= is_bare(place, name, pack);
-    if (bare) {
-      auto shape = shape_of(*e.callee, frame);
-      if (!shape) {
-        bool outer = std::exchange(frame.per_element, false);
-        Entity base = eval(*e.callee, frame); // says what is wrong with it
-        frame.per_element = outer;
-        if (base.kind != Entity::list && base.kind != Entity::array) {
-          if (base.kind != Entity::error && !base.tensor_like())
-            refuse_subscripts(base, *e.callee, frame);
-          out.push_back({{}, {}});
+bool Definitions::slot_of(const syntax::Target &target, const Tree &right, Frame &frame, Slot &slot,
+                          std::vector<Binder> &binders) {
+  bool failed = false;
+  // What an index ranges over may depend on the right side only, so nothing is bound before all are known.
+  std::vector<std::tuple<syntax::Name, bool, std::vector<Extent>, const Place *>> wanted;
+  for (const Place &place : target.places) {
+    bool bare = place.kind == Place::value && place.expr->kind == Tree::name;
+    std::optional<Entity> known;
+    if (bare)
+      for (size_t k = frame.scopes.size(); k-- > 0 && !known;)
+        if (auto found = frame.scopes[k].names.find(place.expr->text);
+            found != frame.scopes[k].names.end() && found->second.kind == Entity::scalar &&
+            found->second.value->type == Type::i32 && found->second.value->op != Expr::size) {
+          known = found->second;
+          if (frame.scopes[k].loop && frame.scopes[k].loop->names[0].text == place.expr->text &&
+              known->value->op == Expr::integer && !slot.slices)
+            slot.slices = &frame.scopes[k];
         }
+    if (place.kind == Place::value && !bare) {
+      bool names_known = true; // `y[i + 1]` introduces no index
+      mentions(*place.expr, [&](const std::string &name, Span) { names_known &= find(name, frame).has_value(); });
+      if (names_known)
+        known = expressions_.eval(*place.expr, frame);
+      if (!names_known || (known->kind == Entity::scalar && known->value->op != Expr::integer)) {
+        report(Code::E075, place.span,
+               {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
+                "write an index here, and shift the subscripts on the right side"});
+        failed = true;
+        continue;
+      }
+    }
+    if (known) {
+      if (known->kind == Entity::scalar && known->value->op == Expr::integer) {
+        slot.places.push_back(known->value->whole);
+      } else if (known->kind == Entity::scalar && known->value->op == Expr::loop_index && slot.loop_axis < 0) {
+        slot.loop_axis = slot.places.size();
+        slot.loop_depth = known->value->position;
+        slot.places.push_back(std::nullopt);
       } else {
-        size_t axis = 0, packed = shape->size() + 1 - std::min(e.places.size(), shape->size() + 1);
-        for (const Place &place : e.places) {
-          size_t width = place.kind == Place::pack ? packed : 1;
-          if (is_bare(place, name, pack) && axis + width <= shape->size())
-            out.push_back({{shape->begin() + axis, shape->begin() + axis + width}, place.span});
-          axis += width;
-        }
+        if (known->kind != Entity::error)
+          report(
+              Code::E075, place.span,
+              {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
+               "define the tensor over all its places, with `if`; a loop that begins at 0 gives one place per turn"});
+        failed = true;
       }
-    }
-  }
-  for (const auto &arg : e.args)
-    bare_uses(*arg, name, pack, frame, out);
-  for (const Place &place : e.places)
-    if (place.expr)
-      bare_uses(*place.expr, name, pack, frame, out);
-  if (e.callee)
-    bare_uses(*e.callee, name, pack, frame, out);
-  if (e.outside)
-    bare_uses(*e.outside, name, pack, frame, out);
-}
-
-/// E023; where an `if` tests the index beside a bare use of it: that this is no range, and which it might be.
-void Elaborator::report_no_range(const syntax::Name &name, Frame &frame) {
-  if (!guarded_) {
-    report(Code::E023, name.span,
-           {name.text, "",
-            "no subscript is just `" + name.text + "`: write `" + name.text + " in N` where it is introduced"});
-    return;
-  }
-  const Tree &tensor = *guarded_->callee;
-  std::string help = "such a use does not say how far `" + name.text + "` runs: write `" + name.text + " in …`";
-  auto known = tensor.kind == Tree::name ? find(tensor.text, frame) : std::nullopt;
-  size_t axis = 0;
-  while (!is_bare(guarded_->places[axis], name.text, false))
-    ++axis;
-  bool packs = std::any_of(guarded_->places.begin(), guarded_->places.end(),
-                           [](const Place &place) { return place.kind == Place::pack; });
-  if (known && known->tensor_like() && !packs && axis < known->extents().size()) {
-    const Extent &extent = known->extents()[axis];
-    help = "write `" + name.text + " in " + (extent.name.empty() ? text(extent.size) : extent.name) +
-           "` if it runs over all of `" + tensor.text + "`, else what it runs over";
-  }
-  report(Code::E023, name.span,
-         {name.text, ": `" + text(guarded_->span) + "` stands in an `if` that tests `" + name.text + "`", help});
-}
-
-std::optional<std::vector<Extent>> Elaborator::inferred(const syntax::Name &name, bool pack,
-                                                        const std::vector<const Tree *> &uses, Frame &frame) {
-  std::vector<Use> found;
-  reused_ = {};
-  guarded_ = nullptr;
-  for (const Tree *use : uses)
-    bare_uses(*use, name.text, pack, frame, found);
-  const Use *first = nullptr;
-  for (const Use &use : found) {
-    if (!use.span.valid())
-      return std::nullopt;
-    if (!first) {
-      first = &use;
       continue;
     }
-    bool equal = use.extents.size() == first->extents.size();
-    for (size_t i = 0; equal && i < use.extents.size(); ++i)
-      equal = use.extents[i].size == first->extents[i].size;
-    if (!equal) {
-      auto words = [&](const Use &u) { return pack ? text(u.extents) : text(u.extents[0]); };
-      auto at = sources_.position(first->span.file, first->span.begin);
-      auto range = [&](const Use &u) {
-        const Extent &extent = u.extents[0];
-        return "`" + name.text + " in " + (extent.name.empty() ? text(extent.size) : extent.name) + "`";
-      };
-      std::string help = pack ? "read both with one shape" : "say which, " + range(*first) + " or " + range(use);
-      Diagnostic &d = report(Code::E024, use.span, {name.text, words(*first), words(use), help});
-      d.label = words(use) + " here, " + words(*first) + " in line " + std::to_string(at.line) + ", column " +
-                std::to_string(at.column);
-      return std::nullopt;
+    bool pack = place.kind == Place::pack;
+    const syntax::Name name = bare ? syntax::Name{place.expr->text, place.span} : place.name;
+    std::optional<std::vector<Extent>> extents;
+    if (place.kind == Place::range) {
+      if (auto given = ranges_.range_of(place, frame))
+        extents = {{*given}};
+    } else {
+      extents = ranges_.inferred(name, pack, {&right}, frame);
+    }
+    failed |= !extents;
+    if (extents)
+      wanted.emplace_back(name, pack, *extents, &place);
+    slot.places.insert(slot.places.end(), extents ? extents->size() : 1, std::nullopt);
+  }
+  for (auto &[name, pack, extents, place] : wanted) {
+    auto binder = ranges_.bind_index(name, pack, extents, frame);
+    failed |= !binder || !ranges_.bind_pieces(*place, *binder, frame);
+    if (binder)
+      binders.push_back(*binder);
+  }
+  return !failed;
+}
+
+void Definitions::define(const Stmt &s, Frame &frame) {
+  const Tree &right = *s.exprs[0];
+  const syntax::Target &first = s.targets[0];
+  for (const syntax::Target &other : s.targets) {
+    bool alike = other.places.size() == first.places.size();
+    for (size_t i = 0; alike && i < first.places.size(); ++i)
+      alike = text(other.places[i].span) == text(first.places[i].span);
+    if (!alike) {
+      report(Code::E075, other.span,
+             {"`" + text(other.span) + "` and `" + text(first.span) + "` are defined at once, but by different indices",
+              "give both the same indices, or write one definition for each"});
+      for (const syntax::Target &target : s.targets)
+        scopes_.put(target.name, {}, frame, false);
+      return;
     }
   }
-  if (!first) {
-    if (reused_.valid())
-      report(Code::E054, reused_, {name.text});
-    else
-      report_no_range(name, frame);
-    return std::nullopt;
-  }
-  return first->extents;
-}
-
-// --- indices
-
-std::optional<Elaborator::Binder> Elaborator::bind_index(const syntax::Name &name, bool pack,
-                                                         const std::vector<Extent> &extents, Frame &frame) {
-  if (frame.indices.count(name.text) || frame.index_packs.count(name.text)) {
-    report(Code::E054, name.span, {name.text});
-    return std::nullopt;
-  }
-  Binder binder{name.text, pack, {}};
-  for (size_t i = 0; i < extents.size(); ++i)
-    binder.variables.push_back(indices_.new_variable(pack ? name.text + std::to_string(i) : name.text, extents[i]));
-  if (pack)
-    frame.index_packs[name.text] = binder.variables;
-  else
-    note(name.span, entity(build_.index(frame.indices[name.text] = binder.variables[0])));
-  return binder;
-}
-
-std::optional<Extent> Elaborator::range_of(const syntax::Place &place, Frame &frame) {
-  if (place.pieces.empty())
-    return extent(*place.expr, frame);
-  Extent all{Size(1), ""};
-  for (const Place &piece : place.pieces) {
-    auto own = extent(*piece.expr, frame);
-    if (!own)
-      return std::nullopt;
-    const Expr *product = build_.apply(Expr::mul, Type::i32, {build_.of_size(all.size), build_.of_size(own->size)}, {});
-    auto size = product ? as_size(product) : std::nullopt;
-    if (!size) {
-      report(Code::E048, piece.span, {"this whole number does not fit 32 bits", "merge fewer or smaller ranges"});
-      return std::nullopt;
+  auto evaluated = std::move(frame.evaluated);
+  frame.evaluated.clear();
+  Slot slot;
+  std::vector<Binder> binders;
+  std::vector<int> variables;
+  std::vector<const Expr *> values;
+  steps_.forget_reduction();
+  std::string defining = std::exchange(frame.defining, first.name.text);
+  if (slot_of(first, right, frame, slot, binders)) {
+    bool outer = std::exchange(frame.per_element, true);
+    Entity value = expressions_.eval(right, frame);
+    std::vector<Entity> items = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
+    if (value.kind == Entity::error) {
+      // has been told
+    } else if (items.size() != s.targets.size()) {
+      report(Code::E033, s.span, {count_of(s.targets.size(), "name"), count_of(items.size(), "value")});
+    } else {
+      for (const Entity &item : items)
+        values.push_back(expressions_.as_scalar(item, right, frame));
     }
-    all.size = *size;
+    frame.per_element = outer;
+  } else {
+    std::set<std::string> bound;
+    for (const Place &place : first.places)
+      if (place.kind == Place::value)
+        mentions(*place.expr, [&](const std::string &name, Span) { bound.insert(name); });
+      else
+        bind_names(place, bound);
+    expressions_.check_names(right, bound, frame);
   }
-  return all;
-}
-
-bool Elaborator::bind_pieces(const Place &place, Binder &binder, Frame &frame) {
-  for (const Place &piece : place.pieces) {
-    auto own = extent(*piece.expr, frame);
-    auto bound = own ? bind_index(piece.name, false, {*own}, frame) : std::nullopt;
-    if (!bound)
-      return false;
-    indices_[bound->variables[0]].merged = binder.variables[0];
-    indices_[binder.variables[0]].pieces.push_back(bound->variables[0]);
-    binder.pieces.push_back(piece.name.text);
+  frame.defining = defining;
+  for (const Binder &binder : binders) {
+    ranges_.release(binder, frame);
+    variables.insert(variables.end(), binder.variables.begin(), binder.variables.end());
   }
-  return true;
+  frame.evaluated = std::move(evaluated);
+  for (size_t i = 0; i < s.targets.size(); ++i) {
+    const syntax::Target &target = s.targets[i];
+    const Expr *value = i < values.size() ? values[i] : nullptr;
+    put_defined(target, value ? steps_.stage(frame.path + target.name.text, variables, value, target.span) : nullptr,
+                slot, frame);
+  }
 }
 
-void Elaborator::release(const Binder &binder, Frame &frame) {
-  for (const std::string &piece : binder.pieces)
-    frame.indices.erase(piece);
-  frame.indices.erase(binder.name);
-  frame.firsts.erase(binder.name);
-  frame.index_packs.erase(binder.name);
-}
+void Definitions::put_defined(const syntax::Target &target, const Tensor *tensor, const Slot &slot, Frame &frame) {
+  bool part = slot.loop_axis >= 0;
+  for (const auto &place : slot.places)
+    part |= place.has_value();
+  if (part && !tensor) { // after the loop the name stands for what failed
+    bool looping = false;
+    for (Scope &scope : frame.scopes)
+      if (scope.loop) {
+        scope.collected.emplace(target.name.text, Entity{});
+        looping = true;
+      }
+    if (!looping)
+      scopes_.put(target.name, {}, frame, false);
+    return;
+  }
+  if (!part)
+    return scopes_.put(target.name, tensor ? entity(tensor, steps_.shape_of(tensor)) : Entity{}, frame, false);
 
-// --- stages
+  auto refuse = [&](const std::string &why, const char *cure) {
+    report(Code::E075, target.span, {"`" + text(target.span) + "` " + why, cure});
+    for (Scope &scope : frame.scopes)
+      if (scope.loop)
+        scope.collected.emplace(target.name.text, Entity{});
+  };
+  bool in_arm = false;
+  for (size_t k = frame.scopes.size(); k-- > 0 && !frame.scopes[k].loop;)
+    in_arm |= frame.scopes[k].arm;
+  if (in_arm)
+    return refuse("is one slice of a tensor, in an `if` that is decided at run time",
+                  "define the slice once, with `if … then … else …` on the right side");
+  std::vector<Extent> shape = steps_.shape_of(tensor);
+  if (slot.loop_axis >= 0) {
+    Scope *scope = nullptr;
+    for (Scope &candidate : frame.scopes)
+      if (candidate.depth == slot.loop_depth)
+        scope = &candidate;
+    if (!scope || shape.size() + 1 != slot.places.size())
+      return refuse("has several places that loops give", "build one dimension per loop");
+    std::vector<Size> whole = tensor->shape;
+    whole.insert(whole.begin() + slot.loop_axis, indices_.loops()[slot.loop_depth].extent);
+    shape.insert(shape.begin() + slot.loop_axis, Extent{indices_.loops()[slot.loop_depth].extent, ""});
+    const Tensor *all =
+        steps_.new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
+    if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+    scope->run_time->collected.push_back({all, tensor, slot.loop_axis});
+    return;
+  }
+  if (!slot.slices) {
+    scopes_.put(target.name, {}, frame, false);
+    return refuse("is one place, and no loop gives the others", "define the tensor over all its places, with `if`");
+  }
+  auto &list = slot.slices->slices[target.name.text];
+  for (const auto &other : list)
+    if (other.places == slot.places) {
+      report(Code::E034, target.span, {target.name.text});
+      return;
+    }
+  list.push_back({slot.places, tensor, shape});
+}
 
 } // namespace heddle::checking

@@ -8,6 +8,8 @@
 
 namespace heddle::checking {
 
+using Tree = syntax::Expr;
+
 struct Instance;
 struct FileScope;
 

@@ -1,8 +1,14 @@
-// Entries: inputs with their shapes and ranges, the body, outputs, updates of state. Then only what outputs,
-// updates and requirements need is kept.
-#include "dsl/check/elaborate.h"
-#include "dsl/check/mentions.h"
+// An entry's body is run with its inputs; then only what outputs, updates and requirements need is kept.
+#include "dsl/check/entries.h"
+#include "dsl/check/conversions.h"
+#include "dsl/check/expressions.h"
+#include "dsl/check/gradients.h"
+#include "dsl/check/params.h"
 #include "dsl/check/prune.h"
+#include "dsl/check/requirements.h"
+#include "dsl/check/signatures.h"
+#include "dsl/check/statements.h"
+#include "dsl/check/updates.h"
 #include "dsl/check/uses.h"
 
 #include <algorithm>
@@ -12,44 +18,7 @@ namespace heddle::checking {
 using syntax::Formal;
 using syntax::Place;
 
-std::unique_ptr<Program> Elaborator::run(const syntax::File &file) {
-  FileScope *own = load_with_prelude(file);
-  check_settings_known();
-  if (declared_.settings_refused || !messages_.left_out().checkable)
-    return nullptr;
-  const syntax::Module *model = nullptr;
-  for (const syntax::Declaration &d : file.declarations)
-    if (d.kind == syntax::Declaration::module && d.module_body->is_model)
-      model = d.module_body.get();
-  if (!model) {
-    report(Code::E059, {file.source, 0, 0});
-    return nullptr;
-  }
-  program_.name = model->name.text;
-  Instance *instance = instantiate(*model, own, {}, "", {""}, model->name.span);
-  if (instance && declared_.entries.empty()) {
-    std::string choices;
-    for (const std::string &c : declared_.entry_conditions)
-      choices += (choices.empty() ? "`" : " or `") + c + "`";
-    report(Code::E045, model->name.span,
-           {model->name.text, choices.empty() ? "add `entry NAME(…) -> … { … }`" : "one needs " + choices});
-  }
-  for (const syntax::Entry *entry : declared_.entries)
-    if (instance)
-      add_entry(*entry, *instance);
-  if (messages_.has_errors())
-    return nullptr;
-  warn_unused(*own);
-  list_used(program_, declared_.weights, declared_.states);
-  program_.products.assign(knowledge_.products().begin(), knowledge_.products().end());
-  check_states_set();
-  if (messages_.has_errors())
-    return nullptr;
-  begin_as_weights();
-  return std::move(context_.program);
-}
-
-void Elaborator::check_states_set() {
+void Entries::check_states() {
   std::map<const Tensor *, std::pair<bool, bool>> uses; // read by some entry, set by one that does not read it
   for (const Entry &entry : program_.entries)
     for (const Uses::OfState &use : uses_of(program_, entry.steps).states) {
@@ -58,14 +27,14 @@ void Elaborator::check_states_set() {
     }
   for (const State &state : program_.states) {
     auto [read, set] = uses[state.tensor];
-    if (read && !set && !state.initial && !updated_params_.count(state.tensor))
+    if (read && !set && !state.initial && !params_.is_updated(state.tensor))
       report(Code::E074, state.tensor->span,
              {state.tensor->name,
               type_name(state.tensor->type) + (state.tensor->shape.empty() ? "" : std::string("[…]"))});
   }
 }
 
-void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
+void Entries::add(const syntax::Entry &entry, Instance &model) {
   for (const Entry &other : program_.entries)
     if (other.name == entry.name.text) {
       report(Code::E051, entry.name.span, {entry.name.text});
@@ -81,22 +50,22 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   frame.scopes.resize(1);
   knowledge_.begin_entry();
   steps_.begin_entry();
-  written_.clear();
-  derivatives_.clear();
+  updates_.begin_entry();
+  gradients_.begin_entry();
   steps_.into(&out.steps);
   bool good = true;
   for (const Formal &formal : entry.formals)
     good &= add_input(out, formal, frame);
   if (!good)
     return;
-  add_requirements(entry, out, frame);
-  run(entry.body, frame);
+  requirements_.add_declared(entry, out, frame);
+  statements_.run(entry.body, frame);
   add_outputs(out, entry, frame);
   if (out.outputs.size() != entry.results.size() && !messages_.has_errors())
     report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
   if (messages_.has_errors())
     return;
-  expand_gradients(out);
+  gradients_.expand(out);
   if (messages_.has_errors())
     return;
   keep_needed(out);
@@ -104,7 +73,7 @@ void Elaborator::add_entry(const syntax::Entry &entry, Instance &model) {
   program_.entries.push_back(std::move(out));
 }
 
-void Elaborator::check_callable(const syntax::Entry &entry, const Entry &out) {
+void Entries::check_callable(const syntax::Entry &entry, const Entry &out) {
   Uses uses = uses_of(program_, out.steps);
   std::vector<bool> told(program_.dims.size()), &used = uses.dims;
   std::map<int, Span> where; // the dim is spoken of
@@ -139,7 +108,7 @@ void Elaborator::check_callable(const syntax::Entry &entry, const Entry &out) {
   }
 }
 
-bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
+bool Entries::add_input(Entry &out, const Formal &formal, Frame &frame) {
   std::vector<Extent> shape;
   std::vector<Size> sizes;
   for (const Place &place : formal.type.shape) {
@@ -147,7 +116,7 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
       report(Code::E069, place.span, {text(place.span)});
       return false;
     }
-    auto one = extent(*place.expr, frame);
+    auto one = expressions_.extent(*place.expr, frame);
     if (!one)
       return false;
     shape.push_back(*one);
@@ -163,14 +132,14 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
       steps_.new_tensor(Tensor::input, frame.path + formal.name.text, type_of(formal.type), sizes, formal.name.span);
   input.tensor = tensor;
   if (formal.type.scalar == "index") {
-    auto range = size(*formal.type.range, frame, "the range of an index");
+    auto range = expressions_.size(*formal.type.range, frame, "the range of an index");
     if (!range)
       return false;
     input.below = *range;
     knowledge_.set_bound(tensor, Prover::Bound{*range});
   }
   if (formal.initial) {
-    const Expr *value = scalar(*formal.initial, frame);
+    const Expr *value = expressions_.scalar(*formal.initial, frame);
     if (!value)
       return false;
     auto number = constant(value);
@@ -195,7 +164,7 @@ bool Elaborator::add_input(Entry &out, const Formal &formal, Frame &frame) {
   return true;
 }
 
-void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame) {
+void Entries::add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame) {
   if (!frame.returned && entry.results.empty())
     return;
   if (!frame.returned) {
@@ -226,12 +195,12 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
       continue;
     }
     std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents(), named = shape;
-    if (!check_shape(declared.type.shape, shape, frame, false, named)) {
+    if (!signatures_.check_shape(declared.type.shape, shape, frame, false, named)) {
       Diagnostic &d = report(Code::E032, at, {entry.name.text, text(shape), text(declared.type.span)});
       d.label = "`" + declared.name.text + "`";
       continue;
     }
-    auto right = converted(value, type_of(declared.type), declared.name.text, at);
+    auto right = conversions_.converted(value, type_of(declared.type), declared.name.text, at);
     if (!right)
       continue;
     // What the caller gets is always a stage's result of its own, never an input, a weight or a state.
@@ -259,40 +228,3 @@ void Elaborator::add_outputs(Entry &out, const syntax::Entry &entry, Frame &fram
 }
 
 } // namespace heddle::checking
-
-namespace heddle {
-
-std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
-                               Diagnostics &diagnostics) {
-  checking::Context context(sources, options, diagnostics);
-  return checking::Elaborator(context).run(file);
-}
-
-bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
-
-const char *type_name(Type type) {
-  switch (type) {
-  case Type::f32:
-    return "f32";
-  case Type::f16:
-    return "f16";
-  case Type::bf16:
-    return "bf16";
-  case Type::i32:
-    return "i32";
-  case Type::i8:
-    return "i8";
-  case Type::boolean:
-    return "bool";
-  }
-  return "";
-}
-
-std::vector<std::string> Program::dim_names() const {
-  std::vector<std::string> names;
-  for (const Dim &dim : dims)
-    names.push_back(dim.name);
-  return names;
-}
-
-} // namespace heddle

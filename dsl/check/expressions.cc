@@ -1,9 +1,12 @@
-// Operators, conditions and names. One evaluator serves constants, run-time scalars and whole tensors: what an
-// expression is follows from what its names stand for. Nothing is evaluated in a branch that a constant condition rules
-// out.
-#include "dsl/check/elaborate.h"
+// Nothing is evaluated in a branch that a constant condition rules out: it may name what a config leaves out.
+#include "dsl/check/expressions.h"
+#include "dsl/check/calls.h"
+#include "dsl/check/conversions.h"
 #include "dsl/check/foreign.h"
+#include "dsl/check/mentions.h"
 #include "dsl/check/nearest.h"
+#include "dsl/check/reductions.h"
+#include "dsl/check/subscripts.h"
 
 #include <algorithm>
 
@@ -63,7 +66,7 @@ bool is_comparison(Operator op) { return op >= Operator::less && op <= Operator:
 
 } // namespace
 
-Entity Elaborator::eval(const Tree &e, Frame &frame) {
+Entity Expressions::eval(const Tree &e, Frame &frame) {
   if (!budget_.spend(e.span))
     return {};
   switch (e.kind) {
@@ -104,20 +107,20 @@ Entity Elaborator::eval(const Tree &e, Frame &frame) {
   case Tree::condition:
     return eval_condition(e, frame);
   case Tree::call:
-    return eval_call(e, frame);
+    return calls_.eval(e, frame);
   case Tree::access:
-    return eval_access(e, frame);
+    return subscripts_.eval(e, frame);
   case Tree::field:
     return eval_field(e, frame);
   case Tree::cast:
-    return cast(e, frame);
+    return conversions_.cast(e, frame);
   case Tree::reduce:
-    return entity(eval_reduce(e, frame));
+    return entity(reductions_.eval(e, frame));
   }
   return {};
 }
 
-const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame) {
+const Expr *Expressions::as_scalar(const Entity &e, const Tree &at, Frame &frame) {
   switch (e.kind) {
   case Entity::error:
     return nullptr;
@@ -152,13 +155,13 @@ const Expr *Elaborator::as_scalar(const Entity &e, const Tree &at, Frame &frame)
   }
 }
 
-bool Elaborator::made_of_numbers(const Entity &e, const Tree &at, Frame &frame) {
+bool Expressions::made_of_numbers(const Entity &e, const Tree &at, Frame &frame) {
   return e.tensor_like() || as_scalar(e, at, frame);
 }
 
-const Expr *Elaborator::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e, frame); }
+const Expr *Expressions::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e, frame); }
 
-const Expr *Elaborator::condition(const Tree &e, Frame &frame) {
+const Expr *Expressions::condition(const Tree &e, Frame &frame) {
   const Expr *c = scalar(e, frame);
   if (c && c->type != Type::boolean) {
     report(Code::E037, e.span, {type_name(c->type), text(e.span)});
@@ -167,7 +170,7 @@ const Expr *Elaborator::condition(const Tree &e, Frame &frame) {
   return c;
 }
 
-std::optional<Size> Elaborator::size(const Tree &e, Frame &frame, const char *what) {
+std::optional<Size> Expressions::size(const Tree &e, Frame &frame, const char *what) {
   const Expr *value = scalar(e, frame);
   if (!value)
     return std::nullopt;
@@ -193,7 +196,7 @@ std::optional<Size> Elaborator::size(const Tree &e, Frame &frame, const char *wh
   return result;
 }
 
-std::optional<Extent> Elaborator::extent(const Tree &e, Frame &frame) {
+std::optional<Extent> Expressions::extent(const Tree &e, Frame &frame) {
   auto result = size(e, frame, "an extent");
   if (!result)
     return std::nullopt;
@@ -201,7 +204,7 @@ std::optional<Extent> Elaborator::extent(const Tree &e, Frame &frame) {
   return Extent{*result, folded ? text(e.span) : ""};
 }
 
-const Expr *Elaborator::arithmetic(const Tree &e, const Expr *a, const Expr *b) {
+const Expr *Expressions::arithmetic(const Tree &e, const Expr *a, const Expr *b) {
   Operator op = e.op;
   auto refuse = [&](const Expr *x) {
     Diagnostic &d = report(Code::E038, e.span, {symbol(op), x->type == Type::boolean ? "a condition" : "a number"});
@@ -253,7 +256,7 @@ const Expr *Elaborator::arithmetic(const Tree &e, const Expr *a, const Expr *b) 
   return result;
 }
 
-Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
+Entity Expressions::eval_binary(const Tree &e, Frame &frame) {
   Entity a = eval(*e.args[0], frame);
   if (a.kind == Entity::error) {
     eval(*e.args[1], frame); // for its messages
@@ -306,7 +309,7 @@ Entity Elaborator::eval_binary(const Tree &e, Frame &frame) {
   return entity(x && y ? arithmetic(e, x, y) : nullptr);
 }
 
-Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
+Entity Expressions::eval_condition(const Tree &e, Frame &frame) {
   const Expr *test = condition(*e.args[0], frame);
   if (!test) {
     check_names(*e.args[1], {}, frame);
@@ -338,7 +341,7 @@ Entity Elaborator::eval_condition(const Tree &e, Frame &frame) {
   return entity(a && b ? choose(a, b) : nullptr);
 }
 
-Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
+Entity Expressions::eval_field(const Tree &e, Frame &frame) {
   Entity base = eval(*e.callee, frame);
   if (base.kind == Entity::error)
     return {};
@@ -369,8 +372,8 @@ Entity Elaborator::eval_field(const Tree &e, Frame &frame) {
   return {};
 }
 
-Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
-                        const std::function<const Expr *(std::vector<const Expr *>)> &f) {
+Entity Expressions::lift(const Tree &e, const std::vector<Entity> &args,
+                         const std::function<const Expr *(std::vector<const Expr *>)> &f) {
   const Entity *shaped = nullptr;
   for (const Entity &arg : args) {
     if (arg.kind == Entity::error)
@@ -410,6 +413,45 @@ Entity Elaborator::lift(const Tree &e, const std::vector<Entity> &args,
   out.kind = Entity::lazy;
   out.formula = result;
   return out;
+}
+
+void Expressions::check_names(const Tree &e, std::set<std::string> bound, Frame &frame) {
+  if (e.kind == Tree::name) {
+    if (!bound.count(e.text))
+      scopes_.meaning(e, frame);
+    return;
+  }
+  if (e.kind == Tree::condition) { // the arm that a config excludes may name what isn't there
+    bool constant = true;
+    mentions(*e.args[0], [&](const std::string &name, Span) {
+      auto found = find(name, frame);
+      constant &= found && !bound.count(name) &&
+                  (found->kind == Entity::text || found->kind == Entity::list ||
+                   (found->kind == Entity::scalar && checking::constant(found->value)));
+    });
+    const Expr *test = constant ? condition(*e.args[0], frame) : nullptr;
+    if (auto known = test ? truth(test) : std::nullopt)
+      return check_names(*e.args[*known ? 1 : 2], bound, frame);
+    if (constant)
+      return;
+  }
+  for (const syntax::Place &place : e.places)
+    if (e.kind == Tree::reduce)
+      bind_names(place, bound);
+  for (const auto &arg : e.args)
+    check_names(*arg, bound, frame);
+  for (const syntax::Place &place : e.places) {
+    if (place.expr)
+      check_names(*place.expr, bound, frame);
+    if (place.upper)
+      check_names(*place.upper, bound, frame);
+    for (const syntax::Place &piece : place.pieces)
+      check_names(*piece.expr, bound, frame);
+  }
+  if (e.callee)
+    check_names(*e.callee, bound, frame);
+  if (e.outside)
+    check_names(*e.outside, bound, frame);
 }
 
 } // namespace heddle::checking

@@ -1,6 +1,8 @@
 // `grad(loss, w)`. Where it stands, a stage of zeros holds the place of its result; when the entry is complete, all
 // gradients of one loss are made in one pass, at the first of these places.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/gradients.h"
+#include "dsl/check/expressions.h"
+#include "dsl/check/params.h"
 #include "dsl/check/verify.h"
 #include "dsl/differentiate/differentiate.h"
 
@@ -20,7 +22,7 @@ const Tensor *tensor_of(const Entity &e) {
 
 } // namespace
 
-Entity Elaborator::gradient(const Tree &e, Frame &frame) {
+Entity Gradients::gradient(const Tree &e, Frame &frame) {
   if (e.args.size() != 2) {
     report(Code::E029, e.span, {"grad", "2 arguments", std::to_string(e.args.size()), "grad(loss, w)"});
     return {};
@@ -31,7 +33,7 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
   }
   bool outer = frame.per_element;
   frame.per_element = false;
-  Entity loss = eval(*e.args[0], frame), of = eval(*e.args[1], frame);
+  Entity loss = expressions_.eval(*e.args[0], frame), of = expressions_.eval(*e.args[1], frame);
   frame.per_element = outer;
   if (loss.kind == Entity::error || of.kind == Entity::error)
     return {};
@@ -82,14 +84,14 @@ Entity Elaborator::gradient(const Tree &e, Frame &frame) {
   if (!result)
     return {};
   bool of_each = std::any_of(frame.scopes.begin(), frame.scopes.end(), [&](const Scope &scope) {
-    return scope.loop && scope.loop->exprs.size() == 1 && is_params(*scope.loop->exprs[0], frame);
+    return scope.loop && scope.loop->exprs.size() == 1 && params_.is_params(*scope.loop->exprs[0], frame);
   });
   derivatives_.push_back({loss.kind == Entity::scalar ? loss.value : nullptr, number, by, result, text(first.span),
                           of_each ? "" : text(second.span), e.span});
   return entity(result, shape);
 }
 
-void Elaborator::expand_gradients(Entry &entry) {
+void Gradients::expand(Entry &entry) {
   std::vector<Step> &steps = entry.steps;
   auto holds_place = [](const Step &step, const Derivative &one) {
     auto *stage = std::get_if<Stage>(&step.what);

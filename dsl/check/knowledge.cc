@@ -3,6 +3,7 @@
 #include "dsl/check/exact.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 
 namespace heddle::checking {

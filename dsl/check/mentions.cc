@@ -103,4 +103,10 @@ void mentions(const Declaration &d, const Mention &found) {
       mentions(m, found);
 }
 
+void bind_names(const Place &place, std::set<std::string> &bound) {
+  bound.insert(place.name.text);
+  for (const Place &piece : place.pieces)
+    bound.insert(piece.name.text);
+}
+
 } // namespace heddle::checking

@@ -4,6 +4,7 @@
 #include "dsl/syntax/tree.h"
 
 #include <functional>
+#include <set>
 
 namespace heddle::checking {
 
@@ -16,5 +17,7 @@ void mentions(const syntax::Block &block, const Mention &found);
 void mentions(const syntax::Function &function, const Mention &found);
 void mentions(const syntax::Member &member, const Mention &found);
 void mentions(const syntax::Declaration &declaration, const Mention &found);
+/// Adds the names that a place of a target or of a reduction introduces.
+void bind_names(const syntax::Place &place, std::set<std::string> &bound);
 
 } // namespace heddle::checking

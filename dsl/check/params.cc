@@ -1,6 +1,7 @@
 // Params that an entry updates, and what goes over all params of a module: `for p in params(encoder) { … p <- … }` and
 // `state m: params(encoder) = 0`, of which `m[p]` is that of one param.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/params.h"
+#include "dsl/check/expressions.h"
 #include "dsl/check/uses.h"
 
 #include <algorithm>
@@ -8,14 +9,14 @@
 
 namespace heddle::checking {
 
-bool Elaborator::is_params(const Tree &e, Frame &frame) {
+bool Params::is_params(const Tree &e, Frame &frame) {
   if (e.kind != Tree::call || e.callee->kind != Tree::name || e.callee->text != "params")
     return false;
   auto found = find("params", frame);
   return found && found->kind == Entity::builtin;
 }
 
-std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &frame) {
+std::optional<std::vector<Entity>> Params::params_of(const Tree &e, Frame &frame) {
   std::map<const Tensor *, Entity> found;
   std::function<void(const Instance &)> of_module = [&](const Instance &instance) {
     for (const auto &[name, member] : instance.members)
@@ -29,7 +30,7 @@ std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &f
   };
   for (const auto &arg : e.args) {
     bool outer = std::exchange(frame.per_element, false);
-    Entity of = eval(*arg, frame);
+    Entity of = expressions_.eval(*arg, frame);
     frame.per_element = outer;
     if (of.kind == Entity::error)
       return std::nullopt;
@@ -54,14 +55,14 @@ std::optional<std::vector<Entity>> Elaborator::params_of(const Tree &e, Frame &f
   return list;
 }
 
-Entity Elaborator::state_of_params(const syntax::Member &m, Frame &frame) {
+Entity Params::state_of_params(const syntax::Member &m, Frame &frame) {
   if (!is_params(*m.type.range, frame)) {
     report(Code::E013, m.type.span,
            {"expected a type, found `" + text(m.type.span) + "`", "write `params(…)`, or a type such as `real[N]`"});
     return {};
   }
   auto params = params_of(*m.type.range, frame);
-  const Expr *value = params && m.expr ? scalar(*m.expr, frame) : nullptr;
+  const Expr *value = params && m.expr ? expressions_.scalar(*m.expr, frame) : nullptr;
   if (!params || (m.expr && !value))
     return {};
   if (m.expr && !constant(value)) {
@@ -81,8 +82,8 @@ Entity Elaborator::state_of_params(const syntax::Member &m, Frame &frame) {
   return family;
 }
 
-std::optional<Entity> Elaborator::of_param(const Entity &family, const syntax::Name &name,
-                                           const std::vector<syntax::Place> &places, Span span, Frame &frame) {
+std::optional<Entity> Params::of_param(const Entity &family, const syntax::Name &name,
+                                       const std::vector<syntax::Place> &places, Span span, Frame &frame) {
   auto refuse = [&](Span at, const std::string &why) {
     report(Code::E085, at, {name.text, why});
     return std::nullopt;
@@ -91,7 +92,7 @@ std::optional<Entity> Elaborator::of_param(const Entity &family, const syntax::N
     return refuse(span, "`" + text(span) + "` names none");
   const Tree &at = *places[0].expr;
   bool outer = std::exchange(frame.per_element, false);
-  Entity param = eval(at, frame);
+  Entity param = expressions_.eval(at, frame);
   frame.per_element = outer;
   if (param.kind == Entity::error)
     return std::nullopt;
@@ -101,8 +102,7 @@ std::optional<Entity> Elaborator::of_param(const Entity &family, const syntax::N
   return found->second;
 }
 
-/// From here on it is the session's, for all entries; what it begins as is the file's.
-bool Elaborator::become_state(const syntax::Target &target, const Tensor *param) {
+bool Params::become_state(const syntax::Target &target, const Tensor *param) {
   if (target.has_places) {
     report(Code::E086, target.span, {target.name.text});
     return false;
@@ -169,7 +169,7 @@ private:
 
 /// A param that is updated is a weight, a state, and whether that has been written:
 ///   w.now[..i] = if w.begun != 0 then w[..i] else w.file[..i]
-void Elaborator::begin_as_weights() {
+void Params::begin_as_weights() {
   Program &program = program_;
   auto make = [&](Expr::Op op, Type type, std::vector<const Expr *> args) {
     Expr e{};

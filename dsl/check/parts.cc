@@ -4,8 +4,9 @@
 // choose.
 #include "dsl/check/parts.h"
 
-#include "dsl/check/elaborate.h"
+#include "dsl/check/checker.h"
 #include "dsl/check/mentions.h"
+#include "dsl/check/unused_names.h"
 #include "dsl/syntax/lexer.h"
 
 #include <algorithm>
@@ -112,10 +113,26 @@ bool has_packs(const syntax::File &file) {
   return found;
 }
 
+class Parts : Services {
+public:
+  Parts(Checker &checker, int pack_rank) : Services(checker.context), checker_(checker), pack_rank_(pack_rank) {}
+
+  /// Each function and module of the file by itself: what is wrong whatever calls it.
+  std::vector<Diagnostic> run(const syntax::File &file);
+
+private:
+  Entity callers_number(const std::string &name, Span span);
+  Entity symbolic(const syntax::Formal &formal, Frame &sizes);
+  void check_part(const syntax::Function &f, FileScope *home, Instance *self);
+
+  Checker &checker_;
+  int pack_rank_; // of packs
+};
+
 } // namespace
 
 /// A number that the caller of a part gives.
-Entity Elaborator::callers_number(const std::string &name, Span span) {
+Entity Parts::callers_number(const std::string &name, Span span) {
   int number = static_cast<int>(program_.dims.size());
   program_.dims.push_back({name, std::nullopt, span});
   declared_.symbols.insert(number);
@@ -123,7 +140,7 @@ Entity Elaborator::callers_number(const std::string &name, Span span) {
 }
 
 /// An input as a function declares it. An error where its shape is one, which has been reported.
-Entity Elaborator::symbolic(const Formal &formal, Frame &sizes) {
+Entity Parts::symbolic(const Formal &formal, Frame &sizes) {
   std::vector<Extent> shape;
   std::vector<Size> extents;
   auto add = [&](Extent one) {
@@ -140,7 +157,7 @@ Entity Elaborator::symbolic(const Formal &formal, Frame &sizes) {
       std::for_each(pack->second.begin(), pack->second.end(), add);
     } else if (place.kind == Place::wildcard) {
       add({*as_size(callers_number("_", place.span).value), ""});
-    } else if (auto one = place.expr ? extent(*place.expr, sizes) : std::nullopt) {
+    } else if (auto one = place.expr ? checker_.expressions.extent(*place.expr, sizes) : std::nullopt) {
       add(*one);
     } else {
       return {};
@@ -149,7 +166,7 @@ Entity Elaborator::symbolic(const Formal &formal, Frame &sizes) {
   const Tensor *tensor =
       steps_.new_tensor(Tensor::input, formal.name.text, type_of(formal.type), extents, formal.name.span);
   if (formal.type.scalar == "index") {
-    auto range = size(*formal.type.range, sizes, "the range of an index");
+    auto range = checker_.expressions.size(*formal.type.range, sizes, "the range of an index");
     if (!range)
       return {};
     knowledge_.set_bound(tensor, Prover::Bound{*range});
@@ -157,11 +174,11 @@ Entity Elaborator::symbolic(const Formal &formal, Frame &sizes) {
   return entity(tensor, shape);
 }
 
-void Elaborator::check_part(const syntax::Function &f, FileScope *home, Instance *self) {
-  check_size_names(f, home, self);
+void Parts::check_part(const syntax::Function &f, FileScope *home, Instance *self) {
+  checker_.signatures.check_size_names(f, home, self);
   knowledge_.begin_entry();
   steps_.begin_entry();
-  written_.clear();
+  checker_.updates.begin_entry();
   budget_.resume();
   std::vector<Step> steps;
   steps_.into(&steps);
@@ -197,24 +214,23 @@ void Elaborator::check_part(const syntax::Function &f, FileScope *home, Instance
       if (args[i].kind == Entity::error)
         frame.scopes[0].names[at.text] = {};
       else
-        good = bind_formal(f.formals[i], args[i], at, frame, last);
+        good = checker_.signatures.bind_formal(f.formals[i], args[i], at, frame, last);
     }
   if (good) {
     if (f.expr) {
-      Entity value = eval(*f.expr, frame);
+      Entity value = checker_.expressions.eval(*f.expr, frame);
       frame.results = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
       frame.returned = true;
     } else {
-      run(f.body, frame);
+      checker_.statements.run(f.body, frame);
     }
-    finish_call(f, frame);
+    checker_.signatures.results(f, frame);
   }
   steps_.into(nullptr);
 }
 
-std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack_rank) {
-  pack_rank_ = pack_rank;
-  FileScope *own = load_with_prelude(file);
+std::vector<Diagnostic> Parts::run(const syntax::File &file) {
+  FileScope *own = checker_.files.load_with_prelude(file);
   std::vector<Diagnostic> said = messages_.diagnostics().all();
   if (declared_.settings_refused || !messages_.left_out().checkable)
     return said;
@@ -265,7 +281,7 @@ std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack
       if (list || !in_types.count(size.text))
         holds = is_of_names;
     }
-    Instance *self = instantiate(module, own, std::move(args), "", {""}, module.name.span);
+    Instance *self = checker_.modules.instantiate(module, own, std::move(args), "", {""}, module.name.span);
     keep(holds);
     if (self)
       for_each_function(module.members, [&](const syntax::Function &f) { part(f, self, holds); });
@@ -281,7 +297,7 @@ std::vector<Diagnostic> Elaborator::run_parts(const syntax::File &file, int pack
     }
   }
   if (!messages_.left_out().any) // what is left out may use it
-    warn_unused(*own);
+    warn_unused(sources_, messages_.diagnostics(), *own->tree);
   for (const std::vector<Diagnostic> &all = messages_.diagnostics().all(); seen < all.size(); ++seen)
     if (!shared.count(all[seen].span.begin) || all[seen].code == Code::W104)
       said.push_back(all[seen]);
@@ -300,7 +316,8 @@ std::vector<Diagnostic> check_parts(Sources &sources, const syntax::File &file, 
   for (int rank : {1, 2, 3, 0}) {
     Diagnostics diagnostics(sources);
     checking::Context context(sources, first ? options : quiet, diagnostics);
-    auto found = checking::Elaborator(context).run_parts(file, rank);
+    checking::Checker checker(context);
+    auto found = checking::Parts(checker, rank).run(file);
     if (first)
       common = found;
     std::erase_if(common, [&](const Diagnostic &d) {

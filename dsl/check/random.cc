@@ -1,16 +1,17 @@
 // `random(key, ..i)` and `fold(key, n)`. A key is two whole numbers. The first four indices are a Philox counter, of
 // which word 0 is the number; of more indices each four make another key of words 0 and 1 first. A folded key is words
 // 2 and 3 of the counter n, so that it meets no number of the key that it comes from.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/random.h"
+#include "dsl/check/expressions.h"
 
 #include <utility>
 
 namespace heddle::checking {
 
-std::optional<std::vector<const Expr *>> Elaborator::key_of(const Tree &e, const char *call, Frame &frame) {
+std::optional<std::vector<const Expr *>> Random::key_of(const Tree &e, const char *call, Frame &frame) {
   const Tree &arg = *e.args[0];
   bool outer = std::exchange(frame.per_element, false);
-  Entity key = eval(arg, frame);
+  Entity key = expressions_.eval(arg, frame);
   frame.per_element = outer;
   if (key.kind == Entity::error)
     return std::nullopt;
@@ -30,15 +31,15 @@ std::optional<std::vector<const Expr *>> Elaborator::key_of(const Tree &e, const
   return words;
 }
 
-Entity Elaborator::random(const Tree &e, Frame &frame) {
+Entity Random::number(const Tree &e, Frame &frame) {
   if (e.args.empty()) {
-    report(Code::E029, e.span, {"random", "a key and indices", "nothing", "random(key, ..i)"});
+    report(Code::E029, e.span, {"random", "a key and indices", "nothing", "number(key, ..i)"});
     return {};
   }
   auto key = key_of(e, "random", frame);
   std::vector<const Expr *> counter;
   for (size_t i = 1; i < e.args.size() && key; ++i) {
-    const Expr *index = scalar(*e.args[i], frame);
+    const Expr *index = expressions_.scalar(*e.args[i], frame);
     if (!index)
       return {};
     if (!is_integer(index->type)) {
@@ -76,14 +77,14 @@ Entity Elaborator::random(const Tree &e, Frame &frame) {
   return entity(build_.convert(number, real_));
 }
 
-Entity Elaborator::fold(const Tree &e, Frame &frame) {
+Entity Random::fold(const Tree &e, Frame &frame) {
   if (e.args.size() != 2) {
     report(Code::E029, e.span, {"fold", "2 arguments", std::to_string(e.args.size()), "fold(key, n)"});
     return {};
   }
   auto key = key_of(e, "fold", frame);
   bool outer = std::exchange(frame.per_element, false);
-  const Expr *n = scalar(*e.args[1], frame);
+  const Expr *n = expressions_.scalar(*e.args[1], frame);
   frame.per_element = outer;
   if (!key || !n)
     return {};

@@ -1,7 +1,8 @@
 // `require`: in entries and functions it is a step that the call may fail in, under the conditions around it and for
 // every index in sight; what holds after it helps proofs. What a test of all elements says (`all[s](0 < n[s])`) is
 // known of each element.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/requirements.h"
+#include "dsl/check/expressions.h"
 #include "dsl/check/mentions.h"
 
 #include <algorithm>
@@ -10,8 +11,8 @@ namespace heddle::checking {
 
 using syntax::Stmt;
 
-void Elaborator::run_require(const Stmt &s, Frame &frame) {
-  const Expr *test = condition(*s.exprs[0], frame);
+void Requirements::run(const Stmt &s, Frame &frame) {
+  const Expr *test = expressions_.condition(*s.exprs[0], frame);
   if (!test)
     return;
   std::string message = s.message.empty() ? "`" + text(s.exprs[0]->span) + "` does not hold" : s.message;
@@ -25,8 +26,8 @@ void Elaborator::run_require(const Stmt &s, Frame &frame) {
 
 // --- among declarations and members
 
-bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span span, Frame &frame) {
-  const Expr *test = condition(e, frame);
+bool Requirements::declare(const Tree &e, const std::string &message, Span span, Frame &frame) {
+  const Expr *test = expressions_.condition(e, frame);
   if (!test)
     return true; // it is not the settings that are wrong
   std::string words = message.empty() ? "`" + text(e.span) + "` does not hold" : message;
@@ -54,8 +55,7 @@ bool Elaborator::add_requirement(const Tree &e, const std::string &message, Span
   return true;
 }
 
-/// An entry tests those requirements all of whose dims its inputs or states tell; about others it knows nothing.
-void Elaborator::add_requirements(const syntax::Entry &entry, const Entry &out, Frame &frame) {
+void Requirements::add_declared(const syntax::Entry &entry, const Entry &out, Frame &frame) {
   std::set<int> told;
   auto tell_all = [&](const Tensor *tensor) {
     for (const Size &size : tensor->shape)

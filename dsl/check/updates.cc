@@ -1,7 +1,11 @@
 // Updates of state: `k[l, h, seen + t] <- new[h, t]`. Each place is an index, a number, or an index plus a number; it
 // is proven inside the state from the entry's requirements, and no two updates, nor two turns of one, may meet there.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/updates.h"
+#include "dsl/check/conversions.h"
+#include "dsl/check/expressions.h"
 #include "dsl/check/mentions.h"
+#include "dsl/check/params.h"
+#include "dsl/check/ranges.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,8 +44,7 @@ const Expr *without(const Expr *e, int variable, Builder &build) {
 
 } // namespace
 
-bool Elaborator::inside(const Place &place, const Entity &state, size_t axis, const Expr *at,
-                        const std::string &index) {
+bool Updates::inside(const Place &place, const Entity &state, size_t axis, const Expr *at, const std::string &index) {
   std::string name = state.read->name, subscript = text(place.kind == Place::range ? place.name.span : place.span);
   const Expr *last = build_.of_size(state.shape[axis].size - Size(1));
   const Expr *room = build_.apply(Expr::sub, Type::i32, {last, at}, place.span);
@@ -76,8 +79,8 @@ bool Elaborator::inside(const Place &place, const Entity &state, size_t axis, co
   return true;
 }
 
-bool Elaborator::place_of(const syntax::Target &target, const Entity &state, const Tree &right, Frame &frame,
-                          std::vector<Update::Along> &place, std::vector<Binder> &binders) {
+bool Updates::place_of(const syntax::Target &target, const Entity &state, const Tree &right, Frame &frame,
+                       std::vector<Update::Along> &place, std::vector<Binder> &binders) {
   struct Plan {
     const Place *place;
     std::string index; // empty: one place
@@ -99,7 +102,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
     axis += p.kind == Place::pack ? rank + 1 - target.places.size() : 1;
     if (p.kind == Place::range) {
       plan.index = p.name.text;
-      plan.range = range_of(p, frame);
+      plan.range = ranges_.range_of(p, frame);
       if (!plan.range)
         return false;
     } else if (p.kind == Place::value && p.expr->kind == Tree::name) {
@@ -122,7 +125,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
         return false;
       }
       if (!unknown.empty()) {
-        auto range = inferred(unknown[0], false, {&right}, frame);
+        auto range = ranges_.inferred(unknown[0], false, {&right}, frame);
         if (!range)
           return false;
         plan.index = unknown[0].text;
@@ -142,8 +145,8 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
     else
       extents = {*plan.range};
     Span span = plan.place->kind == Place::value ? plan.place->span : plan.place->name.span;
-    auto binder = bind_index({pack ? plan.place->name.text : plan.index, span}, pack, extents, frame);
-    if (!binder || !bind_pieces(*plan.place, *binder, frame))
+    auto binder = ranges_.bind_index({pack ? plan.place->name.text : plan.index, span}, pack, extents, frame);
+    if (!binder || !ranges_.bind_pieces(*plan.place, *binder, frame))
       return false;
     binders.push_back(*binder);
   }
@@ -155,7 +158,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
       const Expr *offset = build_.integer(0);
       if (plan.shifted) {
         bool outer = std::exchange(frame.per_element, true);
-        const Expr *at = scalar(*plan.place->expr, frame);
+        const Expr *at = expressions_.scalar(*plan.place->expr, frame);
         frame.per_element = outer;
         if (!at || !inside(*plan.place, state, plan.axis, at, plan.index))
           return false;
@@ -173,7 +176,7 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
       continue;
     }
     bool outer = std::exchange(frame.per_element, true);
-    const Expr *at = scalar(*plan.place->expr, frame);
+    const Expr *at = expressions_.scalar(*plan.place->expr, frame);
     frame.per_element = outer;
     if (!at)
       return false;
@@ -188,19 +191,19 @@ bool Elaborator::place_of(const syntax::Target &target, const Entity &state, con
   return true;
 }
 
-void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
+void Updates::run(const syntax::Stmt &s, Frame &frame) {
   const syntax::Target &target = s.targets[0];
   auto found = find(target.name.text, frame);
   bool has_places = target.has_places;
   if (found && found->kind == Entity::family) {
     std::vector<Place> none;
-    found = of_param(*found, target.name, has_places ? target.places : none, target.span, frame);
+    found = params_.of_param(*found, target.name, has_places ? target.places : none, target.span, frame);
     if (!found)
       return;
     has_places = false;
   }
   if (found && found->kind == Entity::tensor && declared_.weights.count(found->read) &&
-      !become_state(target, found->read))
+      !params_.become_state(target, found->read))
     return;
   if (!found || found->kind != Entity::tensor || found->read->kind != Tensor::state) {
     if (!found || found->kind != Entity::error)
@@ -220,20 +223,20 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
     if (place_of(target, *found, right, frame, place, binders)) {
       bool outer = std::exchange(frame.per_element, true);
       std::string defining = std::exchange(frame.defining, target.name.text);
-      element = scalar(right, frame);
+      element = expressions_.scalar(right, frame);
       frame.defining = defining;
       frame.per_element = outer;
     }
     for (const Binder &binder : binders) {
-      release(binder, frame);
+      ranges_.release(binder, frame);
       variables.insert(variables.end(), binder.variables.begin(), binder.variables.end());
     }
     if (!element)
       return;
     value = entity(element);
   } else {
-    value = eval(right, frame);
-    if (value.kind == Entity::error || (!value.tensor_like() && !as_scalar(value, right, frame)))
+    value = expressions_.eval(right, frame);
+    if (value.kind == Entity::error || (!value.tensor_like() && !expressions_.as_scalar(value, right, frame)))
       return;
     std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents();
     bool fits = shape.size() == state->shape.size();
@@ -252,7 +255,7 @@ void Elaborator::run_update(const syntax::Stmt &s, Frame &frame) {
       value = entity(value.formula->value);
     }
   }
-  auto same = converted(value, state->type, target.name.text, target.span);
+  auto same = conversions_.converted(value, state->type, target.name.text, target.span);
   if (!same || !check_range(*same, state, right.span))
     return;
   if (auto below = knowledge_.bound_of(state); below && knowledge_.may_wrap(same->value) && !variables.empty()) {
@@ -314,9 +317,8 @@ bool exclude_each_other(const std::vector<Fact> &a, const std::vector<Fact> &b) 
 
 } // namespace
 
-std::vector<Elaborator::Written::Arm> Elaborator::other_arms(const Tensor *state,
-                                                             const std::vector<Update::Along> &place,
-                                                             const std::vector<int> &variables) {
+std::vector<Updates::Written::Arm> Updates::other_arms(const Tensor *state, const std::vector<Update::Along> &place,
+                                                       const std::vector<int> &variables) {
   auto same_loop = [](const LoopIndex &a, const LoopIndex &b) { return a.id == b.id; };
   for (size_t i = 0; i < written_.size(); ++i) {
     const Written &other = written_[i];
@@ -341,8 +343,8 @@ std::vector<Elaborator::Written::Arm> Elaborator::other_arms(const Tensor *state
   return {};
 }
 
-const Expr *Elaborator::chosen(const std::vector<Written::Arm> &arms, size_t known,
-                               const std::function<const Expr *()> &old) {
+const Expr *Updates::chosen(const std::vector<Written::Arm> &arms, size_t known,
+                            const std::function<const Expr *()> &old) {
   if (arms.empty())
     return old();
   if (arms[0].when.size() == known)
@@ -354,7 +356,7 @@ const Expr *Elaborator::chosen(const std::vector<Written::Arm> &arms, size_t kno
                        chosen(sides[0], known + 1, old));
 }
 
-bool Elaborator::check_range(const Entity &value, const Tensor *state, Span span) {
+bool Updates::check_range(const Entity &value, const Tensor *state, Span span) {
   auto below = knowledge_.bound_of(state);
   if (!below)
     return true;
@@ -368,7 +370,7 @@ bool Elaborator::check_range(const Entity &value, const Tensor *state, Span span
 
 // --- no place is written twice
 
-const Expr *Elaborator::with_loops(const Expr *e, const std::vector<const Expr *> &turns) {
+const Expr *Updates::with_loops(const Expr *e, const std::vector<const Expr *> &turns) {
   if (e->op == Expr::loop_index)
     return turns[e->position];
   std::vector<const Expr *> args;
@@ -377,7 +379,7 @@ const Expr *Elaborator::with_loops(const Expr *e, const std::vector<const Expr *
   return args == e->args ? e : build_.with_args(e, std::move(args));
 }
 
-bool Elaborator::disjoint(const Written &a, const Written &b) {
+bool Updates::disjoint(const Written &a, const Written &b) {
   if (a.update.place.empty() || b.update.place.empty())
     return false;
   auto turn = [&](const LoopIndex &loop) { return build_.index(indices_.new_variable(loop.name, {loop.extent, ""})); };
@@ -437,7 +439,7 @@ bool Elaborator::disjoint(const Written &a, const Written &b) {
   return true;
 }
 
-bool Elaborator::write(const syntax::Target &target, Written own) {
+bool Updates::write(const syntax::Target &target, Written own) {
   if (!own.loops.empty() && !disjoint(own, own)) {
     Diagnostic &d = report(Code::E067, target.span, {target.name.text});
     d.help = "each turn must update another place: use `" + indices_.loops().back().name +

@@ -1,7 +1,11 @@
 // Warnings about names: what nothing mentions, and what hides something else. They look at the text alone, so what a
 // setting leaves out is looked at, too; a name that begins with `_` is left in peace.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/unused_names.h"
+
 #include "dsl/check/mentions.h"
+
+#include <map>
+#include <utility>
 
 namespace heddle::checking {
 
@@ -193,6 +197,8 @@ private:
 
 } // namespace
 
-void Elaborator::warn_unused(const FileScope &file) { Warnings(sources_, messages_.diagnostics(), *file.tree).run(); }
+void warn_unused(const Sources &sources, Diagnostics &diagnostics, const syntax::File &file) {
+  Warnings(sources, diagnostics, file).run();
+}
 
 } // namespace heddle::checking

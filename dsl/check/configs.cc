@@ -1,6 +1,6 @@
-// Settings: each takes its value from the command line, from a config.json, or from its default, and what it took is
-// noted in the program, so that a compilation can say where its numbers came from.
-#include "dsl/check/elaborate.h"
+// What a setting took is noted in the program, so that a compilation can say where its numbers came from.
+#include "dsl/check/configs.h"
+#include "dsl/check/expressions.h"
 #include "dsl/check/nearest.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::optional<Value> value_of(const Entity &e) {
 
 } // namespace
 
-Entity Elaborator::value_entity(const Value &value) {
+Entity Configs::value_entity(const Value &value) {
   Entity e;
   if (auto *b = std::get_if<bool>(&value.what))
     return entity(build_.boolean(*b));
@@ -92,7 +92,7 @@ static std::string wanted_of(const Entity *initial) {
   return type == Type::boolean ? "a bool" : is_floating(type) ? "a real number" : "a whole number";
 }
 
-Entity Elaborator::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
+Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
   Entity value = value_entity(given);
   bool fits = !initial || value.kind == initial->kind;
   if (initial && initial->kind == Entity::scalar) {
@@ -115,10 +115,10 @@ Entity Elaborator::setting_value(const syntax::Setting &setting, const Value &gi
   return value;
 }
 
-Entity Elaborator::setting(const syntax::Setting &setting, Frame &frame) {
+Entity Configs::value(const syntax::Setting &setting, Frame &frame) {
   Entity initial;
   if (setting.initial) {
-    initial = eval(*setting.initial, frame);
+    initial = expressions_.eval(*setting.initial, frame);
     if (initial.kind == Entity::scalar && !constant(initial.value)) {
       report(Code::E041, setting.initial->span, {text(setting.initial->span)});
       initial = {};
@@ -168,7 +168,7 @@ Entity Elaborator::setting(const syntax::Setting &setting, Frame &frame) {
   return value;
 }
 
-void Elaborator::check_settings_known() {
+void Configs::check_known() {
   std::vector<std::string> known;
   for (const auto &[name, keys] : settings_) {
     known.push_back(name);

@@ -1,14 +1,15 @@
-// Subscripts and reductions. Each read is proven inside its tensor: with nothing but the ranges of the indices
+// Each read is proven inside its tensor: with nothing but the ranges of the indices
 // (then it may be done anywhere), else under the conditions around it, else by its outside value; what is left is an
 // error.
-#include "dsl/check/elaborate.h"
+#include "dsl/check/subscripts.h"
+#include "dsl/check/expressions.h"
+#include "dsl/check/params.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace heddle::checking {
 
-void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, const Frame &frame) {
+void Subscripts::refuse_subscripts(const Entity &base, const Tree &e, const Frame &frame) {
   bool index = e.kind == Tree::name && frame.indices.count(e.text);
   const char *what = index                                                        ? "an index here"
                      : base.kind == Entity::scalar || base.kind == Entity::tensor ? "one number"
@@ -22,12 +23,12 @@ void Elaborator::refuse_subscripts(const Entity &base, const Tree &e, const Fram
     d.help = "it hides the tensor `" + e.text + "`; give the index another name, here and on the left side";
 }
 
-Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) {
+Entity Subscripts::access_list(const Entity &base, const Tree &e, Frame &frame) {
   if (e.places.size() != 1 || e.places[0].kind != syntax::Place::value || e.outside) {
     report(Code::E061, e.span, {text(e.callee->span)});
     return {};
   }
-  const Expr *at = scalar(*e.places[0].expr, frame);
+  const Expr *at = expressions_.scalar(*e.places[0].expr, frame);
   if (!at)
     return {};
   auto number = whole_constant(at);
@@ -50,14 +51,14 @@ Entity Elaborator::access_list(const Entity &base, const Tree &e, Frame &frame) 
   return member;
 }
 
-Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
+Entity Subscripts::eval(const Tree &e, Frame &frame) {
   Entity base;
   if (auto known = frame.evaluated.find(e.callee.get()); known != frame.evaluated.end()) {
     base = known->second;
   } else {
     bool outer = frame.per_element;
     frame.per_element = false;
-    base = eval(*e.callee, frame);
+    base = expressions_.eval(*e.callee, frame);
     frame.per_element = outer;
     if (base.kind == Entity::lazy) {
       std::vector<Extent> shape = base.extents();
@@ -69,11 +70,11 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
   if (base.kind == Entity::error) {
     for (const auto &place : e.places)
       if (place.kind == syntax::Place::value)
-        eval(*place.expr, frame); // for its messages
+        expressions_.eval(*place.expr, frame); // for its messages
     return {};
   }
   if (base.kind == Entity::family)
-    return of_param(base, {text(e.callee->span), e.callee->span}, e.places, e.span, frame).value_or(Entity{});
+    return params_.of_param(base, {text(e.callee->span), e.callee->span}, e.places, e.span, frame).value_or(Entity{});
   if (base.kind == Entity::list || base.kind == Entity::array)
     return access_list(base, e, frame);
   bool of_packs = std::all_of(e.places.begin(), e.places.end(),
@@ -102,8 +103,8 @@ Entity Elaborator::eval_access(const Tree &e, Frame &frame) {
       slice = true;
     } else {
       bool bare = place.expr->kind == Tree::name && frame.per_element;
-      const Expr *index =
-          bare ? as_scalar(scopes_.meaning(*place.expr, frame, true), *place.expr, frame) : scalar(*place.expr, frame);
+      const Expr *index = bare ? expressions_.as_scalar(scopes_.meaning(*place.expr, frame, true), *place.expr, frame)
+                               : expressions_.scalar(*place.expr, frame);
       if (index && !is_integer(index->type)) {
         report(Code::E031, place.span, {text(place.span), type_name(index->type), "a whole number"});
         index = nullptr;
@@ -171,7 +172,7 @@ bool conditional(const Expr *e) {
 
 } // namespace
 
-const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
+const Expr *Subscripts::read(const Entity &base, const std::vector<const Expr *> &at, const Tree &e, Frame &frame) {
   bool always = std::none_of(at.begin(), at.end(),
                              [&](const Expr *index) { return conditional(index) || knowledge_.may_wrap(index); });
   const Expr *inside = nullptr; // what remains to be tested
@@ -210,7 +211,7 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
   const Expr *value = build_.read(base.read, at, always, e.span);
   if (!e.outside)
     return value;
-  const Expr *outside = scalar(*e.outside, frame);
+  const Expr *outside = expressions_.scalar(*e.outside, frame);
   if (!outside || !inside)
     return outside ? value : nullptr;
   if ((outside->type == Type::boolean) != (value->type == Type::boolean)) {
@@ -221,7 +222,7 @@ const Expr *Elaborator::read(const Entity &base, const std::vector<const Expr *>
   return build_.select(inside, build_.convert(value, type), build_.convert(outside, type));
 }
 
-void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome,
+void Subscripts::report_outside(const Entity &base, size_t axis, const Expr *at, const Prover::Outcome &outcome,
                                 const Tree &e, bool below) {
   // The place that stands for this axis: packs and missing subscripts are always inside, so counting from an end works.
   const syntax::Place *place = nullptr;
@@ -257,167 +258,6 @@ void Elaborator::report_outside(const Entity &base, size_t axis, const Expr *at,
   else if (as_size(at))
     d.help = "require it before (`require " + guard + "`), or say what lies outside (`" + cure + "`)";
   knowledge_.label_range(d, at, knowledge_.facts());
-}
-
-const Expr *Elaborator::neutral(Reducer reducer, Type type) {
-  double infinity = std::numeric_limits<double>::infinity();
-  switch (reducer) {
-  case Reducer::prod:
-    return build_.convert(build_.integer(1), type);
-  case Reducer::max:
-  case Reducer::argmax:
-    return is_floating(type) ? build_.real(-infinity, type) : build_.integer(INT32_MIN);
-  case Reducer::min:
-  case Reducer::argmin:
-    return is_floating(type) ? build_.real(infinity, type) : build_.integer(INT32_MAX);
-  case Reducer::any:
-    return build_.boolean(false);
-  case Reducer::all:
-    return build_.boolean(true);
-  default:
-    return build_.convert(build_.integer(0), type);
-  }
-}
-
-const Expr *Elaborator::eval_reduce(const Tree &e, Frame &frame) {
-  static const std::map<std::string, Reducer> reducers = {
-      {"sum", Reducer::sum},       {"mean", Reducer::sum}, {"prod", Reducer::prod},
-      {"max", Reducer::max},       {"min", Reducer::min},  {"argmax", Reducer::argmax},
-      {"argmin", Reducer::argmin}, {"any", Reducer::any},  {"all", Reducer::all}};
-  Reducer reducer = reducers.at(e.text);
-  bool logic = reducer == Reducer::any || reducer == Reducer::all;
-  bool position = reducer == Reducer::argmax || reducer == Reducer::argmin;
-
-  std::vector<Binder> binders;
-  std::vector<int> over;
-  Size begin; // of the last index
-  std::vector<const Tree *> uses{e.args[0].get()};
-  if (e.outside)
-    uses.push_back(e.outside.get());
-  bool per_element = frame.per_element, failed = false;
-  frame.per_element = true;
-  for (const auto &place : e.places) {
-    std::optional<std::vector<Extent>> extents;
-    bool pack = place.kind == syntax::Place::pack;
-    Size first;
-    if (place.upper) {
-      if (auto given = range(*place.expr, *place.upper, frame)) {
-        first = given->first;
-        extents = {{{given->second, ""}}};
-      }
-    } else if (place.expr || !place.pieces.empty()) {
-      if (auto given = range_of(place, frame))
-        extents = {{*given}};
-    } else {
-      extents = inferred(place.name, pack, uses, frame);
-    }
-    auto binder = extents ? bind_index(place.name, pack, *extents, frame) : std::nullopt;
-    failed |= !binder || !bind_pieces(place, *binder, frame);
-    if (binder) {
-      over.insert(over.end(), binder->variables.begin(), binder->variables.end());
-      binders.push_back(*binder);
-      begin = first;
-      if (first != Size(0)) {
-        frame.firsts[place.name.text] = first;
-        if (first.is_constant())
-          indices_[binder->variables[0]].first = first.constant();
-        else
-          indices_[binder->variables[0]].name += " - " + text(first);
-      }
-    }
-  }
-  const Expr *value = nullptr, *where = nullptr;
-  if (!failed) {
-    if (e.outside) {
-      where = condition(*e.outside, frame);
-      failed = !where;
-    }
-    auto around = knowledge_.assume(where, true);
-    value = scalar(*e.args[0], frame);
-  }
-  for (const Binder &binder : binders)
-    release(binder, frame);
-  frame.per_element = per_element;
-  if (failed && !where) { // what it says is still looked at
-    std::set<std::string> bound;
-    for (const auto &place : e.places) {
-      bound.insert(place.name.text);
-      for (const auto &piece : place.pieces)
-        bound.insert(piece.name.text);
-    }
-    for (const Tree *use : uses)
-      check_names(*use, bound, frame);
-  }
-  if (!value || failed)
-    return nullptr;
-
-  if (logic != (value->type == Type::boolean)) {
-    report(Code::E031, e.args[0]->span,
-           {text(e.args[0]->span), type_name(value->type), logic ? "a condition" : "a number"});
-    return nullptr;
-  }
-  if (position && over.size() != 1) {
-    report(Code::E076, e.span, {e.text, std::to_string(over.size())});
-    return nullptr;
-  }
-  // Where only its pieces are used, a merged index is two loops.
-  std::set<int> used = variables_of(value);
-  if (where)
-    used.merge(variables_of(where));
-  for (size_t i = 0; i < over.size() && !position; ++i)
-    if (std::vector<int> pieces = indices_[over[i]].pieces; !pieces.empty() && !used.count(over[i])) {
-      over.erase(over.begin() + i);
-      over.insert(over.begin() + i, pieces.begin(), pieces.end());
-    }
-  if (e.text == "mean" && !is_floating(value->type))
-    value = build_.convert(value, real_);
-  // Sums of i8 are i32; those of narrow floats are kept in f32 until they are complete.
-  Type narrow = value->type;
-  bool adds = reducer == Reducer::sum || reducer == Reducer::prod;
-  if (value->type == Type::i8)
-    value = build_.convert(value, Type::i32);
-  if (adds && is_floating(value->type))
-    value = build_.convert(value, Type::f32);
-  const Expr *count = nullptr;
-  if (e.text == "mean") {
-    count = build_.real(1, value->type);
-    for (int v : over) {
-      const Expr *extent = build_.convert(build_.of_size(indices_[v].extent), value->type);
-      count = build_.apply(Expr::mul, value->type, {count, extent}, e.span);
-    }
-  }
-  auto reduce = [&](const Expr *term) -> const Expr * {
-    std::set<int> free = indices_.indices_of(term);
-    for (int v : over) {
-      free.erase(v);
-      for (int piece : indices_[v].pieces)
-        free.erase(piece);
-    }
-    std::vector<int> space(free.begin(), free.end());
-    const Tensor *result = steps_.reduction(frame.path + (frame.defining.empty() ? "" : frame.defining + ".") + e.text,
-                                            space, reducer, over, term, e.span);
-    if (!result)
-      return nullptr;
-    if (position)
-      knowledge_.set_bound(result, Prover::Bound{indices_[over[0]].extent, true});
-    if (reducer == Reducer::all)
-      knowledge_.set_all(result, {space, over, term});
-    std::vector<const Expr *> at;
-    for (int v : space)
-      at.push_back(build_.index(v));
-    return build_.read(result, at, true, e.span);
-  };
-  if (where) {
-    if (e.text == "mean")
-      count = reduce(build_.select(where, build_.real(1, value->type), build_.real(0, value->type)));
-    value = build_.select(where, value, neutral(reducer, value->type));
-  }
-  const Expr *result = reduce(value);
-  if (count && result)
-    result = build_.apply(Expr::div, value->type, {result, count}, e.span);
-  if (result && position && begin != Size(0))
-    result = build_.apply(Expr::add, Type::i32, {result, build_.of_size(begin)}, e.span);
-  return result && adds && is_floating(narrow) ? build_.convert(result, narrow) : result;
 }
 
 } // namespace heddle::checking

@@ -1,0 +1,32 @@
+#include "dsl/check/program.h"
+
+namespace heddle {
+
+bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
+
+const char *type_name(Type type) {
+  switch (type) {
+  case Type::f32:
+    return "f32";
+  case Type::f16:
+    return "f16";
+  case Type::bf16:
+    return "bf16";
+  case Type::i32:
+    return "i32";
+  case Type::i8:
+    return "i8";
+  case Type::boolean:
+    return "bool";
+  }
+  return "";
+}
+
+std::vector<std::string> Program::dim_names() const {
+  std::vector<std::string> names;
+  for (const Dim &dim : dims)
+    names.push_back(dim.name);
+  return names;
+}
+
+} // namespace heddle
