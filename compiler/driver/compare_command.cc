@@ -43,6 +43,7 @@ public:
   Status run();
 
 private:
+  Status read_inputs();
   Result<Model> load() const;
   Status read_reference(const Model &model);
   Result<std::vector<Values>> compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const;
@@ -52,10 +53,14 @@ private:
   int first_difference(const std::vector<std::string> &names, const Values &got, size_t call, bool tell,
                        Difference &difference);
   std::string place(const Model &model, const Tensor *tensor) const;
+  std::vector<const Tensor *> compared(const Entry &entry) const;
+  Result<std::string> inside_kernel(const Model &model, const Entry &of, size_t call, const std::string &name);
+  Status compare(const Model &model, size_t call, const Values &got, const Values *library);
 
   const CompareCommand &options_;
   std::vector<TensorMap> calls_;
-  std::vector<Values> wanted_; // per call
+  std::vector<Values> wanted_;                              // per call
+  std::map<std::string, std::vector<EntryKernel>> kernels_; // of each entry
   double tolerance_ = 0;
   int compared_ = 0;
   double worst_ = 0;
@@ -261,7 +266,93 @@ int Comparison::first_difference(const std::vector<std::string> &names, const Va
   return first;
 }
 
-Status Comparison::run() {
+/// What lies between kernels, in the order of the entry; beside a dump all that it has.
+std::vector<const Tensor *> Comparison::compared(const Entry &entry) const {
+  std::vector<const Tensor *> out;
+  std::set<std::string> ends;
+  if (auto kernels = kernels_.find(entry.name); kernels != kernels_.end())
+    for (const EntryKernel &kernel : kernels->second)
+      ends.insert(kernel.definitions.back());
+  for (const Tensor *tensor : stages_of(entry))
+    if (ends.count(tensor->name) || !options_.against.empty())
+      out.push_back(tensor);
+  if (!options_.against.empty())
+    std::erase_if(out, [&](const Tensor *tensor) {
+      return std::none_of(wanted_.begin(), wanted_.end(), [&](const Values &v) { return v.count(tensor->name); });
+    });
+  return out;
+}
+
+/// Compares the definitions of the kernel that computes `name`, which differs: a sentence about the first that does, or
+/// an empty one where a kernel has no others.
+Result<std::string> Comparison::inside_kernel(const Model &model, const Entry &of, size_t call,
+                                              const std::string &name) {
+  std::vector<std::string> inside;
+  for (const EntryKernel &kernel : kernels_[of.name])
+    if (std::find(kernel.definitions.begin(), kernel.definitions.end(), name) != kernel.definitions.end())
+      inside = kernel.definitions;
+  if (inside.size() < 2 || !options_.against.empty())
+    return std::string();
+  auto opened = compiled([&](const Entry &entry) {
+    std::vector<const Tensor *> out;
+    for (const Tensor *tensor : stages_of(entry))
+      if (entry.name == of.name && std::find(inside.begin(), inside.end(), tensor->name) != inside.end())
+        out.push_back(tensor);
+    return out;
+  });
+  if (!opened)
+    return opened.error();
+  Difference difference;
+  int within = first_difference(inside, (*opened)[call], call, false, difference);
+  std::string members;
+  for (const std::string &member : inside)
+    members += (members.empty() ? "" : ", ") + member;
+  if (within < 0)
+    return "\nIts kernel computes " + members +
+           "; returned one by one, all of them agree: the fault lies in how they are computed together";
+  const Tensor *wrong = nullptr;
+  for (const Tensor *tensor : stages_of(of))
+    if (tensor->name == inside[within])
+      wrong = tensor;
+  return "\nIn its kernel (" + members + ") the first that differs is " + place(model, wrong) + "`" + inside[within] +
+         "`: " + in_words(difference, (*opened)[call].at(inside[within]), wanted_[call].at(inside[within]));
+}
+
+/// `got`: what the model gives, compiled now; `library`: what the library given gives, null without one.
+Status Comparison::compare(const Model &model, size_t call, const Values &got, const Values *library) {
+  const Entry &of = **entry(*model.program, call);
+  std::string where = calls_.size() > 1 ? "call " + std::to_string(call + 1) + ": " : "";
+  std::vector<std::string> names;
+  std::map<std::string, const Tensor *> tensors;
+  for (const Tensor *tensor : compared(of)) {
+    names.push_back(tensor->name);
+    tensors[tensor->name] = tensor;
+  }
+  for (const Output &output : of.outputs) {
+    if (std::find(names.begin(), names.end(), output.name) == names.end())
+      names.push_back(output.name);
+    tensors.emplace(output.name, output.tensor);
+  }
+  Difference difference;
+  if (int first = first_difference(names, got, call, true, difference); first >= 0) {
+    const std::string &name = names[first];
+    auto inside = inside_kernel(model, of, call, name);
+    if (!inside)
+      return inside.error();
+    return Error{where + place(model, tensors[name]) + "`" + name + "` is the first definition that differs: " +
+                 in_words(difference, got.at(name), wanted_[call].at(name)) + *inside};
+  }
+  if (!library)
+    return Done{};
+  if (int first = first_difference(names, *library, call, false, difference); first >= 0)
+    return Error{where + "`" + names[first] + "` of " + options_.library +
+                 " differs: " + in_words(difference, library->at(names[first]), wanted_[call].at(names[first])) +
+                 "; but a library that is compiled from the model now agrees: was " + options_.library +
+                 " made of this model, these settings and these weights?"};
+  return Done{};
+}
+
+Status Comparison::read_inputs() {
   auto calls = read_calls(options_.in);
   if (!calls)
     return calls.error();
@@ -272,104 +363,35 @@ Status Comparison::run() {
   if (options_.entries.size() > 1 && options_.entries.size() != calls_.size())
     return Error{std::string(usage_mark) + "there are " + std::to_string(calls_.size()) + " calls in --in and " +
                  std::to_string(options_.entries.size()) + " entries in --entry; give one, or one per call"};
+  return Done{};
+}
+
+Status Comparison::run() {
+  if (Status read = read_inputs(); !read)
+    return read;
   auto model = load();
   if (!model)
     return model.error();
   tolerance_ = options_.tolerance.value_or(tolerance_of(*model->program, options_.compile.precision));
   if (Status read = read_reference(*model); !read)
     return read;
-
-  // What lies between kernels, in the order of the calls.
   auto goal = find_compile_goal(options_.compile);
   if (!goal)
     return goal.error();
   auto kernels = kernels_of_entries(*model, *goal);
   if (!kernels)
     return kernels.error();
-  auto last_of_kernels = [&](const Entry &entry) {
-    std::vector<const Tensor *> out;
-    std::set<std::string> ends;
-    for (const EntryKernel &kernel : (*kernels)[entry.name])
-      ends.insert(kernel.definitions.back());
-    for (const Tensor *tensor : stages_of(entry))
-      if (ends.count(tensor->name) || !options_.against.empty())
-        out.push_back(tensor);
-    if (!options_.against.empty()) // a dump names what it wants to see
-      std::erase_if(out, [&](const Tensor *tensor) {
-        return std::none_of(wanted_.begin(), wanted_.end(), [&](const Values &v) { return v.count(tensor->name); });
-      });
-    return out;
-  };
-  auto got = compiled(last_of_kernels);
+  kernels_ = std::move(*kernels);
+  auto got = compiled([&](const Entry &entry) { return compared(entry); });
   if (!got)
     return got.error();
   auto library =
       options_.library.empty() ? Result<std::vector<Values>>(std::vector<Values>()) : of_library(options_.library);
   if (!library)
     return library.error();
-
-  for (size_t call = 0; call < calls_.size(); ++call) {
-    const Entry &of = **entry(*model->program, call);
-    std::string where = calls_.size() > 1 ? "call " + std::to_string(call + 1) + ": " : "";
-    std::vector<std::string> names;
-    std::map<std::string, const Tensor *> tensors;
-    for (const Tensor *tensor : last_of_kernels(of)) {
-      names.push_back(tensor->name);
-      tensors[tensor->name] = tensor;
-    }
-    for (const Output &output : of.outputs) {
-      if (std::find(names.begin(), names.end(), output.name) == names.end())
-        names.push_back(output.name);
-      tensors.emplace(output.name, output.tensor);
-    }
-    Difference difference;
-    int first = first_difference(names, (*got)[call], call, true, difference);
-    if (first < 0) {
-      if (!library->empty()) {
-        int result = first_difference(names, (*library)[call], call, false, difference);
-        if (result >= 0)
-          return Error{where + "`" + names[result] + "` of " + options_.library + " differs: " +
-                       in_words(difference, (*library)[call].at(names[result]), wanted_[call].at(names[result])) +
-                       "; but a library that is compiled from the model now agrees: was " + options_.library +
-                       " made of this model, these settings and these weights?"};
-      }
-      continue;
-    }
-    std::string name = names[first];
-    std::string found = where + place(*model, tensors[name]) + "`" + name + "` is the first definition that differs: " +
-                        in_words(difference, (*got)[call].at(name), wanted_[call].at(name));
-
-    // The kernel that computes it, definition by definition.
-    std::vector<std::string> inside;
-    for (const EntryKernel &kernel : (*kernels)[of.name])
-      if (std::find(kernel.definitions.begin(), kernel.definitions.end(), name) != kernel.definitions.end())
-        inside = kernel.definitions;
-    if (inside.size() < 2 || !options_.against.empty())
-      return Error{found};
-    auto opened = compiled([&](const Entry &entry) {
-      std::vector<const Tensor *> out;
-      for (const Tensor *tensor : stages_of(entry))
-        if (entry.name == of.name && std::find(inside.begin(), inside.end(), tensor->name) != inside.end())
-          out.push_back(tensor);
-      return out;
-    });
-    if (!opened)
-      return opened.error();
-    int within = first_difference(inside, (*opened)[call], call, false, difference);
-    std::string members;
-    for (const std::string &member : inside)
-      members += (members.empty() ? "" : ", ") + member;
-    if (within < 0)
-      return Error{found + "\nIts kernel computes " + members +
-                   "; returned one by one, all of them agree: the fault lies in how they are computed together"};
-    const Tensor *wrong = nullptr;
-    for (const Tensor *tensor : stages_of(of))
-      if (tensor->name == inside[within])
-        wrong = tensor;
-    return Error{found + "\nIn its kernel (" + members + ") the first that differs is " + place(*model, wrong) + "`" +
-                 inside[within] +
-                 "`: " + in_words(difference, (*opened)[call].at(inside[within]), wanted_[call].at(inside[within]))};
-  }
+  for (size_t call = 0; call < calls_.size(); ++call)
+    if (Status same = compare(*model, call, (*got)[call], library->empty() ? nullptr : &(*library)[call]); !same)
+      return same;
   std::printf("%s: %d %s; the largest difference is %.2g of the largest value (tolerance %.2g)\n",
               options_.model.path.c_str(), compared_, compared_ == 1 ? "definition agrees" : "definitions agree",
               worst_, tolerance_);
