@@ -1,6 +1,5 @@
-// Reads are proven here. A question "can e be negative?" becomes "has this system of inequalities a whole-number
-// solution?": the system holds e <= -1, the constraints of every atom that e reaches, and the facts that share an atom
-// with those. Disjunctions are expanded into cases, up to a budget; beyond it the answer is `unknown`.
+// What expressions and conditions say, as linear forms over atoms and their constraints; and systems of these, solved.
+// questions.cc asks.
 #include "dsl/check/prover.h"
 
 #include "mlir/Analysis/Presburger/IntegerRelation.h"
@@ -8,13 +7,6 @@
 #include <algorithm>
 
 namespace heddle::checking {
-namespace {
-
-constexpr size_t most_cases = 256; // per question; more conditions than people write around one read
-constexpr size_t most_columns = 40;
-constexpr size_t most_work = 400'000; // rows times columns of all its cases: well under a second
-
-} // namespace
 
 Prover::Affine Prover::plus(const Affine &a, const Affine &b, int64_t factor) {
   Affine sum = a;
@@ -384,151 +376,6 @@ bool Prover::has_values(const Line &line, const std::set<int> &indices) {
          std::all_of(line.extents.begin(), line.extents.end(), is_extent);
 }
 
-Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &always, const std::vector<Fact> &around) {
-  auto goal = affine(e);
-  if (!goal)
-    return {Outcome::unknown, {}};
-  // An index has a value, so that its range is not empty, where it is spoken of or in a turn of its loop.
-  std::set<int> indices = indices_of(e);
-  for (const LoopIndex &loop : loops_)
-    indices.insert(-1 - loop.id);
-  for (const Fact &fact : around)
-    indices.insert(indices_of(fact.condition).begin(), indices_of(fact.condition).end());
-  std::vector<Cases> known;
-  for (const std::vector<Fact> *facts : {&always, &around})
-    for (const Fact &fact : *facts) {
-      const std::set<int> &own = indices_of(fact.condition);
-      if (std::includes(indices.begin(), indices.end(), own.begin(), own.end()))
-        known.push_back(condition(fact.condition, fact.holds));
-    }
-
-  // What can matter: atoms reached from the goal through constraints that share one.
-  std::set<int> reached;
-  std::vector<int> todo;
-  Cases cases = {{plus({-1, {}}, *goal, -1)}};
-  auto reach = [&](const Affine &a) {
-    for (auto [atom, factor] : a.terms)
-      if (reached.insert(atom).second)
-        todo.push_back(atom);
-  };
-  auto take = [&](const Cases &more) {
-    for (const Conjunction &c : more)
-      for (const Affine &a : c)
-        reach(a);
-    if (cases.size() * more.size() > most_cases)
-      return false;
-    cases = both(cases, more);
-    return true;
-  };
-  // Of two numbers that are at least p and q: (a - p) * (b - q) >= 0.
-  std::map<int, int64_t> least;
-  for (const Cases &list : known)
-    if (list.size() == 1)
-      for (const Affine &line : list[0])
-        if (line.terms.size() == 1 && line.terms.begin()->second == 1)
-          least[line.terms.begin()->first] = std::max(least[line.terms.begin()->first], -line.constant);
-  auto take_products = [&](int number) {
-    const std::vector<int> &factors = atoms_[number].factors;
-    if (factors.size() != 2 || !atoms_[number].nonnegative || (!least.count(factors[0]) && !least.count(factors[1])))
-      return;
-    auto less = [&](int atom) {
-      auto found = least.find(atom);
-      return Affine{found == least.end() ? 0 : -found->second, {{atom, 1}}};
-    };
-    take({{multiplied(less(factors[0]), less(factors[1]))}});
-  };
-  reach(*goal);
-  std::vector<bool> used(known.size());
-  auto touches = [&](const Cases &list) {
-    for (const Conjunction &c : list)
-      for (const Affine &a : c) {
-        if (a.terms.empty() && a.constant < 0)
-          return true; // a condition that can't hold, such as `i - i < 0`, proves anything
-        for (auto [atom, factor] : a.terms)
-          if (reached.count(atom))
-            return true;
-      }
-    return list.empty();
-  };
-  for (bool grown = true; grown;) {
-    grown = false;
-    while (!todo.empty()) {
-      int next = todo.back();
-      todo.pop_back();
-      if (!take(Cases(atoms_[next].cases)))
-        return {Outcome::unknown, {}};
-      for (const Line &line : std::vector<Line>(atoms_[next].lines))
-        if (has_values(line, indices)) {
-          Cases holds{{line.value}};
-          holds.insert(holds.end(), line.unless.begin(), line.unless.end());
-          take(holds);
-        }
-      take_products(next);
-      for (int factor : atoms_[next].factors)
-        if (reached.insert(factor).second)
-          todo.push_back(factor);
-    }
-    for (size_t i = 0; i < known.size(); ++i)
-      if (!used[i] && touches(known[i])) {
-        used[i] = grown = true;
-        take(known[i]); // without it (too many cases) we know less, which is safe
-      }
-  }
-  std::vector<int> columns(reached.begin(), reached.end());
-  if (columns.size() > most_columns || overflow_)
-    return {Outcome::unknown, {}};
-  size_t work = 0;
-  for (const Conjunction &c : cases)
-    work += c.size() * columns.size();
-  if (work > most_work)
-    return {Outcome::unknown, {}};
-  // Dims first: a counterexample is the least solution in this order, so its sizes are as small as can be.
-  std::sort(columns.begin(), columns.end(),
-            [&](int a, int b) { return std::pair(atoms_[a].kind, a) < std::pair(atoms_[b].kind, b); });
-  for (const Conjunction &c : cases) {
-    Solution solution = solve(c, columns);
-    if (solution.empty)
-      continue;
-    if (llvm::any_of(columns, [&](int column) { return atoms_[column].kind == Atom::opaque; }))
-      return {Outcome::unknown, {}}; // an example of what nobody can choose tells nothing
-    std::map<int, int64_t> at;
-    for (size_t i = 0; i < solution.point.size(); ++i)
-      at[columns[i]] = solution.point[i];
-    for (int column : columns) { // of products only bounds are known: an example may be none
-      int64_t value = 1;
-      for (int factor : atoms_[column].factors)
-        overflow_ |= __builtin_mul_overflow(value, at.count(factor) ? at[factor] : 0, &value);
-      if (!atoms_[column].factors.empty() && value != at[column])
-        return {Outcome::unknown, {}};
-    }
-    Outcome outcome{Outcome::refuted, {}};
-    std::set<int> mentioned; // by the goal, through divisions
-    std::function<void(const Affine &)> mention = [&](const Affine &a) {
-      for (auto [atom, factor] : a.terms)
-        if (mentioned.insert(atom).second && !atoms_[atom].factors.empty())
-          mentioned.insert(atoms_[atom].factors.begin(), atoms_[atom].factors.end());
-        else if (mentioned.insert(-1 - atom).second && atoms_[atom].kind == Atom::made)
-          for (const Conjunction &definition : atoms_[atom].cases)
-            for (const Affine &line : definition)
-              mention(line);
-    };
-    mention(*goal);
-    outcome.value = goal->constant;
-    for (size_t i = columns.size(); i-- > 0 && !solution.point.empty();) {
-      auto term = goal->terms.find(columns[i]);
-      if (term != goal->terms.end())
-        outcome.value += term->second * solution.point[i];
-      if (mentioned.count(columns[i]) && atoms_[columns[i]].kind != Atom::made) {
-        const Atom &atom = atoms_[columns[i]];
-        int64_t first = atom.kind == Atom::variable ? variables_[atom.number].first : 0;
-        outcome.example.emplace_back(atom.name, solution.point[i] + first);
-      }
-    }
-    return outcome;
-  }
-  return {Outcome::proven, {}};
-}
-
 bool Prover::equal(const Size &a, const Size &b) {
   auto never_below = [&](const Size &difference) {
     Expr size{};
@@ -561,7 +408,7 @@ std::optional<std::pair<std::string, std::string>> Prover::range(const Expr *e, 
         return std::nullopt;
       bool upper = (factor > 0) == (end == 1);
       std::optional<Size> limit = upper ? variables_[atom.number].extent - Size(1) : Size(0);
-      // A fact that bounds this index by dims alone replaces its range; the innermost one is told.
+      // A fact that bounds this index by dims alone replaces its range; the innermost one is given.
       for (const Fact &fact : facts) {
         Cases cases = condition(fact.condition, fact.holds);
         if (cases.size() == 1) // of several, none is known to be the one that holds

@@ -131,6 +131,14 @@ private:
   };
   Solution solve(const Conjunction &system, const std::vector<int> &columns);
 
+  // --- questions.cc
+  static constexpr size_t most_cases = 256; // per question; more conditions than people write around one read
+  class System;
+  /// The atoms that a goal names, also through divisions and products.
+  std::set<int> mentioned(const Affine &goal) const;
+  /// The answer, where the goal is negative at that point: a value for each of the columns.
+  Outcome counterexample(const Affine &goal, const std::vector<int> &columns, const std::vector<int64_t> &point);
+
   const Program &program_;
   const std::deque<Variable> &variables_;
   const std::vector<LoopIndex> &loops_;
