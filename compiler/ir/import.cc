@@ -6,7 +6,7 @@
 #include "compiler/ir/import_entry.h"
 #include "compiler/ir/import_reducers.h"
 #include "dsl/check/exact.h"
-#include "dsl/check/uses.h"
+#include "dsl/check/used_tensors.h"
 
 namespace heddle::ir {
 

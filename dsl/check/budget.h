@@ -1,4 +1,4 @@
-// How much work a check may be: a program that unrolls or inlines without an end is stopped with a message.
+// How much work a check may be: a program that unrolls or inlines too much is stopped with a message.
 #pragma once
 
 #include "dsl/check/messages.h"

@@ -29,8 +29,8 @@ struct CheckOptions {
   std::function<bool(const std::string &)> has_weight;
   /// Text of the file that `use NAME` asks for, as a number in Sources; -1 where there is none.
   std::function<int(const std::string &name)> find_file;
-  /// For editors: told what the name at a place stands for, such as "f32[B, S, D = 768]". `what` makes the text; a
-  /// place comes again for every call and turn that passes it.
+  /// For editors: called with what the name at a place stands for, such as "f32[B, S, D = 768]". `what` makes the text;
+  /// a place comes again for every call and iteration that passes it.
   std::function<void(Span at, const std::function<std::string()> &what)> note;
 };
 

@@ -2,7 +2,7 @@
 // around gives, slice by slice. One statement may define several tensors from a formula with several values.
 #include "dsl/check/definitions.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 
 #include <algorithm>
 #include <utility>
@@ -52,10 +52,10 @@ bool Definitions::slot_of(const syntax::Target &target, const Tree &right, Frame
         slot.places.push_back(std::nullopt);
       } else {
         if (known->kind != Entity::error)
-          report(
-              Code::E075, place.span,
-              {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
-               "define the tensor over all its places, with `if`; a loop that begins at 0 gives one place per turn"});
+          report(Code::E075, place.span,
+                 {"`" + text(place.span) + "` is computed, but a definition gives all places by their index",
+                  "define the tensor over all its places, with `if`; a loop that begins at 0 gives one place per "
+                  "iteration"});
         failed = true;
       }
       continue;
@@ -112,7 +112,7 @@ void Definitions::define(const Stmt &s, Frame &frame) {
     Entity value = expressions_.eval(right, frame);
     std::vector<Entity> items = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
     if (value.kind == Entity::error) {
-      // has been told
+      // has been reported
     } else if (items.size() != s.targets.size()) {
       report(Code::E033, s.span, {count_of(s.targets.size(), "name"), count_of(items.size(), "value")});
     } else {

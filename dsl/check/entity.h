@@ -93,7 +93,7 @@ struct Instance {
   Names members;
 };
 
-/// A statement block that is being run. Names defined in a loop's body end with the turn.
+/// A statement block that is being run. Names defined in a loop's body end with the iteration.
 struct Scope {
   Names names;
   bool arm = false; // of an `if` that is decided at run time: what both arms define is joined after it
@@ -103,7 +103,7 @@ struct Scope {
   Loop *run_time = nullptr; // a loop that stays a loop
   int depth = -1;           // of that loop
   Names collected;          // tensors that this loop builds, seen after it
-  /// Slices that the turns of an unrolled loop have defined so far: at which place of the tensor each stands.
+  /// Slices that the iterations of an unrolled loop have defined so far: at which place of the tensor each stands.
   struct Slice {
     std::vector<std::optional<int64_t>> places;
     const Tensor *tensor;

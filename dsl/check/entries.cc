@@ -9,7 +9,7 @@
 #include "dsl/check/signatures.h"
 #include "dsl/check/statements.h"
 #include "dsl/check/updates.h"
-#include "dsl/check/uses.h"
+#include "dsl/check/used_tensors.h"
 
 #include <algorithm>
 
@@ -75,7 +75,7 @@ void Entries::add(const syntax::Entry &entry, Instance &model) {
 
 void Entries::check_callable(const syntax::Entry &entry, const Entry &out) {
   Uses uses = uses_of(program_, out.steps);
-  std::vector<bool> told(program_.dims.size()), &used = uses.dims;
+  std::vector<bool> given(program_.dims.size()), &used = uses.dims;
   std::map<int, Span> where; // the dim is spoken of
   auto mention = [&](const Size &size, Span span) {
     note_dims(size, used);
@@ -86,7 +86,7 @@ void Entries::check_callable(const syntax::Entry &entry, const Entry &out) {
       const Size &extent = out.inputs[i].tensor->shape[axis];
       mention(extent, entry.formals[i].type.shape[axis].span);
       if (extent.as_dim() >= 0)
-        told[extent.as_dim()] = true;
+        given[extent.as_dim()] = true;
     }
   for (size_t i = 0; i < out.outputs.size(); ++i)
     for (size_t axis = 0; axis < out.outputs[i].tensor->shape.size(); ++axis)
@@ -97,9 +97,9 @@ void Entries::check_callable(const syntax::Entry &entry, const Entry &out) {
   for (const Uses::OfState &use : uses.states)
     for (const Size &extent : use.state->shape)
       if (use.reads)
-        note_dims(extent, told);
-  for (size_t dim = 0; dim < told.size(); ++dim) {
-    if (!used[dim] || told[dim])
+        note_dims(extent, given);
+  for (size_t dim = 0; dim < given.size(); ++dim) {
+    if (!used[dim] || given[dim])
       continue;
     auto place = where.find(dim);
     report(Code::E078, place == where.end() ? entry.name.span : place->second,

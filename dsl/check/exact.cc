@@ -1,7 +1,7 @@
-// Whole numbers that decide whether a call is allowed, and where it writes. A proof counts without an end, and so does
-// the entry: what it computes of single numbers, and what its requirements say of elements, has 64 bits, of which a
-// number that is kept may fill 32. Where that can't be proven it is required, so that a number that is too large is a
-// refused call. Formulas of tensors have 32 bits; what they read is kept inside of its tensor (see may_wrap).
+// Whole numbers that decide whether a call is allowed, and where it writes. A proof knows no overflow, and nor does the
+// entry: what it computes of single numbers, and what its requirements say of elements, has 64 bits, of which a number
+// that is kept may fill 32. Where that can't be proven it is required, so that a number that is too large is a refused
+// call. Formulas of tensors have 32 bits; what they read is kept inside of its tensor (see may_wrap).
 #include "dsl/check/exact.h"
 
 #include "dsl/check/steps.h"

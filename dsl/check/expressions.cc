@@ -3,7 +3,7 @@
 #include "dsl/check/calls.h"
 #include "dsl/check/conversions.h"
 #include "dsl/check/foreign.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 #include "dsl/check/nearest.h"
 #include "dsl/check/reductions.h"
 #include "dsl/check/subscripts.h"

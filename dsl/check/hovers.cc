@@ -11,7 +11,7 @@ void Hovers::note(Span at, const Entity &e) const {
 
 void Hovers::note_loop(Span at, const Size &extent) const {
   if (options_.note)
-    options_.note(at, [&] { return "turn, 0 to " + messages_.text(extent - Size(1)); });
+    options_.note(at, [&] { return "iteration, 0 to " + messages_.text(extent - Size(1)); });
 }
 
 std::string Hovers::described(const Entity &e) const {
@@ -52,7 +52,7 @@ std::string Hovers::described(const Entity &e) const {
     if (e.value->op == Expr::index)
       return "index, 0 to " + messages_.text(indices_[e.value->position].extent - Size(1));
     if (e.value->op == Expr::loop_index)
-      return "turn, 0 to " + messages_.text(indices_.loops()[e.value->position].extent - Size(1));
+      return "iteration, 0 to " + messages_.text(indices_.loops()[e.value->position].extent - Size(1));
     return type_name(e.value->type);
   }
   case Entity::tensor: {

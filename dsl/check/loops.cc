@@ -58,21 +58,21 @@ void Loops::run(const Stmt &s, Frame &frame) {
 }
 
 std::vector<Entity> Loops::iterations(int64_t first, int64_t count) {
-  std::vector<Entity> turns;
-  for (int64_t turn = 0; turn < count; ++turn)
-    turns.push_back(entity(build_.integer(first + turn)));
-  return turns;
+  std::vector<Entity> iterations;
+  for (int64_t iteration = 0; iteration < count; ++iteration)
+    iterations.push_back(entity(build_.integer(first + iteration)));
+  return iterations;
 }
 
-void Loops::unroll(const Stmt &s, const std::vector<Entity> &turns, Frame &frame) {
+void Loops::unroll(const Stmt &s, const std::vector<Entity> &iterations, Frame &frame) {
   frame.scopes.emplace_back();
   size_t own = frame.scopes.size() - 1;
   frame.scopes[own].loop = &s;
   for (size_t i = 1; i < s.names.size(); ++i)
     frame.scopes[own].carried.insert(s.names[i].text);
-  for (size_t turn = 0; turn < turns.size() && !frame.returned && budget_.spend(s.span); ++turn) {
+  for (size_t iteration = 0; iteration < iterations.size() && !frame.returned && budget_.spend(s.span); ++iteration) {
     frame.scopes[own].names.clear();
-    frame.scopes[own].names[s.names[0].text] = turns[turn];
+    frame.scopes[own].names[s.names[0].text] = iterations[iteration];
     statements_.run(s.body, frame);
   }
   auto slices = std::move(frame.scopes[own].slices);
@@ -207,7 +207,7 @@ void Loops::keep_loop(const Stmt &s, const Size &first, const Size &extent, Fram
     }
     steps_.into(outer);
     indices_.leave_loop();
-    knowledge_.forget_since(mark); // it speaks of this loop's turns
+    knowledge_.forget_since(mark); // it speaks of this loop's iterations
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
     if (failed || (leaves && messages_.has_errors())) {

@@ -23,7 +23,7 @@ public:
 
 private:
   std::vector<Entity> iterations(int64_t first, int64_t count);
-  void unroll(const syntax::Stmt &s, const std::vector<Entity> &turns, Frame &frame);
+  void unroll(const syntax::Stmt &s, const std::vector<Entity> &iterations, Frame &frame);
   void keep_loop(const syntax::Stmt &s, const Size &first, const Size &extent, Frame &frame);
 
   Conversions &conversions_;

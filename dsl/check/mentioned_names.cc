@@ -1,5 +1,5 @@
 // One walk over the tree, rule by rule.
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 
 namespace heddle::checking {
 

@@ -1,5 +1,5 @@
-// Messages about the program at hand: places inside of calls are told with the call, what a file's unreadable parts may
-// put right is not said, and sizes go by the author's names.
+// Messages about the program at hand: a place inside of a call is reported with the call, what the unreadable parts of
+// a file may put right is not reported, and sizes have the author's names.
 #pragma once
 
 #include "dsl/check/entity.h"

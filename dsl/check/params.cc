@@ -2,7 +2,7 @@
 // `state m: params(encoder) = 0`, of which `m[p]` is that of one param.
 #include "dsl/check/params.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/uses.h"
+#include "dsl/check/used_tensors.h"
 
 #include <algorithm>
 #include <utility>

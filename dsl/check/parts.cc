@@ -4,8 +4,8 @@
 // choose.
 #include "dsl/check/parts.h"
 
-#include "dsl/check/checker.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
+#include "dsl/check/rules.h"
 #include "dsl/check/unused_names.h"
 #include "dsl/syntax/lexer.h"
 
@@ -115,7 +115,7 @@ bool has_packs(const syntax::File &file) {
 
 class Parts : Services {
 public:
-  Parts(Checker &checker, int pack_rank) : Services(checker.context), checker_(checker), pack_rank_(pack_rank) {}
+  Parts(Rules &rules, int pack_rank) : Services(rules.context), rules_(rules), pack_rank_(pack_rank) {}
 
   /// Each function and module of the file by itself: what is wrong whatever calls it.
   std::vector<Diagnostic> run(const syntax::File &file);
@@ -125,7 +125,7 @@ private:
   Entity symbolic(const syntax::Formal &formal, Frame &sizes);
   void check_part(const syntax::Function &f, FileScope *home, Instance *self);
 
-  Checker &checker_;
+  Rules &rules_;
   int pack_rank_; // of packs
 };
 
@@ -157,7 +157,7 @@ Entity Parts::symbolic(const Formal &formal, Frame &sizes) {
       std::for_each(pack->second.begin(), pack->second.end(), add);
     } else if (place.kind == Place::wildcard) {
       add({*as_size(callers_number("_", place.span).value), ""});
-    } else if (auto one = place.expr ? checker_.expressions.extent(*place.expr, sizes) : std::nullopt) {
+    } else if (auto one = place.expr ? rules_.expressions.extent(*place.expr, sizes) : std::nullopt) {
       add(*one);
     } else {
       return {};
@@ -166,7 +166,7 @@ Entity Parts::symbolic(const Formal &formal, Frame &sizes) {
   const Tensor *tensor =
       steps_.new_tensor(Tensor::input, formal.name.text, type_of(formal.type), extents, formal.name.span);
   if (formal.type.scalar == "index") {
-    auto range = checker_.expressions.size(*formal.type.range, sizes, "the range of an index");
+    auto range = rules_.expressions.size(*formal.type.range, sizes, "the range of an index");
     if (!range)
       return {};
     knowledge_.set_bound(tensor, Prover::Bound{*range});
@@ -175,10 +175,10 @@ Entity Parts::symbolic(const Formal &formal, Frame &sizes) {
 }
 
 void Parts::check_part(const syntax::Function &f, FileScope *home, Instance *self) {
-  checker_.signatures.check_size_names(f, home, self);
+  rules_.signatures.check_size_names(f, home, self);
   knowledge_.begin_entry();
   steps_.begin_entry();
-  checker_.updates.begin_entry();
+  rules_.updates.begin_entry();
   budget_.resume();
   std::vector<Step> steps;
   steps_.into(&steps);
@@ -214,23 +214,23 @@ void Parts::check_part(const syntax::Function &f, FileScope *home, Instance *sel
       if (args[i].kind == Entity::error)
         frame.scopes[0].names[at.text] = {};
       else
-        good = checker_.signatures.bind_formal(f.formals[i], args[i], at, frame, last);
+        good = rules_.signatures.bind_formal(f.formals[i], args[i], at, frame, last);
     }
   if (good) {
     if (f.expr) {
-      Entity value = checker_.expressions.eval(*f.expr, frame);
+      Entity value = rules_.expressions.eval(*f.expr, frame);
       frame.results = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
       frame.returned = true;
     } else {
-      checker_.statements.run(f.body, frame);
+      rules_.statements.run(f.body, frame);
     }
-    checker_.signatures.results(f, frame);
+    rules_.signatures.results(f, frame);
   }
   steps_.into(nullptr);
 }
 
 std::vector<Diagnostic> Parts::run(const syntax::File &file) {
-  FileScope *own = checker_.files.load_with_prelude(file);
+  FileScope *own = rules_.files.load_with_prelude(file);
   std::vector<Diagnostic> said = messages_.diagnostics().all();
   if (declared_.settings_refused || !messages_.left_out().checkable)
     return said;
@@ -281,7 +281,7 @@ std::vector<Diagnostic> Parts::run(const syntax::File &file) {
       if (list || !in_types.count(size.text))
         holds = is_of_names;
     }
-    Instance *self = checker_.modules.instantiate(module, own, std::move(args), "", {""}, module.name.span);
+    Instance *self = rules_.modules.instantiate(module, own, std::move(args), "", {""}, module.name.span);
     keep(holds);
     if (self)
       for_each_function(module.members, [&](const syntax::Function &f) { part(f, self, holds); });
@@ -316,8 +316,8 @@ std::vector<Diagnostic> check_parts(Sources &sources, const syntax::File &file, 
   for (int rank : {1, 2, 3, 0}) {
     Diagnostics diagnostics(sources);
     checking::Context context(sources, first ? options : quiet, diagnostics);
-    checking::Checker checker(context);
-    auto found = checking::Parts(checker, rank).run(file);
+    checking::Rules rules(context);
+    auto found = checking::Parts(rules, rank).run(file);
     if (first)
       common = found;
     std::erase_if(common, [&](const Diagnostic &d) {

@@ -96,7 +96,7 @@ struct Stage {
   Reducer reducer = Reducer::none;
   std::vector<Index> over; // empty when reducer is none
   const Expr *value;
-  /// Its whole numbers have 64 bits, in which none of them overflows, as proofs count without an end: requirements, and
+  /// Its whole numbers have 64 bits, in which none of them overflows, as proofs know no overflow: requirements, and
   /// what an entry computes of single numbers. Those of other stages have 32.
   bool exact = false;
   Span span;
@@ -107,9 +107,9 @@ struct Stage {
 struct Step;
 
 /// for index in extent with carried { steps }, over a run-time size or an unrollable constant.
-/// On entry each carried tensor holds `start`; after each turn it takes `next`. Afterwards readers read the
+/// On entry each carried tensor holds `start`; after each iteration it takes `next`. Afterwards readers read the
 /// carried tensor itself: its value is the last one.
-/// `collected` tensors get dimension `axis` from the loop: turn t writes slice t of `whole` from `slice`.
+/// `collected` tensors get dimension `axis` from the loop: iteration t writes slice t of `whole` from `slice`.
 struct Loop {
   struct Carried {
     const Tensor *carried, *start, *next;
@@ -126,7 +126,8 @@ struct Loop {
 };
 
 /// state <- value. All updates of an entry take effect at its end; reads of the state see the old value. Updates of
-/// one entry never overlap, nor do those that one makes in different turns of a loop, so their order means nothing.
+/// one entry never overlap, nor do those that one makes in different iterations of a loop, so their order means
+/// nothing.
 ///
 ///   k[2, h, seen + t] <- new[h, t]    place  {2, 1, not in value}  {0, H, in value}  {seen, T, in value}
 struct Update {

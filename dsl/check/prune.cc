@@ -1,5 +1,5 @@
-// Liveness over steps, from the last to the first. Inside a loop it is repeated until nothing changes, since a turn
-// reads what the turn before has carried over.
+// Liveness over steps, from the last to the first. Inside a loop it is repeated until nothing changes, since an
+// iteration reads what the iteration before has carried over.
 #include "dsl/check/prune.h"
 
 #include <algorithm>

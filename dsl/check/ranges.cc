@@ -2,7 +2,7 @@
 // index ranges over that dimension (rule 3 of docs/language.md).
 #include "dsl/check/ranges.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 #include "dsl/check/subscripts.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The terms that `where` drops are replaced by the number that changes nothing; a mean is a sum and a division.
 #include "dsl/check/reductions.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 #include "dsl/check/ranges.h"
 
 #include <limits>

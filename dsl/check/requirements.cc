@@ -3,7 +3,7 @@
 // known of each element.
 #include "dsl/check/requirements.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 
 #include <algorithm>
 
@@ -56,21 +56,21 @@ bool Requirements::declare(const Tree &e, const std::string &message, Span span,
 }
 
 void Requirements::add_declared(const syntax::Entry &entry, const Entry &out, Frame &frame) {
-  std::set<int> told;
-  auto tell_all = [&](const Tensor *tensor) {
+  std::set<int> given;
+  auto give_all = [&](const Tensor *tensor) {
     for (const Size &size : tensor->shape)
-      size.for_each_dim([&](int dim) { told.insert(dim); });
+      size.for_each_dim([&](int dim) { given.insert(dim); });
   };
   for (const Input &input : out.inputs)
-    tell_all(input.tensor);
+    give_all(input.tensor);
   mentions(entry.body, [&](const std::string &name, Span) {
     auto member = frame.self->members.find(name);
     if (member != frame.self->members.end() && member->second.kind == Entity::tensor &&
         member->second.read->kind == Tensor::state)
-      tell_all(member->second.read);
+      give_all(member->second.read);
   });
   for (const Declared::Requirement &r : declared_.requirements) {
-    if (!std::includes(told.begin(), told.end(), r.dims.begin(), r.dims.end()))
+    if (!std::includes(given.begin(), given.end(), r.dims.begin(), r.dims.end()))
       continue;
     const Tensor *holds = steps_.stage(frame.path + "require", {}, r.test, r.span);
     steps_.add({Require{holds, r.message, r.span}});

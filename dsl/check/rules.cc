@@ -1,13 +1,13 @@
-#include "dsl/check/checker.h"
+#include "dsl/check/rules.h"
 
 #include "dsl/check/prune.h"
 #include "dsl/check/unused_names.h"
 
 namespace heddle::checking {
 
-Checker::Checker(Context &context) : Services(context), context(context) {}
+Rules::Rules(Context &context) : Services(context), context(context) {}
 
-std::unique_ptr<Program> Checker::check_model(const syntax::File &file) {
+std::unique_ptr<Program> Rules::check_model(const syntax::File &file) {
   FileScope *own = files.load_with_prelude(file);
   configs.check_known();
   if (declared_.settings_refused || !messages_.left_out().checkable)
@@ -51,7 +51,7 @@ namespace heddle {
 std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
                                Diagnostics &diagnostics) {
   checking::Context context(sources, options, diagnostics);
-  return checking::Checker(context).check_model(file);
+  return checking::Rules(context).check_model(file);
 }
 
 } // namespace heddle

@@ -1,9 +1,11 @@
-// One check: the classes that each have one job, and which of them know of which. Mapped here from the bottom up; what
-// a class may ask of another is the public part of its header.
+// The rules of the language as classes of which each has one job, and which of them know of which. Mapped here from the
+// bottom up, with all else in this folder; what a class may ask of another is the public part of its header.
 //
+//   check.h                   what others ask: a file's program, or messages
 //   program.h, size.h         what a check makes: a program; its sizes
 //   builder.h                 formulas, folded as they are made
-//   prover.h, products.cc     whether a whole number can be negative
+//   prover.h                  whether a whole number can be negative: linear forms in prover.cc, products of sizes in
+//                             products.cc, questions in questions.cc
 //   entity.h                  what names stand for; scopes, frames, files, modules
 //
 //   context.h                 what every class below works with:
@@ -31,10 +33,14 @@
 //
 //   configs.h, files.h        settings; files and what they declare
 //   modules.h, entries.h      modules and their members; entries
+//   rules.h                   all of the above, put together for one check of a model
 //   parts.h                   functions and modules by themselves, where there is no model
 //
-//   unused_names.h, mentions.h, nearest.h    names by their text alone: unused ones, mentioned ones, similar ones
-//   prune.h, uses.h, verify.h, text.cc       checked programs: what is needed, what is used, what holds, as text
+//   unused_names.h            warnings about names that nothing mentions (mentioned_names.h)
+//   nearest.h                 names of similar spelling
+//   prune.h, used_tensors.h   what of a checked program is needed; which tensors, dims and states steps use
+//   verify.h, text.cc         what holds of a checked program; the program as text
+//   philox.h, round.h         random numbers and roundings, as the compiled library has them
 #pragma once
 
 #include "dsl/check/calls.h"
@@ -59,8 +65,8 @@
 
 namespace heddle::checking {
 
-struct Checker : private Services {
-  explicit Checker(Context &context);
+struct Rules : private Services {
+  explicit Rules(Context &context);
 
   /// The model of the file; null where something was reported as an error.
   std::unique_ptr<Program> check_model(const syntax::File &file);

@@ -103,7 +103,7 @@ Entity Scopes::meaning(const syntax::Expr &e, const Frame &frame, bool subscript
     hovers_.note(e.span, *found);
     return *found;
   }
-  const syntax::Stmt *loop = nullptr; // whose turns define it
+  const syntax::Stmt *loop = nullptr; // whose iterations define it
   for (const Scope &scope : frame.scopes)
     if (scope.loop &&
         (scope.collected.count(e.text) || scope.slices.count(e.text) || defines_by_place(scope.loop->body, e.text)))
@@ -111,8 +111,8 @@ Entity Scopes::meaning(const syntax::Expr &e, const Frame &frame, bool subscript
   if (loop || e.text == frame.defining) {
     Diagnostic &d = messages_.report(Code::E062, e.span, {e.text});
     if (loop && loop->names.size() == 1)
-      d.help = "it is there after the loop; what one turn passes to the next is carried: `for " + loop->names[0].text +
-               " in " + messages_.text(loop->exprs[0]->span) + " with last`";
+      d.help = "it is there after the loop; what one iteration passes to the next is carried: `for " +
+               loop->names[0].text + " in " + messages_.text(loop->exprs[0]->span) + " with last`";
     return {};
   }
   for (const Scope &scope : frame.scopes)
@@ -121,7 +121,7 @@ Entity Scopes::meaning(const syntax::Expr &e, const Frame &frame, bool subscript
       return {};
     }
   int line = sources_.position(e.span.file, e.span.begin).line;
-  if (!unknown_.insert({e.span.file, line, e.text}).second && messages_.has_errors()) // the same slip again
+  if (!unknown_.insert({e.span.file, line, e.text}).second && messages_.has_errors()) // the same mistake again
     return {};
   std::string instead = instead_of_function(e.text), close = instead.empty() ? nearest(e.text, frame) : "";
   messages_.report(Code::E020, e.span,
@@ -170,7 +170,7 @@ void Scopes::put(const syntax::Name &name, Entity value, Frame &frame, bool is_l
       return;
     }
     if (is_let)
-      break; // a new name that hides the outer one until the turn ends
+      break; // a new name that hides the outer one until the iteration ends
     for (size_t j = i + 1; j <= last; ++j)
       if (frame.scopes[j].loop && !frame.scopes[j].carried.count(name.text)) {
         const syntax::Stmt *loop = frame.scopes[j].loop;

@@ -2,7 +2,7 @@
 #include "dsl/check/signatures.h"
 #include "dsl/check/conversions.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 
 namespace heddle::checking {
 

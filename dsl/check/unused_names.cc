@@ -2,7 +2,7 @@
 // setting leaves out is looked at, too; a name that begins with `_` is left in peace.
 #include "dsl/check/unused_names.h"
 
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 
 #include <map>
 #include <utility>

@@ -1,9 +1,10 @@
 // Updates of state: `k[l, h, seen + t] <- new[h, t]`. Each place is an index, a number, or an index plus a number; it
-// is proven inside the state from the entry's requirements, and no two updates, nor two turns of one, may meet there.
+// is proven inside the state from the entry's requirements; no place is updated twice, by two updates or two
+// iterations.
 #include "dsl/check/updates.h"
 #include "dsl/check/conversions.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/mentions.h"
+#include "dsl/check/mentioned_names.h"
 #include "dsl/check/params.h"
 #include "dsl/check/ranges.h"
 
@@ -21,7 +22,7 @@ bool has_index(const Expr *e, int variable) {
          std::any_of(e->args.begin(), e->args.end(), [=](const Expr *arg) { return has_index(arg, variable); });
 }
 
-/// Whether `e` reads what differs from turn to turn although no index says so.
+/// Whether `e` reads what differs from iteration to iteration although no index says so.
 bool reads_computed(const Expr *e) {
   bool own = e->op == Expr::read && (e->tensor->kind == Tensor::stage || e->tensor->kind == Tensor::carried);
   return own || std::any_of(e->args.begin(), e->args.end(), reads_computed);
@@ -370,20 +371,22 @@ bool Updates::check_range(const Entity &value, const Tensor *state, Span span) {
 
 // --- no place is written twice
 
-const Expr *Updates::with_loops(const Expr *e, const std::vector<const Expr *> &turns) {
+const Expr *Updates::with_loops(const Expr *e, const std::vector<const Expr *> &iterations) {
   if (e->op == Expr::loop_index)
-    return turns[e->position];
+    return iterations[e->position];
   std::vector<const Expr *> args;
   for (const Expr *arg : e->args)
-    args.push_back(with_loops(arg, turns));
+    args.push_back(with_loops(arg, iterations));
   return args == e->args ? e : build_.with_args(e, std::move(args));
 }
 
 bool Updates::disjoint(const Written &a, const Written &b) {
   if (a.update.place.empty() || b.update.place.empty())
     return false;
-  auto turn = [&](const LoopIndex &loop) { return build_.index(indices_.new_variable(loop.name, {loop.extent, ""})); };
-  // Whether nothing is written twice when the loops of `a` and `b` stand at these turns.
+  auto iteration = [&](const LoopIndex &loop) {
+    return build_.index(indices_.new_variable(loop.name, {loop.extent, ""}));
+  };
+  // Whether nothing is written twice when the loops of `a` and `b` stand at these iterations.
   auto apart = [&](const std::vector<const Expr *> &of_a, const std::vector<const Expr *> &of_b,
                    const std::vector<Fact> &order) {
     std::vector<std::pair<const Expr *, const Expr *>> meet; // both not negative: the ranges along an axis meet
@@ -418,18 +421,18 @@ bool Updates::disjoint(const Written &a, const Written &b) {
   std::vector<const Expr *> of_a, of_b;
   if (&a != &b) {
     for (const LoopIndex &loop : a.loops)
-      of_a.push_back(turn(loop));
+      of_a.push_back(iteration(loop));
     for (const LoopIndex &loop : b.loops)
-      of_b.push_back(turn(loop));
+      of_b.push_back(iteration(loop));
     return apart(of_a, of_b, {});
   }
-  for (size_t first = 0; first < a.loops.size(); ++first) { // the outermost loop in which the turns differ
+  for (size_t first = 0; first < a.loops.size(); ++first) { // the outermost loop in which the iterations differ
     of_a.clear();
     of_b.clear();
     std::vector<Fact> order;
     for (size_t depth = 0; depth < a.loops.size(); ++depth) {
-      of_a.push_back(turn(a.loops[depth]));
-      of_b.push_back(depth < first ? of_a.back() : turn(a.loops[depth]));
+      of_a.push_back(iteration(a.loops[depth]));
+      of_b.push_back(depth < first ? of_a.back() : iteration(a.loops[depth]));
       if (depth == first)
         order.push_back({build_.apply(Expr::less, Type::boolean, {of_a.back(), of_b.back()}, {}), true});
     }
@@ -442,9 +445,9 @@ bool Updates::disjoint(const Written &a, const Written &b) {
 bool Updates::write(const syntax::Target &target, Written own) {
   if (!own.loops.empty() && !disjoint(own, own)) {
     Diagnostic &d = report(Code::E067, target.span, {target.name.text});
-    d.help = "each turn must update another place: use `" + indices_.loops().back().name +
+    d.help = "each iteration must update another place: use `" + indices_.loops().back().name +
              "` in it, or carry the value and update after";
-    d.label = "in every turn of the loop";
+    d.label = "in every iteration of the loop";
     return false;
   }
   for (const Written &other : written_)

@@ -49,10 +49,11 @@ private:
   const Expr *chosen(const std::vector<Written::Arm> &arms, size_t known, const std::function<const Expr *()> &old);
   /// Whether the new value of an `index(N)` state is one; reports where not.
   bool check_range(const Entity &value, const Tensor *state, Span span);
-  /// Whether no turn of `a` writes what a turn of `b` does; for one update with itself, what another turn of it does.
+  /// Whether no iteration of `a` writes what an iteration of `b` does; for one update with itself, what another
+  /// iteration of it does.
   bool disjoint(const Written &a, const Written &b);
   /// `e` with other formulas in the place of loop indices.
-  const Expr *with_loops(const Expr *e, const std::vector<const Expr *> &turns);
+  const Expr *with_loops(const Expr *e, const std::vector<const Expr *> &iterations);
 
   Conversions &conversions_;
   Expressions &expressions_;

@@ -1,5 +1,5 @@
 // One walk over steps, stages and expressions; what is shared is looked at once.
-#include "dsl/check/uses.h"
+#include "dsl/check/used_tensors.h"
 
 #include <map>
 #include <unordered_set>

@@ -11,7 +11,8 @@ namespace heddle {
 ///   V3 an index is one of its stage's, a loop index one of a loop around, a size speaks of the program's dims
 ///   V4 a read has one whole number per dimension
 ///   V5 operands have the types that the operation takes
-///   V6 what a loop carries has one shape and type before, in and after each turn; what it collects has the slice's
+///   V6 what a loop carries has one shape and type before, in and after each iteration; what it collects has the
+///   slice's
 std::string verify(const Program &program, const Entry &entry);
 
 } // namespace heddle

@@ -172,10 +172,10 @@ const Tensor *Adjoints::materialise(const Tensor *t, const std::string &name, co
   return result;
 }
 
-void Adjoints::enter(std::vector<Step> &inner, const Size &turns) {
+void Adjoints::enter(std::vector<Step> &inner, const Size &iterations) {
   steps = &inner;
   in_loop_ = true;
-  whole_.in_loops({turns});
+  whole_.in_loops({iterations});
 }
 
 void Adjoints::leave(std::vector<Step> &outer) {

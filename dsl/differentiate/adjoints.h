@@ -39,7 +39,7 @@ public:
   void know(const Stage &stage);
 
   /// Between the two, stages go into `steps` and see those of the loop around.
-  void enter(std::vector<Step> &steps, const Size &turns);
+  void enter(std::vector<Step> &steps, const Size &iterations);
   void leave(std::vector<Step> &steps);
   std::vector<Step> *steps = nullptr;
 

@@ -45,9 +45,9 @@ private:
   void loop(Loop &loop);
   bool touches(const Loop &loop) const;
   bool may_differentiate(const Loop &loop);
-  /// `e` of the loop's body at the turn `turn`, for whoever stands outside of it.
-  Term lifted(Term e, Body &body, Term turn);
-  /// The tensor that has `t`, of the loop's body, for all turns as its first axis.
+  /// `e` of the loop's body at that iteration, for use outside of it.
+  Term lifted(Term e, Body &body, Term iteration);
+  /// The tensor that has `t`, of the loop's body, for all iterations as its first axis.
   const Tensor *kept(const Tensor *t, Body &body);
 
   Program &program_;

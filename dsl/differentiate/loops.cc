@@ -1,6 +1,7 @@
-// The way back through a loop is a loop over the same turns, the last one first, that carries the adjoints of what the
-// loop carries. What it reads of the turns the forward loop keeps. The adjoint of what the body reads from outside is
-// one sum over all turns behind the loop, in which a product over the rows of a turn becomes one over all rows.
+// The way back through a loop is a loop over the same iterations, the last one first, that carries the adjoints of what
+// the loop carries. What it reads of the iterations the forward loop keeps. The adjoint of what the body reads from
+// outside is one sum over all iterations behind the loop, in which a product over the rows of an iteration becomes one
+// over all rows.
 #include "dsl/differentiate/backward.h"
 
 #include "dsl/differentiate/derivative.h"
@@ -12,7 +13,7 @@ namespace heddle::differentiating {
 struct Backward::Body {
   Loop &loop;
   std::set<const Tensor *> own;                  // made in the body, or carried
-  std::map<const Tensor *, const Tensor *> kept; // by what is kept of each turn: all turns
+  std::map<const Tensor *, const Tensor *> kept; // by what is kept of each iteration: all iterations
   std::map<const Tensor *, const Tensor *> of;   // the other way round
 };
 
@@ -36,8 +37,8 @@ bool Backward::may_differentiate(const Loop &loop) {
     for (Term node : nodes_of(stage->value))
       for (const Loop::Collected &c : loop.collected)
         if (node->op == Expr::read && node->tensor == c.whole) {
-          refuse(stage->span,
-                 "a turn reads what earlier turns have defined of `" + c.whole->name + "`; carry it from turn to turn");
+          refuse(stage->span, "an iteration reads what earlier iterations have defined of `" + c.whole->name +
+                                  "`; carry it from iteration to iteration");
           return false;
         }
   }
@@ -54,7 +55,7 @@ const Tensor *Backward::kept(const Tensor *t, Body &body) {
   if (auto known = body.kept.find(t); known != body.kept.end())
     return known->second;
   const Tensor *slice = t;
-  if (t->kind == Tensor::carried) { // what it is when the turn begins
+  if (t->kind == Tensor::carried) { // what it is when the iteration begins
     Stage copy{};
     std::vector<const Expr *> at;
     for (const Size &extent : t->shape) {
@@ -77,7 +78,8 @@ const Tensor *Backward::kept(const Tensor *t, Body &body) {
   }
   std::vector<Size> shape{body.loop.index.extent};
   shape.insert(shape.end(), t->shape.begin(), t->shape.end());
-  const Tensor *whole = adjoints_.new_tensor(Tensor::stage, t->name + ".turns", t->type, std::move(shape), t->span);
+  const Tensor *whole =
+      adjoints_.new_tensor(Tensor::stage, t->name + ".iterations", t->type, std::move(shape), t->span);
   body.loop.collected.push_back({whole, slice, 0});
   if (whole_.nonnegative_tensors.count(t))
     whole_.nonnegative_tensors.insert(whole);
@@ -85,16 +87,16 @@ const Tensor *Backward::kept(const Tensor *t, Body &body) {
   return body.kept[t] = whole;
 }
 
-Term Backward::lifted(Term e, Body &body, Term turn) {
+Term Backward::lifted(Term e, Body &body, Term iteration) {
   return terms_.rewrite(e, [&](Term node) -> Term {
     if (node->op == Expr::loop_index)
-      return turn;
+      return iteration;
     if (node->op != Expr::read || !body.own.count(node->tensor))
       return nullptr;
     Expr read = *node;
-    read.args = {turn};
+    read.args = {iteration};
     for (Term arg : node->args)
-      read.args.push_back(lifted(arg, body, turn));
+      read.args.push_back(lifted(arg, body, iteration));
     read.tensor = kept(node->tensor, body);
     return terms_.node(std::move(read));
   });
@@ -103,7 +105,7 @@ Term Backward::lifted(Term e, Body &body, Term turn) {
 void Backward::loop(Loop &loop) {
   if (!touches(loop) || !may_differentiate(loop))
     return;
-  const Size turns = loop.index.extent;
+  const Size iterations = loop.index.extent;
   Body body{loop, {}, {}, {}};
   for (const Step &step : loop.steps)
     if (auto *stage = std::get_if<Stage>(&step.what))
@@ -120,9 +122,9 @@ void Backward::loop(Loop &loop) {
   by.span = loop.span;
 
   Loop back;
-  back.index = {loop.index.name, turns};
+  back.index = {loop.index.name, iterations};
   back.span = loop.span;
-  Term turn = whole_.term(plus(whole_.of(turns - Size(1)), whole_.of(terms_.turn(0)), -1));
+  Term iteration = whole_.term(plus(whole_.of(iterations - Size(1)), whole_.of(terms_.iteration(0)), -1));
   struct Carry {
     Loop::Carried forward;
     const Tensor *adjoint, *last;
@@ -143,7 +145,7 @@ void Backward::loop(Loop &loop) {
     std::vector<int> places = adjoints_.indices_for(to);
     std::vector<Term> at = adjoints_.as_terms(places);
     if (axis >= 0)
-      at.insert(at.begin() + axis, turn);
+      at.insert(at.begin() + axis, iteration);
     adjoints_.add(to, places, terms_.read(from, at, true));
   };
   std::vector<std::tuple<const Tensor *, const Tensor *, int>> slices;
@@ -155,7 +157,7 @@ void Backward::loop(Loop &loop) {
   for (auto [slice, adjoint, axis] : slices)
     add_read(slice, adjoint, axis);
 
-  // In the loop: what a turn hands to its own tensors.
+  // In the loop: what an iteration hands to its own tensors.
   std::vector<std::pair<const Stage *, const Tensor *>> outward; // stages that read what is outside; their adjoints
   auto own_target = [&](const Tensor *t) {
     auto found = body.of.find(t);
@@ -163,7 +165,7 @@ void Backward::loop(Loop &loop) {
   };
   auto outside_target = [&](const Tensor *t) { return Target{!body.of.count(t) && is_active(t) ? t : nullptr}; };
   std::vector<Step> &outer = *adjoints_.steps;
-  adjoints_.enter(back.steps, turns);
+  adjoints_.enter(back.steps, iterations);
   auto adjoint_stage = [&](const Tensor *t, const std::string &suffix, const Stage &of) {
     const Tensor *made = adjoints_.new_tensor(Tensor::stage, t->name + suffix, t->type, t->shape, t->span);
     adjoints_.materialise(t, "", of, made);
@@ -176,8 +178,8 @@ void Backward::loop(Loop &loop) {
       continue;
     const Tensor *adjoint = adjoint_stage(stage->result, ".grad", *stage);
     Placed own = placed(*stage);
-    own.value = lifted(own.value, body, turn);
-    own.result = lifted(own.result, body, turn);
+    own.value = lifted(own.value, body, iteration);
+    own.result = lifted(own.result, body, iteration);
     own.adjoint = terms_.read(adjoint, adjoints_.as_terms(own.space), true);
     hand_on(own, own_target);
     if (depends(own.value, [&](const Tensor *t) { return outside_target(t).tensor != nullptr; }))
@@ -187,10 +189,10 @@ void Backward::loop(Loop &loop) {
     back.carried.push_back({carry.adjoint, carry.last, adjoint_stage(carry.forward.carried, ".next.grad", by)});
   adjoints_.leave(outer);
 
-  // Behind it: what all turns hand to others.
+  // Behind it: what all iterations hand to others.
   std::vector<const Tensor *> turned;
   for (auto [stage, adjoint] : outward) {
-    std::vector<Size> shape{turns};
+    std::vector<Size> shape{iterations};
     shape.insert(shape.end(), adjoint->shape.begin(), adjoint->shape.end());
     turned.push_back(adjoints_.new_tensor(Tensor::stage, adjoint->name + ".turned", adjoint->type, shape, stage->span));
     back.collected.push_back({turned.back(), adjoint, 0});
@@ -201,11 +203,11 @@ void Backward::loop(Loop &loop) {
   for (size_t i = 0; i < outward.size(); ++i) {
     const Stage &stage = *outward[i].first;
     Placed own = placed(stage);
-    int t = terms_.new_variable(loop.index.name, turns);
+    int t = terms_.new_variable(loop.index.name, iterations);
     own.space.insert(own.space.begin(), t);
     std::vector<Term> at = adjoints_.as_terms(own.space), from = at;
-    from[0] = whole_.term(plus(whole_.of(turns - Size(1)), whole_.of(at[0]), -1));
-    const Tensor *adjoint = adjoints_.emit(outward[i].second->name + ".turns", own.space, Reducer::none, {},
+    from[0] = whole_.term(plus(whole_.of(iterations - Size(1)), whole_.of(at[0]), -1));
+    const Tensor *adjoint = adjoints_.emit(outward[i].second->name + ".iterations", own.space, Reducer::none, {},
                                            terms_.read(turned[i], from, true), stage);
     own.value = lifted(own.value, body, at[0]);
     own.result = lifted(own.result, body, at[0]);

@@ -223,8 +223,8 @@ private:
     int v = chosen.variable;
     auto line = whole_.linear(whole_.of(equation.left), terms_.index(v));
     Polynomial distance = plus(whole_.of(equation.right), line.rest, -1); // factor * v
-    std::optional<Size> turns;
-    if (chosen.way == radix && !(turns = quotient_up(terms_.variable(v).extent, chosen.factor)))
+    std::optional<Size> iterations;
+    if (chosen.way == radix && !(iterations = quotient_up(terms_.variable(v).extent, chosen.factor)))
       return false;
     equations_.erase(equations_.begin() + chosen.equation);
     switch (chosen.way) {
@@ -265,7 +265,7 @@ private:
         rest = own.rest;
       }
     Term d = whole_.term(plus(whole_.of(equation.right), rest, -1)), step = whole_.term(g);
-    Term w = new_index(v, *turns);
+    Term w = new_index(v, *iterations);
     Polynomial low = whole_.of(terms_.make(Expr::mod, Type::i32, {d, step}));
     bind(v, whole_.term(plus(low, times(g, whole_.of(w)))));
     Polynomial high = whole_.of(terms_.make(Expr::floor_div, Type::i32, {d, step}));

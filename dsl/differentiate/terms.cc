@@ -73,7 +73,7 @@ Term Terms::index(int variable) {
   return node(std::move(e));
 }
 
-Term Terms::turn(int depth) {
+Term Terms::iteration(int depth) {
   Expr e{};
   e.op = Expr::loop_index;
   e.type = Type::i32;

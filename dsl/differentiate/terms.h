@@ -32,7 +32,7 @@ public:
   Term real(double value, Type type);
   Term boolean(bool value);
   Term index(int variable);
-  Term turn(int depth);
+  Term iteration(int depth);
   Term size(const Size &size);
   Term read(const Tensor *tensor, std::vector<Term> at, bool always_inside);
   /// The node as it is, folding nothing.

@@ -42,7 +42,7 @@ public:
 
   /// Indices that have values wherever what follows is asked, so that their extents are 1 at least.
   void live(const std::vector<int> &variables);
-  /// Turns of the loops around, so that the extents are 1 at least.
+  /// Iterations of the loops around, so that the extents are 1 at least.
   void in_loops(std::vector<Size> extents);
   /// Tensors whose elements are never negative.
   std::set<const Tensor *> nonnegative_tensors;

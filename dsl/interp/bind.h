@@ -2,7 +2,7 @@
 // with the same meaning, and the values of the dims that follow from the inputs' extents.
 #pragma once
 
-#include "dsl/check/uses.h"
+#include "dsl/check/used_tensors.h"
 #include "dsl/errors/result.h"
 #include "dsl/interp/interp.h"
 

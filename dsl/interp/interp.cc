@@ -208,7 +208,7 @@ Status Interpreter::Impl::take(const Stage &stage) {
 }
 
 Status Interpreter::Impl::take(const Loop &loop) {
-  int64_t turns = loop.index.extent.evaluate(scope.dims);
+  int64_t iterations = loop.index.extent.evaluate(scope.dims);
   for (const Loop::Carried &carried : loop.carried)
     set(carried.carried, scope.tensors.at(carried.start));
   std::vector<std::shared_ptr<Array>> wholes;
@@ -221,12 +221,12 @@ Status Interpreter::Impl::take(const Loop &loop) {
       count *= whole->shape.back();
     }
     whole->data.resize(count);
-    scope.tensors[collected.whole] = whole; // readable while it grows: slices of earlier turns are there
+    scope.tensors[collected.whole] = whole; // readable while it grows: slices of earlier iterations are there
     wholes.push_back(std::move(whole));
   }
   scope.loops.push_back(0);
-  for (int64_t turn = 0; turn < turns; ++turn) {
-    scope.loops.back() = turn;
+  for (int64_t iteration = 0; iteration < iterations; ++iteration) {
+    scope.loops.back() = iteration;
     if (Status status = take(loop.steps); !status)
       return status;
     for (size_t c = 0; c < loop.collected.size(); ++c) {
@@ -237,7 +237,7 @@ Status Interpreter::Impl::take(const Loop &loop) {
       for (size_t d = axis + 1; d < whole.shape.size(); ++d)
         inner *= whole.shape[d];
       for (size_t i = 0; i < slice.data.size(); ++i)
-        whole.data[(int64_t(i) / inner * whole.shape[axis] + turn) * inner + int64_t(i) % inner] = slice.data[i];
+        whole.data[(int64_t(i) / inner * whole.shape[axis] + iteration) * inner + int64_t(i) % inner] = slice.data[i];
     }
     std::vector<Shared> next;
     for (const Loop::Carried &carried : loop.carried)

@@ -65,7 +65,7 @@ struct StageProgram {
   bool lane_reduced = false;    // the lane is one of the over
   std::vector<int> nest;        // indices, outermost first; the lane's runs are one of these loops
   int first_reduced = 0;        // number of loops outside the accumulation
-  /// levels[0] once, levels[k] at each turn of loop nest[k - 1].
+  /// levels[0] once, levels[k] at each iteration of loop nest[k - 1].
   std::vector<std::vector<Instruction>> levels;
   std::vector<Read> reads;
   std::vector<bool> along_lane; // by register: a run of values, or one value

@@ -119,10 +119,10 @@ private:
         take();
       return;
     }
-    turns(depth);
+    iterations(depth);
   }
 
-  void turns(size_t depth) {
+  void iterations(size_t depth) {
     int index = program_.nest[depth];
     int64_t extent = program_.extents[index];
     int64_t step = index == program_.lane ? StageProgram::longest_run : 1;
@@ -148,7 +148,7 @@ private:
     if (depth == program_.nest.size())
       take(); // a reduction over no index has one term
     else
-      turns(depth);
+      iterations(depth);
     Register register_of_sums;
     register_of_sums.at = positions ? places_.data() : sums_.data();
     register_of_sums.run = n > 1;

@@ -1,5 +1,5 @@
 // One check of a document for an editor: the messages with their places in every file concerned, and what each defined
-// name turned out to be. Made from copies of all texts, so it may run beside the conversation.
+// name turned out to be. Made from copies of all texts, so it may run in another thread than the requests.
 #pragma once
 
 #include "dsl/errors/diagnostics.h"
@@ -21,7 +21,7 @@ struct Analysis {
   int64_t version = 0;
   std::vector<Finding> findings;
   std::string config_error;
-  /// By file and qualified name of the definition: what it is. The first call or turn speaks for all.
+  /// By file and qualified name of the definition: what it is. The first call or iteration speaks for all.
   std::map<std::pair<std::string, std::string>, std::string> notes;
 };
 

@@ -56,7 +56,7 @@ std::string FileSymbols::signature(const Definition &d) const {
   } else if (d.kind == Definition::module || d.kind == Definition::model) {
     const syntax::Module &module = *modules[d.module_number].tree;
     end = module.sizes.empty() ? module.name.span.end : module.sizes.back().span.end + 1;
-  } else if (d.kind == Definition::turn) {
+  } else if (d.kind == Definition::iteration) {
     end = static_cast<int>(std::min(text.find('{', begin), text.size()));
   } else if (d.kind == Definition::config || d.kind == Definition::dim) {
     begin = d.span.begin; // one of several: up to the comma or the line's end

@@ -67,7 +67,7 @@ Meaning meaning_of(Definition::Kind kind) {
   case Definition::value:
     return {"variable", 0};
   case Definition::index:
-  case Definition::turn:
+  case Definition::iteration:
     return {"enumMember", 0};
   }
   return {"variable", 0};

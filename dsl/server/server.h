@@ -1,6 +1,6 @@
 // The language server: one conversation with an editor, message by message, in the Language Server Protocol. Who
 // carries the messages is the transport's matter (run_stdio). Answers come from the text alone where they can; checks
-// run beside the conversation and what they find is published when it is ready.
+// run in another thread, and what they find is published when they are done.
 #pragma once
 
 #include "dsl/server/analysis.h"

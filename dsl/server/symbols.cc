@@ -281,7 +281,7 @@ private:
         name_use(s.names[i]);
       scopes_.push_back({s.span, {}});
       if (!s.names.empty())
-        define(Definition::turn, s.names[0], s.span);
+        define(Definition::iteration, s.names[0], s.span);
       walk(s.body);
       scopes_.pop_back();
       return;

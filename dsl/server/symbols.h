@@ -30,7 +30,7 @@ struct Definition {
     input,
     value,
     index,
-    turn
+    iteration
   } kind;
   std::string name;
   Span span;              // of the name

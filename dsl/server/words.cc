@@ -55,7 +55,7 @@ std::string word_help(const std::string &word) {
       {"real", "the type of weights and activations: f32 unless `--precision` says otherwise"},
       {"index", "`index(N)`: a whole number from 0 to N - 1; inputs of this type are checked on every call"},
       {"stored", "`stored [3 * D, D]`: the shape in the weights file, of which the declared shape is a row-major view"},
-      {"with", "`for l in L with x`: what one turn passes to the next"},
+      {"with", "`for l in L with x`: what one iteration passes to the next"},
       {"where", "`sum[j where mask[j] != 0](x[j])`: drops the terms for which the condition does not hold"},
       {"require", "`require M <= 512 else \"…\"`: what must hold; tested when compiling or on every call"},
       {"inf", "infinity; `-inf` is the score of what is not admitted to a softmax"},

@@ -1,4 +1,4 @@
-// Random slips in valid models: whatever the text, the checker ends, and a program that it refuses gets a message
+// Random mutations of valid models: whatever the text, the checker ends, and a program that it refuses gets a message
 // that is not its own excuse (E079). Seeds are fixed, so a failure repeats.
 #include "tests/check/checked.h"
 
@@ -32,7 +32,7 @@ std::vector<std::string> tokens_of(const std::string &text) {
   return tokens;
 }
 
-TEST(Mutations, NoSlipLeavesTheCheckerWithoutAnAnswer) {
+TEST(Mutations, NoMutationLeavesTheCheckerWithoutAnAnswer) {
   std::vector<std::vector<std::string>> seeds;
   for (const char *model : {"bert/bert", "vit/vit"})
     seeds.push_back(tokens_of(read_file(std::string(HEDDLE_SOURCE_DIR "/models/") + model + ".heddle")));
@@ -76,7 +76,7 @@ TEST(Mutations, NoSlipLeavesTheCheckerWithoutAnAnswer) {
   int refused = 0;
   for (int i = 0; i < 2500; ++i) {
     std::vector<std::string> tokens = seeds[random() % seeds.size()];
-    for (int slips = 1 + random() % 2; slips > 0; --slips) {
+    for (int mutations = 1 + random() % 2; mutations > 0; --mutations) {
       size_t a = random() % tokens.size(), b = random() % tokens.size();
       switch (random() % 4) {
       case 0:
@@ -117,10 +117,10 @@ int messages_with(const std::string &messages, int first, int last) {
 }
 
 /// One word too few or too many in a valid model: where the text does not parse, there is nothing else to say. What is
-/// said nevertheless follows from the slip, but for the few that make two mistakes, such as `a[i]` without its `[`.
-TEST(Mutations, WhatFollowsFromASlipOfTheTextIsNotSpokenOf) {
+/// said nevertheless follows from the mutation, but for the few that make two mistakes, such as `a[i]` without its `[`.
+TEST(Mutations, WhatFollowsFromASyntaxErrorIsNotSpokenOf) {
   std::mt19937 random(5);
-  int slips = 0, followed = 0;
+  int mutations = 0, followed = 0;
   std::string examples;
   for (const char *model : {"bert/bert", "decoder_lm/decoder_lm", "transformer/transformer", "vit/vit"}) {
     std::string path = HEDDLE_SOURCE_DIR "/models/" + std::string(model) + ".heddle";
@@ -142,15 +142,15 @@ TEST(Mutations, WhatFollowsFromASlipOfTheTextIsNotSpokenOf) {
       std::string messages = check_text(text, options, files).messages;
       if (!messages_with(messages, 1, 19))
         continue;
-      ++slips;
+      ++mutations;
       if (messages_with(messages, 20, 99)) {
         ++followed;
         examples += messages + "\n";
       }
     }
   }
-  EXPECT_GT(slips, 400);
-  EXPECT_LE(followed * 100, 3 * slips) << examples;
+  EXPECT_GT(mutations, 400);
+  EXPECT_LE(followed * 100, 3 * mutations) << examples;
 }
 
 } // namespace

@@ -233,7 +233,7 @@ TEST(Proofs, ASubscriptProvesNoSizeWhereItsIndexHasNoValue) {
       refused("q: real[T], n: i32[S]", "require all[s](0 <= n[s] and n[s] < T)\nz[s] = q[n[s]]\ny[t in T] = q[0]"));
   EXPECT_TRUE(refused("q: real[T], n: i32[S]",
                       "for s in S { require all[t](n[s] < T)\nu[s] = n[s] }\ny[t in T] = q[max(0, n[0 | 0])]"));
-  // A loop's requirement was not tested where it has no turns.
+  // A loop's requirement was not tested where it has no iterations.
   EXPECT_TRUE(refused("q: real[8], n: i32[V]", "for s in S { require all[v](0 <= n[v] and n[v] < 8)\nu[s] = 1 }\n"
                                                "y[t in T] = q[n[0]]"));
   // Of an element that is not there nothing is known.

@@ -217,7 +217,7 @@ class AbsurdOptions(Scratch):
         self.done("run", name, "--in", "x.safetensors", "--out", "y.safetensors", "--profile", "q.json")
         json.loads((self.folder / "q.json").read_text())
 
-    def test_a_megabyte_of_slips_takes_seconds(self):
+    def test_a_megabyte_of_errors_takes_seconds(self):
         (self.folder / "zeros.heddle").write_bytes(bytes(1 << 20))
         status, out, err = self.heddle("check", "zeros.heddle")
         self.assertEqual((status, out), (1, ""))
@@ -406,7 +406,7 @@ class Refusals(Scratch):
             self.done("run", "net.heddle", "--weights", "w.safetensors", "--reference", "--in", given, "--out", f"{given}.y")
         self.assertEqual((self.folder / "x.npz.y").read_bytes(), (self.folder / "x.safetensors.y").read_bytes())
 
-    def test_a_slip_of_the_text_hides_no_other_mistake(self):
+    def test_a_syntax_error_hides_no_other_mistake(self):
         (self.folder / "net.heddle").write_text(MODEL.replace("table[kind[b, s], i]", "table[kind[b, s], i").replace("relu(fc(z))", "rellu(fc(x))"))
         status, out, err = self.heddle("check", "net.heddle")
         self.assertEqual((status, out), (1, ""))

@@ -428,7 +428,7 @@ class Requirements(Program):
 
 
 class Numbers(Program):
-    """Requirements and places are computed as proofs count, without an end: what leaves 32 bits is a refused call."""
+    """Requirements and places are computed without overflow, as in proofs: what leaves 32 bits is a refused call."""
     most = np.int32(2**31 - 1)
 
     def test_a_sum_in_a_requirement_does_not_wrap(self):
@@ -577,7 +577,7 @@ class Numbers(Program):
 
 
 class Functions(Program):
-    """Where formulas have no end, or no value."""
+    """Where formulas are infinite, or NaN."""
 
     def test_functions_and_powers_of_what_has_no_end_or_no_value(self):
         odd = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 1e30, -1e30, 1e-30, 89, -104], np.float32)

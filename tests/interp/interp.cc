@@ -142,9 +142,10 @@ TEST(Loops, carry_values_and_collect_slices) {
   const Tensor *h = b.tensor(Tensor::carried, "h", Type::f32, {batch});
   Loop loop;
   loop.index = {"t", time};
-  const Tensor *next = b.stage("h.next", Type::f32, {batch},
-                               b.plus(b.times(b.number(2), b.read(h, {b.index(0)})), b.op(Expr::cast, {b.turn(0)})),
-                               Reducer::none, {}, &loop.steps);
+  const Tensor *next =
+      b.stage("h.next", Type::f32, {batch},
+              b.plus(b.times(b.number(2), b.read(h, {b.index(0)})), b.op(Expr::cast, {b.iteration(0)})), Reducer::none,
+              {}, &loop.steps);
   const Tensor *all = b.tensor(Tensor::stage, "all", Type::f32, {batch, time});
   loop.carried.push_back({h, x, next});
   loop.collected.push_back({all, next, 1});

@@ -89,7 +89,7 @@ public:
     made.position = position;
     return make(made);
   }
-  const Expr *turn(int loop) {
+  const Expr *iteration(int loop) {
     Expr made = node(Expr::loop_index, Type::i32);
     made.position = loop;
     return make(made);

@@ -54,7 +54,7 @@ fn three(x: real[B, B]) -> real = max[k](x)
             (9, "n", "W103", "parameter `n` is never used\nhelp: remove it, or call it `_n`"),
         ])
 
-    def test_a_slip_hides_no_other_mistake_and_makes_none(self):
+    def test_a_syntax_error_hides_no_other_mistake_and_makes_none(self):
         self.assertEqual([(line, code) for line, _, code, _ in self.said("""module One(N) {
   param w real[N]
   fn call(x: real[N]) -> real[N] {

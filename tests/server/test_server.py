@@ -100,7 +100,7 @@ class Messages(Conversation):
         self.client.change(uri, 5, (line, column, line, column + 3, ""))
         self.assertEqual(self.client.messages(uri, 5), [])
 
-    def test_beside_a_slip_of_the_text_other_mistakes_are_told(self):
+    def test_beside_a_syntax_error_other_mistakes_are_reported(self):
         for name, text in [("net.heddle", NET), ("parts.heddle", "fn f(x: real[..S]) -> real[..S] {\n  let a = 2 * x\n  return - top\n}\n")]:
             broken = text.replace("- top", "- tops").rstrip() + "\nfn g(x: real -> real = y\n"
             messages = self.client.messages(self.opened(broken, name))
@@ -180,7 +180,7 @@ class Answers(Conversation):
         self.assertIn("module Mlp(I, H)", mlp)
         self.assertIn("Two dense layers with something in between.", mlp)
         self.assertIn("`layers`: `2 × Mlp(6, 8)`", self.hover(uri, "layers[l]"))
-        self.assertIn("turn, 0 to 1", self.hover(uri, "l in 2"))
+        self.assertIn("iteration, 0 to 1", self.hover(uri, "l in 2"))
         self.assertIn("index, 0 to S - 1", self.hover(uri, "s](z"))
         self.assertIn("fn gelu(x: real) -> real", self.hover(uri, "gelu"))
         self.assertIn("Hendrycks", self.hover(uri, "gelu"))

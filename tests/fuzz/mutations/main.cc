@@ -1,8 +1,8 @@
-// fuzz_mutations [--count N] [--seed S]: slips in valid programs (words deleted, doubled, swapped or taken from
+// fuzz_mutations [--count N] [--seed S]: mutations in valid programs (words deleted, doubled, swapped or taken from
 // elsewhere, numbers changed, lines moved), each through parser, checker and printer of the checked program. Whatever
 // the text, the checker answers within a time limit, and a refusal has a message with a place that is not its own
-// excuse (E079). Models, prelude and random programs of tests/fuzz/programs are what slips happen in. The same holds
-// for the functions and modules by themselves, of which those of a random program as it is have no mistake.
+// excuse (E079). Models, prelude and random programs of tests/fuzz/programs are what mutations happen in. The same
+// holds for the functions and modules by themselves, of which those of a random program as it is have no mistake.
 #include "dsl/check/check.h"
 #include "dsl/check/parts.h"
 #include "dsl/syntax/parser.h"
@@ -71,14 +71,14 @@ std::vector<std::string> words_of(const std::string &text) {
   return out;
 }
 
-class Slips {
+class Mutations {
 public:
-  Slips(std::vector<std::vector<std::string>> seeds, uint64_t seed) : seeds_(std::move(seeds)), random_(seed) {}
+  Mutations(std::vector<std::vector<std::string>> seeds, uint64_t seed) : seeds_(std::move(seeds)), random_(seed) {}
 
   std::string next() {
     std::vector<std::string> words = seeds_[below(seeds_.size())];
-    for (size_t slips = 1 + below(3); slips > 0 && words.size() > 4; --slips)
-      slip(words);
+    for (size_t mutations = 1 + below(3); mutations > 0 && words.size() > 4; --mutations)
+      mutate(words);
     std::string text;
     for (const std::string &word : words)
       text += word;
@@ -88,7 +88,7 @@ public:
 private:
   size_t below(size_t n) { return random_() % n; }
 
-  void slip(std::vector<std::string> &words) {
+  void mutate(std::vector<std::string> &words) {
     size_t a = below(words.size()), b = below(words.size()), length = 1 + below(12);
     switch (below(9)) {
     case 0:
@@ -161,7 +161,7 @@ int main(int count, char **words) {
   constexpr const char *help =
       "usage: fuzz_mutations [--count N] [--seed S]\n"
       "\n"
-      "Slips in valid programs, through parser and checker: N of them (200000), those of seed S (1).\n";
+      "Mutations in valid programs, through parser and checker: N of them (200000), those of seed S (1).\n";
   uint64_t programs = 200'000, seed = 1;
   for (int i = 1; i < count; ++i) {
     std::string word = words[i];
@@ -197,18 +197,18 @@ int main(int count, char **words) {
         fail(("a mistake in a part of a right program: " + d.message).c_str());
     seeds.push_back(words_of(current));
   }
-  Slips slips(std::move(seeds), seed);
+  Mutations mutations(std::move(seeds), seed);
 
   auto begun = std::chrono::steady_clock::now(), shown = begun;
   uint64_t refused = 0;
   double slowest = 0;
   for (uint64_t i = 1; i <= programs; ++i) {
-    current = slips.next();
+    current = mutations.next();
     auto start = std::chrono::steady_clock::now();
     alarm(seconds_per_program);
     Sources sources;
     Diagnostics diagnostics(sources);
-    syntax::File tree = syntax::parse(sources, sources.add("slip.heddle", current), diagnostics);
+    syntax::File tree = syntax::parse(sources, sources.add("mutated.heddle", current), diagnostics);
     std::vector<Diagnostic> of_parts;
     if (!diagnostics.has_errors())
       of_parts = check_parts(sources, tree, options);
@@ -230,7 +230,7 @@ int main(int count, char **words) {
     auto now = std::chrono::steady_clock::now();
     slowest = std::max(slowest, std::chrono::duration<double>(now - start).count());
     if (now - shown > std::chrono::seconds(20) || i == programs) {
-      std::printf("%llu slips, %llu refused, slowest %.2f s\n", (unsigned long long)i, (unsigned long long)refused,
+      std::printf("%llu mutations, %llu refused, slowest %.2f s\n", (unsigned long long)i, (unsigned long long)refused,
                   slowest);
       std::fflush(stdout);
       shown = now;

@@ -151,7 +151,7 @@ void Bounds::require(const Require &r) {
 }
 
 void Bounds::loop(const Loop &l) {
-  int64_t turns = l.index.extent.evaluate(dims_);
+  int64_t iterations = l.index.extent.evaluate(dims_);
   for (const auto &carried : l.carried)
     values_[carried.carried] = values_.at(carried.start);
   for (const auto &collected : l.collected) {
@@ -160,8 +160,8 @@ void Bounds::loop(const Loop &l) {
     whole.data.assign(count(whole.shape), Interval::anything());
   }
   loops_.push_back(0);
-  for (int64_t turn = 0; turn < turns; ++turn) {
-    loops_.back() = turn;
+  for (int64_t iteration = 0; iteration < iterations; ++iteration) {
+    loops_.back() = iteration;
     run(l.steps);
     std::vector<Box> next;
     for (const auto &carried : l.carried)
@@ -173,7 +173,7 @@ void Bounds::loop(const Loop &l) {
       for (size_t d = collected.axis + 1; d < whole.shape.size(); ++d)
         inner *= whole.shape[d];
       for (size_t i = 0; i < slice.data.size(); ++i)
-        whole.data[(int64_t(i) / inner * extent + turn) * inner + int64_t(i) % inner] = slice.data[i];
+        whole.data[(int64_t(i) / inner * extent + iteration) * inner + int64_t(i) % inner] = slice.data[i];
     }
     for (size_t i = 0; i < next.size(); ++i)
       values_[l.carried[i].carried] = std::move(next[i]);

@@ -98,7 +98,7 @@ void Generator::attention() {
   }
 }
 
-/// A recurrence with a product in every turn, whose states are also collected.
+/// A recurrence with a product in every iteration, whose states are also collected.
 void Generator::recurrence() {
   Extent batch = chance(0.8) ? any_extent() : dim(), steps = dim(), width = fixed(6);
   if (batch == steps)
@@ -156,7 +156,7 @@ void Generator::time_loop() {
     add(c1, real, {batch, width});
     return;
   }
-  if (dice < 9) { // a linear recurrence: no product in a turn
+  if (dice < 9) { // a linear recurrence: no product in an iteration
     std::string a = need(real, {batch, steps, width}, false, false),
                 u = need(real, {batch, steps, width}, false, false), h = fresh("h"), next = fresh("z"), y = fresh("y"),
                 t = chance(0.3) ? steps.text + " - 1 - t" : "t";
@@ -176,7 +176,7 @@ void Generator::time_loop() {
     add(h, real, {batch, width});
     return;
   }
-  // Each turn goes on with what the one before chose.
+  // Each iteration goes on with what the one before chose.
   Extent rows = number_extent(2 + below(5));
   std::string table = weight({rows, width}), head = weight({rows, width}), token = fresh("n"), s = fresh("s"),
               best = fresh("n"), all = fresh("n");

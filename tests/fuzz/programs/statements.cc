@@ -115,11 +115,11 @@ void Generator::unrolled_loop() {
   if (!v || v->shape.empty() || v->shape.size() > 3)
     return define();
   std::vector<Extent> shape = v->shape;
-  std::string start = v->name, turns = std::to_string(1 + below(3)), h = fresh("h");
+  std::string start = v->name, iterations = std::to_string(1 + below(3)), h = fresh("h");
   ++v->reads;
   line("let " + h + " = " + start + " * 0.5");
   if (chance(0.5)) {
-    line("for l in " + turns + " with " + h + " { " + h + " = tanh(" + h + " * 0.5 + l)" +
+    line("for l in " + iterations + " with " + h + " { " + h + " = tanh(" + h + " * 0.5 + l)" +
          (chance(0.5) ? " + " + start : "") + " }");
     add(h, real, shape);
     return;
@@ -129,8 +129,8 @@ void Generator::unrolled_loop() {
   for (size_t d = 0; d < shape.size(); ++d)
     at += ", " + std::string(letters[d]);
   std::string name = fresh("u");
-  line("for l in " + turns + " { " + name + "[l" + at + "] = " + h + "[" + at.substr(2) + "] * (l + 1) }");
-  shape.insert(shape.begin(), number_extent(std::stoi(turns)));
+  line("for l in " + iterations + " { " + name + "[l" + at + "] = " + h + "[" + at.substr(2) + "] * (l + 1) }");
+  shape.insert(shape.begin(), number_extent(std::stoi(iterations)));
   add(name, real, shape);
   add(h, real, {shape.begin() + 1, shape.end()});
 }
