@@ -52,14 +52,14 @@ Entity Calls::call_builtin(const Tree &e, const ScalarFunction &f, Frame &frame)
     return {};
   }
   for (size_t i = 0; i < args.size() && !failed; ++i)
-    failed = !expressions_.made_of_numbers(args[i], *e.args[i], frame);
+    failed = !expressions_.made_of_numbers(args[i], *e.args[i]);
   if (failed)
     return {};
   if (shaped && !frame.per_element)
     return expressions_.lift(e, args, [&](std::vector<const Expr *> x) { return builtin(e, f, x); });
   std::vector<const Expr *> scalars;
   for (size_t i = 0; i < args.size(); ++i) {
-    scalars.push_back(expressions_.as_scalar(args[i], *e.args[i], frame));
+    scalars.push_back(expressions_.as_scalar(args[i], *e.args[i]));
     failed |= !scalars.back();
   }
   return entity(failed ? nullptr : builtin(e, f, scalars));
@@ -183,7 +183,7 @@ Entity Calls::call_function(const Tree &e, const Entity &f, Frame &frame) {
   };
 
   for (size_t i = 0; plain && i < args.size(); ++i)
-    if (!expressions_.made_of_numbers(args[i], *e.args[i], frame))
+    if (!expressions_.made_of_numbers(args[i], *e.args[i]))
       return {};
   if (plain && shaped && !frame.per_element)
     return expressions_.lift(e, args, [&](std::vector<const Expr *> x) -> const Expr * {

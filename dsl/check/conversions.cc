@@ -21,7 +21,7 @@ Entity Conversions::cast(const Tree &e, Frame &frame) {
     return {};
   if (value.tensor_like() && !frame.per_element)
     return expressions_.lift(e, {value}, [&](std::vector<const Expr *> x) { return convert(x[0]); });
-  const Expr *x = expressions_.as_scalar(value, *e.args[0], frame);
+  const Expr *x = expressions_.as_scalar(value, *e.args[0]);
   return entity(x ? convert(x) : nullptr);
 }
 

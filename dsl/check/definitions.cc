@@ -117,7 +117,7 @@ void Definitions::define(const Stmt &s, Frame &frame) {
       report(Code::E033, s.span, {count_of(s.targets.size(), "name"), count_of(items.size(), "value")});
     } else {
       for (const Entity &item : items)
-        values.push_back(expressions_.as_scalar(item, right, frame));
+        values.push_back(expressions_.as_scalar(item, right));
     }
     frame.per_element = outer;
   } else {

@@ -99,7 +99,7 @@ Entity Expressions::eval(const Tree &e, Frame &frame) {
     Entity a = eval(*e.args[0], frame);
     if (a.tensor_like() && !frame.per_element)
       return lift(e, {a}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], nullptr); });
-    const Expr *x = as_scalar(a, *e.args[0], frame);
+    const Expr *x = as_scalar(a, *e.args[0]);
     return entity(x ? arithmetic(e, x, nullptr) : nullptr);
   }
   case Tree::binary:
@@ -120,7 +120,7 @@ Entity Expressions::eval(const Tree &e, Frame &frame) {
   return {};
 }
 
-const Expr *Expressions::as_scalar(const Entity &e, const Tree &at, Frame &frame) {
+const Expr *Expressions::as_scalar(const Entity &e, const Tree &at) {
   switch (e.kind) {
   case Entity::error:
     return nullptr;
@@ -155,11 +155,9 @@ const Expr *Expressions::as_scalar(const Entity &e, const Tree &at, Frame &frame
   }
 }
 
-bool Expressions::made_of_numbers(const Entity &e, const Tree &at, Frame &frame) {
-  return e.tensor_like() || as_scalar(e, at, frame);
-}
+bool Expressions::made_of_numbers(const Entity &e, const Tree &at) { return e.tensor_like() || as_scalar(e, at); }
 
-const Expr *Expressions::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e, frame); }
+const Expr *Expressions::scalar(const Tree &e, Frame &frame) { return as_scalar(eval(e, frame), e); }
 
 const Expr *Expressions::condition(const Tree &e, Frame &frame) {
   const Expr *c = scalar(e, frame);
@@ -278,7 +276,7 @@ Entity Expressions::eval_binary(const Tree &e, Frame &frame) {
   }
   bool logic = e.op == Operator::logical_and || e.op == Operator::logical_or;
   if (logic && !a.tensor_like()) {
-    const Expr *left = as_scalar(a, *e.args[0], frame);
+    const Expr *left = as_scalar(a, *e.args[0]);
     if (!left)
       return {};
     if (left->type != Type::boolean) {
@@ -293,7 +291,7 @@ Entity Expressions::eval_binary(const Tree &e, Frame &frame) {
       auto around = knowledge_.assume(left, conjunction); // the right side matters only then
       b = eval(*e.args[1], frame);
     }
-    const Expr *right = as_scalar(b, *e.args[1], frame);
+    const Expr *right = as_scalar(b, *e.args[1]);
     if (right && right->type != Type::boolean) {
       report(Code::E037, e.args[1]->span, {type_name(right->type), text(e.args[1]->span)});
       return {};
@@ -301,11 +299,11 @@ Entity Expressions::eval_binary(const Tree &e, Frame &frame) {
     return entity(right ? arithmetic(e, left, right) : nullptr);
   }
   Entity b = eval(*e.args[1], frame);
-  if (b.kind == Entity::error || !made_of_numbers(a, *e.args[0], frame) || !made_of_numbers(b, *e.args[1], frame))
+  if (b.kind == Entity::error || !made_of_numbers(a, *e.args[0]) || !made_of_numbers(b, *e.args[1]))
     return {};
   if ((a.tensor_like() || b.tensor_like()) && !frame.per_element)
     return lift(e, {a, b}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], x[1]); });
-  const Expr *x = as_scalar(a, *e.args[0], frame), *y = as_scalar(b, *e.args[1], frame);
+  const Expr *x = as_scalar(a, *e.args[0]), *y = as_scalar(b, *e.args[1]);
   return entity(x && y ? arithmetic(e, x, y) : nullptr);
 }
 
@@ -332,12 +330,12 @@ Entity Expressions::eval_condition(const Tree &e, Frame &frame) {
     Type type = common_type(a->type, b->type);
     return build_.select(test, build_.convert(a, type), build_.convert(b, type));
   };
-  if (yes.kind == Entity::error || no.kind == Entity::error || !made_of_numbers(yes, *e.args[1], frame) ||
-      !made_of_numbers(no, *e.args[2], frame))
+  if (yes.kind == Entity::error || no.kind == Entity::error || !made_of_numbers(yes, *e.args[1]) ||
+      !made_of_numbers(no, *e.args[2]))
     return {};
   if ((yes.tensor_like() || no.tensor_like()) && !frame.per_element)
     return lift(e, {yes, no}, [&](std::vector<const Expr *> x) { return choose(x[0], x[1]); });
-  const Expr *a = as_scalar(yes, *e.args[1], frame), *b = as_scalar(no, *e.args[2], frame);
+  const Expr *a = as_scalar(yes, *e.args[1]), *b = as_scalar(no, *e.args[2]);
   return entity(a && b ? choose(a, b) : nullptr);
 }
 

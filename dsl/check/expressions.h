@@ -23,8 +23,8 @@ public:
   const Expr *condition(const Tree &e, Frame &frame);
   std::optional<Size> size(const Tree &e, Frame &frame, const char *what);
   std::optional<Extent> extent(const Tree &e, Frame &frame);
-  const Expr *as_scalar(const Entity &e, const Tree &at, Frame &frame);
-  bool made_of_numbers(const Entity &e, const Tree &at, Frame &frame); // reports where it is not
+  const Expr *as_scalar(const Entity &e, const Tree &at);
+  bool made_of_numbers(const Entity &e, const Tree &at); // reports where it is not
   /// One value per element: brings tensors and scalars to one shape and applies `f` to their elements.
   Entity lift(const Tree &e, const std::vector<Entity> &args,
               const std::function<const Expr *(std::vector<const Expr *>)> &f);

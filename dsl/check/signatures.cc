@@ -35,7 +35,7 @@ bool Signatures::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
   Type type = type_of(formal.type);
   if (!formal.type.has_shape) {
     if (!last_round) {
-      const Expr *value = expressions_.as_scalar(arg, at, callee);
+      const Expr *value = expressions_.as_scalar(arg, at);
       auto right = value ? conversions_.converted(entity(value), type, name, at.span) : std::nullopt;
       if (!right)
         return false;
@@ -48,7 +48,7 @@ bool Signatures::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
       if (arg.kind == Entity::scalar)
         report(Code::E030, at.span, {name, "[]", text(formal.type.span)});
       else
-        expressions_.as_scalar(arg, at, callee); // says what it is
+        expressions_.as_scalar(arg, at); // says what it is
       return false;
     }
     std::vector<Extent> named = arg.extents();

@@ -103,7 +103,7 @@ Entity Subscripts::eval(const Tree &e, Frame &frame) {
       slice = true;
     } else {
       bool bare = place.expr->kind == Tree::name && frame.per_element;
-      const Expr *index = bare ? expressions_.as_scalar(scopes_.meaning(*place.expr, frame, true), *place.expr, frame)
+      const Expr *index = bare ? expressions_.as_scalar(scopes_.meaning(*place.expr, frame, true), *place.expr)
                                : expressions_.scalar(*place.expr, frame);
       if (index && !is_integer(index->type)) {
         report(Code::E031, place.span, {text(place.span), type_name(index->type), "a whole number"});

@@ -237,7 +237,7 @@ void Updates::run(const syntax::Stmt &s, Frame &frame) {
     value = entity(element);
   } else {
     value = expressions_.eval(right, frame);
-    if (value.kind == Entity::error || (!value.tensor_like() && !expressions_.as_scalar(value, right, frame)))
+    if (value.kind == Entity::error || (!value.tensor_like() && !expressions_.as_scalar(value, right)))
       return;
     std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents();
     bool fits = shape.size() == state->shape.size();
