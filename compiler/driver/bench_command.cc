@@ -165,7 +165,7 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
 
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
-    return Error{options.path + ": is no folder that `heddle compile` wrote; compile the model first"};
+    return Error{why_no_artifact(options.path, ": is no folder that `heddle compile` wrote; compile the model first")};
   auto library = Library::open(options.path, options.threads, options.target);
   if (!library)
     return library.error();

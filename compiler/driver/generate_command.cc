@@ -24,7 +24,7 @@ static void print_texts(const TensorMap &results) {
 
 Status generate_command(const GenerateCommand &options) {
   if (!is_artifact(options.path))
-    return Error{options.path + ": is not a compiled library; `heddle compile` makes one of a model"};
+    return Error{why_no_artifact(options.path, ": is not a compiled library; `heddle compile` makes one of a model")};
   if (!options.score && options.how.steps < 1)
     return Error{std::string(usage_mark) + "say with --steps how many tokens to generate at most"};
   Library::Generation how = options.how;

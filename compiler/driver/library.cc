@@ -38,6 +38,19 @@ static std::vector<std::string> library_names(const std::string &folder) {
 
 bool is_artifact(const std::string &path) { return !library_names(path).empty(); }
 
+std::string why_no_artifact(const std::string &path, const std::string &otherwise) {
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed)) {
+    std::string name = at->path().stem().string(), kind = at->path().extension().string();
+    if (kind == ".a" && name.starts_with("lib"))
+      name = name.substr(3);
+    if ((kind == ".a" || kind == ".o") && fs::exists(fs::path(path) / (name + ".json"), failed))
+      return path + ": holds no shared library, only what other programs link; compile with --emit so," +
+             kind.substr(1);
+  }
+  return path + otherwise;
+}
+
 Result<std::string> manifest_path(const std::string &folder) {
   std::vector<std::string> names = library_names(folder);
   if (names.size() != 1)

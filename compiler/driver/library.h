@@ -19,8 +19,11 @@ namespace heddle {
 
 using TensorMap = std::map<std::string, HostTensor>;
 
-/// Whether `path` is a folder that `heddle compile` wrote.
+/// Whether `path` is a folder with a library that `heddle compile` wrote.
 bool is_artifact(const std::string &path);
+/// Of a folder without one: what to tell the user where it holds a static library or an object (`--emit a,o`), else
+/// `otherwise`.
+std::string why_no_artifact(const std::string &path, const std::string &otherwise);
 /// Where such a folder has its manifest.
 Result<std::string> manifest_path(const std::string &folder);
 

@@ -1,6 +1,7 @@
 // `use NAME` is looked for beside the model file, then among the models carried in the compiler.
 #include "compiler/driver/model.h"
 
+#include "compiler/driver/library.h"
 #include "compiler/emit/artifact/check_weights.h"
 #include "compiler/emit/host/c_names.h"
 #include "compiler/io/input.h"
@@ -93,7 +94,8 @@ static Status read_model_file(const std::string &path, Named &out) {
 /// The model file that a folder's config.json names.
 static Status find_carried(const std::string &folder, Named &out) {
   if (!is_model_folder(folder))
-    return Error{folder + ": is neither a Hugging Face folder (it has no config.json) nor a .heddle file"};
+    return Error{
+        why_no_artifact(folder, ": is neither a Hugging Face folder (it has no config.json) nor a .heddle file")};
   auto found = open_model_folder(folder);
   if (!found)
     return found.error();

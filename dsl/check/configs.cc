@@ -189,7 +189,8 @@ void Configs::check_known() {
     for (const auto &[n, keys] : settings_)
       if (listed.insert(n).second)
         all += (all.empty() ? "" : ", ") + n;
-    report(Code::E040, {}, {name, close.empty() ? "the model's settings are " + all : "did you mean `" + close + "`?"});
+    std::string which = all.empty() ? "the model has no settings" : "the model's settings are " + all;
+    report(Code::E040, {}, {name, close.empty() ? which : "did you mean `" + close + "`?"});
   }
 }
 

@@ -189,6 +189,13 @@ class Forms(Scratch):
         symbols = [line.split() for line in self.done("nm", "--defined-only", "--extern-only", "mine/mine.o").splitlines()]
         self.assertEqual(sorted(words[-1] for words in symbols), ["mine_encode", "mine_heddle_api"])
 
+    def test_a_command_that_runs_models_says_that_there_is_only_something_to_link(self):
+        for form in "a", "o":
+            self.compile(GOLDENS / "bert_model", "--name", "mine", "--emit", form, "-o", form)
+            for words in (["bench"], ["check"], ["generate", "--steps", "3", "--in", "ids.safetensors"], ["show", "--stage", "kernels"]):
+                self.assertEqual(run(HEDDLE, *words[:1], form, *words[1:], cwd=self.folder), (1, "",
+                    f"error: {form}: holds no shared library, only what other programs link; compile with --emit so,{form}\n"))  # fmt: skip
+
     def test_a_name_is_that_of_files_functions_soname_and_guard(self):
         self.compile(GOLDENS / "bert_model", "--name", "my_bert")
         self.assertEqual(self.files("my_bert"),
