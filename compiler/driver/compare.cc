@@ -15,7 +15,7 @@ using namespace mlir;
 
 Result<std::map<std::string, std::vector<EntryKernel>>> kernels_of_entries(Model &model, const CompileGoal &goal) {
   Progress progress(Progress::Show::nothing);
-  auto compiled = compile_module(model, goal, passes::Stage::kernels, progress);
+  auto compiled = compile_module(model, goal, passes::PipelineStage::kernels, progress);
   if (!compiled)
     return compiled.error();
   std::map<std::string, std::vector<EntryKernel>> out;

@@ -89,7 +89,8 @@ Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>
   return out;
 }
 
-Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::Stage stage, Progress &progress) {
+Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::PipelineStage stage,
+                                      Progress &progress) {
   DialectRegistry registry;
   ir::register_dialects(registry);
   CompiledModule out;
@@ -151,7 +152,7 @@ Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal>
   std::string first;
   CompileReport report;
   for (const CompileGoal &goal : goals) {
-    auto one = compile_module(model, goal, passes::Stage::schedule, progress);
+    auto one = compile_module(model, goal, passes::PipelineStage::schedule, progress);
     if (!one)
       return one.error();
     compiled.push_back(std::move(*one));

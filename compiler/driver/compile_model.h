@@ -43,7 +43,8 @@ struct CompiledModule {
 };
 
 /// Import and passes, up to the stage. Errors of passes come back with their places.
-Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::Stage stage, Progress &progress);
+Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::PipelineStage stage,
+                                      Progress &progress);
 
 struct CompileReport {
   ArtifactReport artifact;

@@ -270,12 +270,12 @@ private:
       return root.getDefiningOp()->getName().stripDialect().str();
     if (!call->hasAttr("heddle.places"))
       return "a value";
-    passes::Place place = passes::place_of(root);
-    if (place.kind == passes::Place::slot)
+    passes::MemoryPlace place = passes::place_of(root);
+    if (place.kind == passes::MemoryPlace::slot)
       return "slot " + std::to_string(place.number);
-    if (place.kind == passes::Place::iteration)
+    if (place.kind == passes::MemoryPlace::iteration)
       return "carried to the next iteration";
-    if (place.kind == passes::Place::next_state)
+    if (place.kind == passes::MemoryPlace::next_state)
       return "next value of state " +
              (*std::next(module_.getOps<ir::StateOp>().begin(), place.number)).getLabel().str();
     auto name = entry.getResultAttrOfType<StringAttr>(place.number, ir::names::name);
@@ -341,7 +341,7 @@ private:
                            function.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents));
       tensor.what = place_text(result, entry);
       if (call->hasAttr("heddle.places"))
-        if (auto place = passes::place_of(result); place.kind == passes::Place::slot) {
+        if (auto place = passes::place_of(result); place.kind == passes::MemoryPlace::slot) {
           lives_[result] = out.lives.size();
           out.lives.push_back({int(place.number), at, at, tensor.bytes,
                                step.definitions.empty() ? "" : step.definitions.back(),

@@ -75,7 +75,7 @@ static Status write_page(const ShowCommand &options, Model &model, const Compile
   if (!sizes)
     return sizes.error();
   Progress progress(Progress::Show::nothing);
-  auto compiled = compile_module(model, goal, passes::Stage::schedule, progress);
+  auto compiled = compile_module(model, goal, passes::PipelineStage::schedule, progress);
   if (!compiled)
     return compiled.error();
   PageFacts facts = page_facts(model, *compiled->module, goal.target, *sizes);
@@ -112,7 +112,7 @@ Status show_command(const ShowCommand &options) {
     goal->dims = options.dims;
   Progress progress(Progress::Show::nothing);
   // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
-  passes::Stage stage = passes::find_stage(options.stage).value_or(passes::Stage::schedule);
+  passes::PipelineStage stage = passes::find_stage(options.stage).value_or(passes::PipelineStage::schedule);
   auto compiled = compile_module(*model, *goal, stage, progress);
   if (!compiled)
     return compiled.error();

@@ -22,13 +22,13 @@ namespace heddle {
 using Halide::Expr;
 using mlir::linalg::LinalgOp;
 
-Stage *LoweredKernel::stage_of(mlir::Value value) {
+LoweredOp *LoweredKernel::stage_of(mlir::Value value) {
   auto found = stage_by_value.find(value);
   return found == stage_by_value.end() ? nullptr : found->second;
 }
 
-Input *LoweredKernel::input_of(mlir::Value value) {
-  for (Input &input : inputs)
+KernelInput *LoweredKernel::input_of(mlir::Value value) {
+  for (KernelInput &input : inputs)
     if (input.value == value)
       return &input;
   return nullptr;
@@ -104,7 +104,7 @@ private:
       return;
     }
     arguments_.push_back(Expr());
-    Input input{argument, {}, {}};
+    KernelInput input{argument, {}, {}};
     std::vector<Expr> shape = extents(argument);
     if (auto attr = kernel_.getArgAttrOfType<ir::LayoutAttr>(argument.getArgNumber(), ir::names::layout)) {
       input.layout = attr.getMap();
@@ -166,7 +166,7 @@ private:
       Halide::FuncRef element = found->second.func(indices);
       return found->second.element < 0 ? Expr(element) : Expr(element[found->second.element]);
     }
-    if (Input *input = out_.input_of(tensor)) {
+    if (KernelInput *input = out_.input_of(tensor)) {
       if (input->layout)
         indices = this->indices(input->layout, indices);
       std::reverse(indices.begin(), indices.end());
@@ -205,22 +205,22 @@ private:
     return load(tensor, std::move(indices));
   }
 
-  std::vector<Loop> loops_of(LinalgOp op) {
-    std::vector<Loop> loops(op.getNumLoops());
+  std::vector<LoweredLoop> loops_of(LinalgOp op) {
+    std::vector<LoweredLoop> loops(op.getNumLoops());
     for (mlir::OpOperand &operand : op->getOpOperands()) {
       if (!llvm::isa<mlir::RankedTensorType>(operand.get().getType()))
         continue;
       std::vector<Expr> shape = extents(operand.get());
       for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
         if (auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
-          Loop &loop = loops[dim.getPosition()];
+          LoweredLoop &loop = loops[dim.getPosition()];
           if (!loop.extent.defined() || constant_or_dynamic(shape[axis]) >= 0)
             loop.extent = shape[axis];
         }
     }
     auto kinds = op.getIteratorTypesArray();
     std::vector<Expr> extents;
-    for (Loop &loop : loops) {
+    for (LoweredLoop &loop : loops) {
       if (!loop.extent.defined()) {
         scalars_.fail(op, "has a loop whose extent no operand carries");
         loop.extent = 1;
@@ -229,7 +229,7 @@ private:
     }
     Halide::Region region; // innermost first
     for (size_t i = loops.size(); i-- > 0;) {
-      Loop &loop = loops[i];
+      LoweredLoop &loop = loops[i];
       loop.size = constant_or_dynamic(loop.extent);
       loop.reduction = kinds[i] == mlir::utils::IteratorType::reduction;
       if (Expr needed = loop.reduction && loop.size < 0 ? needed_extent(kernel_, op, i, extents, arguments_) : Expr();
@@ -264,9 +264,9 @@ private:
     }
     if (op.getNumDpsInits() == 0 || !op.hasPureTensorSemantics())
       return scalars_.fail(op, "is not an op on tensors");
-    std::vector<Loop> loops = loops_of(op);
+    std::vector<LoweredLoop> loops = loops_of(op);
     std::vector<Expr> at; // the loops as the body reads them
-    for (const Loop &loop : loops)
+    for (const LoweredLoop &loop : loops)
       at.push_back(loop.reduction ? Expr(loop.rvar) : Expr(loop.var));
     scalars_.set_loops(at);
     mlir::Block &body = *op.getBlock();
@@ -288,7 +288,7 @@ private:
   }
 
   /// The result's axes as Vars, outermost first.
-  std::vector<Halide::Var> axes_of(LinalgOp op, unsigned result, const std::vector<Loop> &loops) {
+  std::vector<Halide::Var> axes_of(LinalgOp op, unsigned result, const std::vector<LoweredLoop> &loops) {
     std::vector<Halide::Var> axes;
     for (mlir::AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(result)).getResults()) {
       auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
@@ -310,24 +310,24 @@ private:
     return {axes.rbegin(), axes.rend()};
   }
 
-  Stage &add_stage(LinalgOp op, const std::vector<Loop> &loops, std::vector<Halide::Var> axes) {
+  LoweredOp &add_stage(LinalgOp op, const std::vector<LoweredLoop> &loops, std::vector<Halide::Var> axes) {
     out_.stages.push_back({op, Halide::Func("s" + std::to_string(out_.stages.size())), loops, std::move(axes)});
     return out_.stages.back();
   }
 
-  void bind(mlir::Value value, Stage &stage, int element) {
+  void bind(mlir::Value value, LoweredOp &stage, int element) {
     funcs_.insert({value, {stage.func, element}});
     out_.stage_by_value[value] = &stage;
   }
 
   mlir::Value yielded(LinalgOp op, unsigned result) { return op.getBlock()->getTerminator()->getOperand(result); }
 
-  void add_pointwise(LinalgOp op, unsigned result, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
+  void add_pointwise(LinalgOp op, unsigned result, const std::vector<LoweredLoop> &loops, const std::vector<Expr> &at) {
     mlir::OpOperand *init = op.getDpsInitOperand(result);
     mlir::BlockArgument argument = op.getBlock()->getArgument(init->getOperandNumber());
     if (!argument.use_empty())
       scalars_.define(argument, load(init->get(), indices(op.getMatchingIndexingMap(init), at)));
-    Stage &stage = add_stage(op, loops, axes_of(op, result, loops));
+    LoweredOp &stage = add_stage(op, loops, axes_of(op, result, loops));
     scalars_.set_lane(stage.axes.empty() ? std::string() : stage.axes.back().name());
     Expr value = scalars_.value(yielded(op, result));
     scalars_.set_lane({});
@@ -381,7 +381,7 @@ private:
 
   /// The loops as the body of a reduction of whole numbers reads them. Halide 21 trims the loop of `f = min(f, r)` to
   /// the iterations in which r is less than the first f, and then takes that for granted in all of them.
-  static std::vector<Expr> hidden(const std::vector<Loop> &loops, std::vector<Expr> at) {
+  static std::vector<Expr> hidden(const std::vector<LoweredLoop> &loops, std::vector<Expr> at) {
     for (auto [i, loop] : llvm::enumerate(loops))
       if (loop.reduction)
         at[i] = hidden_value(at[i]);
@@ -403,9 +403,9 @@ private:
   /// A body that mentions none of the reduction's loops is to be repeated for their iterations all the same, and Halide
   /// would not know of them. A choice between two equal values names one, and costs nothing: it goes when it is
   /// simplified.
-  static void repeat(const std::vector<Loop> &loops, std::vector<Expr> &values) {
-    const Loop *first = nullptr;
-    for (const Loop &loop : loops) {
+  static void repeat(const std::vector<LoweredLoop> &loops, std::vector<Expr> &values) {
+    const LoweredLoop *first = nullptr;
+    for (const LoweredLoop &loop : loops) {
       if (!loop.reduction)
         continue;
       for (const Expr &value : values)
@@ -417,12 +417,12 @@ private:
       values[0] = Halide::Internal::Select::make(Expr(first->rvar) >= 0, values[0], values[0]);
   }
 
-  void add_reduction(LinalgOp op, const std::vector<Loop> &loops, const std::vector<Expr> &at) {
+  void add_reduction(LinalgOp op, const std::vector<LoweredLoop> &loops, const std::vector<Expr> &at) {
     unsigned results = op.getNumDpsInits();
     for (unsigned result = 1; result < results; ++result)
       if (op.getMatchingIndexingMap(op.getDpsInitOperand(result)) != op.getMatchingIndexingMap(op.getDpsInitOperand(0)))
         return scalars_.fail(op, "reduces to results of different axes");
-    Stage &stage = add_stage(op, loops, axes_of(op, 0, loops));
+    LoweredOp &stage = add_stage(op, loops, axes_of(op, 0, loops));
     if (scalars_.error())
       return;
     std::vector<Halide::Var> args = innermost_first(stage.axes);
@@ -456,7 +456,7 @@ private:
   void add_output(mlir::Value result) {
     if (scalars_.error())
       return;
-    Output output{Halide::Func("result" + std::to_string(out_.outputs.size())), {}, result};
+    KernelOutput output{Halide::Func("result" + std::to_string(out_.outputs.size())), {}, result};
     std::vector<Expr> shape = extents(result), position;
     std::vector<Halide::Var> vars;
     for (auto [i, extent] : llvm::enumerate(shape)) {

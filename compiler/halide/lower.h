@@ -19,12 +19,8 @@
 
 namespace heddle {
 
-// Its own linkage names: dsl/check/program.h has other types called Stage, Loop, Input and Output, and one
-// library holds both.
-inline namespace lowered {
-
 /// One loop of a linalg op.
-struct Loop {
+struct LoweredLoop {
   bool reduction = false;
   Halide::Var var;     // of a parallel loop
   Halide::RVar rvar;   // of a reduction loop
@@ -34,17 +30,17 @@ struct Loop {
 
 /// A linalg op. A reduction's Func has its initial value as pure definition and one update; the reduction loops, the
 /// last one innermost, are the RVars of the update. Func arguments are the result's axes, innermost first.
-struct Stage {
+struct LoweredOp {
   mlir::linalg::LinalgOp op;
   Halide::Func func;
-  std::vector<Loop> loops;       // in the op's order: outermost first
-  std::vector<Halide::Var> axes; // of the result, outermost first
+  std::vector<LoweredLoop> loops; // in the op's order: outermost first
+  std::vector<Halide::Var> axes;  // of the result, outermost first
 
   bool has_update() const { return func.has_update_definition(); }
 };
 
 /// One axis of an output.
-struct Axis {
+struct OutputAxis {
   Halide::Var var;
   Halide::Expr extent;
   int64_t size = -1;
@@ -52,35 +48,33 @@ struct Axis {
 
 /// A result of the kernel: always a pure Func that no stage reads and that only copies `source`, which may
 /// therefore be inlined into it or computed within its loops. Its bounds and strides are set.
-struct Output {
+struct KernelOutput {
   Halide::Func func;
-  std::vector<Axis> axes; // outermost first
-  mlir::Value source;     // the value returned
+  std::vector<OutputAxis> axes; // outermost first
+  mlir::Value source;           // the value returned
 };
 
 /// An argument that is a tensor. Stages read it through the logical indices; its own dims are those of its layout in
 /// memory, innermost first.
-struct Input {
+struct KernelInput {
   mlir::Value value;
   Halide::ImageParam param;
   mlir::AffineMap layout; // null: row-major
 };
 
-} // namespace lowered
-
 /// Stages and inputs stay where they are, so pointers to them may be kept.
 struct LoweredKernel {
   mlir::func::FuncOp function;
-  std::deque<Stage> stages; // in program order
-  std::deque<Input> inputs;
-  std::vector<Output> outputs;
+  std::deque<LoweredOp> stages; // in program order
+  std::deque<KernelInput> inputs;
+  std::vector<KernelOutput> outputs;
   std::vector<Halide::Argument> arguments; // all but the outputs, in the order of the function
 
   /// The stage or input behind a value of the function; null where it is something else.
-  Stage *stage_of(mlir::Value value);
-  Input *input_of(mlir::Value value);
+  LoweredOp *stage_of(mlir::Value value);
+  KernelInput *input_of(mlir::Value value);
 
-  llvm::DenseMap<mlir::Value, Stage *> stage_by_value;
+  llvm::DenseMap<mlir::Value, LoweredOp *> stage_by_value;
 
   /// Whether storage may be made outside of the loop that computes a stage, once per task.
   bool hoists_storage = true;

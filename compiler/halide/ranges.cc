@@ -30,13 +30,13 @@ public:
   Terms(mlir::func::FuncOp kernel, const std::vector<Expr> &arguments) : kernel_(kernel), arguments_(arguments) {}
 
   /// An op at these values of its loops.
-  struct Place {
+  struct OpPoint {
     LinalgOp op;
     std::vector<Expr> loops;
   };
 
   /// When `value`, a scalar of the op's body, may be something else than `neutral`.
-  Expr may_differ(Value value, double neutral, Place place) {
+  Expr may_differ(Value value, double neutral, OpPoint place) {
     if (auto constant = constant_of(value))
       return *constant == neutral ? never() : always();
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
@@ -91,7 +91,7 @@ private:
   }
 
   /// The scalar behind an operand that an element-wise op of the kernel makes, and where.
-  std::pair<Value, Place> source_of(mlir::BlockArgument argument, Place place) {
+  std::pair<Value, OpPoint> source_of(mlir::BlockArgument argument, OpPoint place) {
     LinalgOp op = place.op;
     if (argument.getOwner() != op.getBlock() || argument.getArgNumber() >= unsigned(op.getNumDpsInputs()))
       return {};
@@ -101,7 +101,7 @@ private:
       return {};
     mlir::AffineMap read = op.getMatchingIndexingMap(operand);
     mlir::AffineMap written = maker.getMatchingIndexingMap(maker.getDpsInitOperand(0));
-    Place source{llvm::cast<LinalgOp>(maker.getOperation()), std::vector<Expr>(maker.getNumLoops())};
+    OpPoint source{llvm::cast<LinalgOp>(maker.getOperation()), std::vector<Expr>(maker.getNumLoops())};
     for (auto [from, to] : llvm::zip_equal(read.getResults(), written.getResults())) {
       auto loop = llvm::dyn_cast<mlir::AffineDimExpr>(to);
       auto at = llvm::dyn_cast<mlir::AffineDimExpr>(from);
@@ -116,7 +116,7 @@ private:
   }
 
   /// When a condition may be `wanted`.
-  Expr may_be(Value condition, bool wanted, Place place) {
+  Expr may_be(Value condition, bool wanted, OpPoint place) {
     if (auto constant = constant_of(condition))
       return (*constant != 0) == wanted ? always() : never();
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(condition)) {
@@ -184,7 +184,7 @@ Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, 
   auto term = op.getNumDpsInits() == 1 ? term_of(op) : std::nullopt;
   if (!term)
     return Interval::everything();
-  Terms::Place place{op, {}};
+  Terms::OpPoint place{op, {}};
   Halide::Internal::Scope<Interval> others;
   for (size_t i = 0; i < loops.size(); ++i) {
     std::string name = "loop" + std::to_string(i);

@@ -29,7 +29,7 @@ inline constexpr llvm::StringLiteral dims = "heddle.dims";               // modu
 inline constexpr llvm::StringLiteral tokens = "heddle.tokens";           // module: [{name, id}] of the configuration
 inline constexpr llvm::StringLiteral precision = "heddle.precision";     // module: what products multiply; absent: f32
 inline constexpr llvm::StringLiteral single_copy = "heddle.single_copy"; // module: no weight is stored twice
-inline constexpr llvm::StringLiteral copy = "heddle.copy";               // weight: of another one that lies otherwise
+inline constexpr llvm::StringLiteral second_copy = "heddle.second_copy"; // weight: of another one that lies otherwise
 inline constexpr llvm::StringLiteral expected = "heddle.expected"; // module: {dim = value} to choose schedules for
 inline constexpr llvm::StringLiteral entry = "heddle.entry";       // function: an entry of the model
 inline constexpr llvm::StringLiteral name = "heddle.name";         // argument, result: the author's name

@@ -7,7 +7,7 @@ using Halide::Expr;
 namespace hi = Halide::Internal;
 
 Inliner::Inliner(LoweredKernel &kernel) {
-  for (Stage &stage : kernel.stages)
+  for (LoweredOp &stage : kernel.stages)
     stages_[stage.func.name()] = &stage;
 }
 
@@ -20,7 +20,7 @@ Expr Inliner::visit(const Halide::Internal::Call *call) {
     indices.push_back(mutate(arg));
   if (auto replacement = replacements_.find(call->name); replacement != replacements_.end())
     return replacement->second(indices);
-  Stage &stage = *found->second;
+  LoweredOp &stage = *found->second;
   if (stage.has_update())
     return Halide::Internal::Call::make(stage.func.function(), indices, call->value_index);
   Substitution arguments;
@@ -30,7 +30,7 @@ Expr Inliner::visit(const Halide::Internal::Call *call) {
   return mutate(Halide::Internal::substitute(arguments, stage.func.values()[call->value_index]));
 }
 
-Halide::Region reduction_loops(const Stage &stage) {
+Halide::Region reduction_loops(const LoweredOp &stage) {
   Halide::Region region;
   for (size_t i = stage.loops.size(); i-- > 0;)
     if (stage.loops[i].reduction)
@@ -38,7 +38,7 @@ Halide::Region reduction_loops(const Stage &stage) {
   return region;
 }
 
-std::vector<std::string> reduction_names(const Stage &stage) {
+std::vector<std::string> reduction_names(const LoweredOp &stage) {
   std::vector<std::string> names;
   for (size_t i = stage.loops.size(); i-- > 0;)
     if (stage.loops[i].reduction)
@@ -46,7 +46,7 @@ std::vector<std::string> reduction_names(const Stage &stage) {
   return names;
 }
 
-std::optional<std::pair<Expr, Expr>> factors_of(const Stage &product) {
+std::optional<std::pair<Expr, Expr>> factors_of(const LoweredOp &product) {
   Expr update = hi::substitute_in_all_lets(product.func.update_value(0));
   auto is_self = [&](const Expr &expr) {
     const hi::Call *call = expr.as<hi::Call>();
@@ -76,8 +76,8 @@ std::vector<Expr> scalars_of(LoweredKernel &kernel) {
         found.emplace(variable->name, Expr(variable));
     }
   } find;
-  for (Stage &stage : kernel.stages) {
-    for (const Loop &loop : stage.loops)
+  for (LoweredOp &stage : kernel.stages) {
+    for (const LoweredLoop &loop : stage.loops)
       loop.extent.accept(&find);
     std::vector<Expr> values = stage.func.values().as_vector();
     if (stage.has_update())
@@ -92,7 +92,7 @@ std::vector<Expr> scalars_of(LoweredKernel &kernel) {
   return scalars;
 }
 
-static bool same_shape(const Output &a, const Output &b) {
+static bool same_shape(const KernelOutput &a, const KernelOutput &b) {
   if (a.axes.size() != b.axes.size())
     return false;
   for (size_t axis = 0; axis < a.axes.size(); ++axis)
@@ -102,7 +102,7 @@ static bool same_shape(const Output &a, const Output &b) {
 }
 
 /// A Func of these values with the bounds and strides of `output`, in its place.
-static Halide::Func replace(Output &output, const std::string &name, const std::vector<Expr> &values) {
+static Halide::Func replace(KernelOutput &output, const std::string &name, const std::vector<Expr> &values) {
   std::vector<Halide::Var> args; // innermost first
   for (size_t i = output.axes.size(); i-- > 0;)
     args.push_back(output.axes[i].var);
@@ -114,7 +114,7 @@ static Halide::Func replace(Output &output, const std::string &name, const std::
   std::vector<Halide::OutputImageParam> buffers = func.output_buffers();
   Expr stride = 1;
   for (size_t dim = 0; dim < args.size(); ++dim) {
-    const Axis &axis = output.axes[output.axes.size() - 1 - dim];
+    const OutputAxis &axis = output.axes[output.axes.size() - 1 - dim];
     buffers[0].dim(int(dim)).set_bounds(0, axis.extent); // the others' follow
     for (Halide::OutputImageParam &buffer : buffers)
       buffer.dim(int(dim)).set_stride(stride);
@@ -125,9 +125,9 @@ static Halide::Func replace(Output &output, const std::string &name, const std::
 }
 
 void join_outputs(LoweredKernel &kernel) {
-  std::vector<Output> &outputs = kernel.outputs;
+  std::vector<KernelOutput> &outputs = kernel.outputs;
   std::vector<Expr> values;
-  for (const Output &output : outputs) {
+  for (const KernelOutput &output : outputs) {
     if (!same_shape(output, outputs.back()))
       return;
     values.push_back(output.func.value());
@@ -135,7 +135,7 @@ void join_outputs(LoweredKernel &kernel) {
   if (outputs.size() == 1)
     return;
   replace(outputs.back(), "results", values);
-  for (const Axis &axis : outputs.back().axes)
+  for (const OutputAxis &axis : outputs.back().axes)
     if (axis.size >= 0)
       outputs.back().func.bound(axis.var, 0, int(axis.size));
   outputs.erase(outputs.begin(), outputs.end() - 1);
@@ -147,7 +147,7 @@ namespace {
 /// conclude which columns of the tile need a sum, and where the stored tile begins.
 class HideConditions : public hi::IRGraphMutator {
 public:
-  explicit HideConditions(const Output &output) : output_(output) {}
+  explicit HideConditions(const KernelOutput &output) : output_(output) {}
 
 private:
   using hi::IRGraphMutator::visit;
@@ -164,7 +164,8 @@ private:
     using hi::IRGraphMutator::visit;
 
     Expr visit(const hi::Variable *op) override {
-      bool is_axis = llvm::any_of(outside_.output_.axes, [&](const Axis &axis) { return axis.var.name() == op->name; });
+      bool is_axis =
+          llvm::any_of(outside_.output_.axes, [&](const OutputAxis &axis) { return axis.var.name() == op->name; });
       return is_axis ? hidden_value(op) : Expr(op);
     }
     /// Places say what is needed of something stored.
@@ -176,18 +177,18 @@ private:
     HideConditions &outside_;
   };
 
-  const Output &output_;
+  const KernelOutput &output_;
 };
 
 } // namespace
 
-Halide::Func redefine(Output &output, const std::function<Expr(const Expr &)> &definition) {
+Halide::Func redefine(KernelOutput &output, const std::function<Expr(const Expr &)> &definition) {
   std::vector<Expr> values;
   const Halide::Tuple before = output.func.values();
   for (const Expr &value : before.as_vector())
     values.push_back(HideConditions(output).mutate(definition(value)));
   Halide::Func func = replace(output, output.func.name() + "_tiled", values);
-  for (const Axis &axis : output.axes)
+  for (const OutputAxis &axis : output.axes)
     func.bound(axis.var, 0, axis.extent);
   return func;
 }

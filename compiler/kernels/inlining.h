@@ -22,7 +22,7 @@ public:
 
   explicit Inliner(LoweredKernel &kernel);
 
-  void replace(const Stage &stage, Replacement with) { replacements_[stage.func.name()] = std::move(with); }
+  void replace(const LoweredOp &stage, Replacement with) { replacements_[stage.func.name()] = std::move(with); }
   Halide::Expr operator()(const Halide::Expr &expr) { return mutate(expr); }
 
 protected:
@@ -30,7 +30,7 @@ protected:
   Halide::Expr visit(const Halide::Internal::Call *call) override;
 
 private:
-  std::map<std::string, Stage *> stages_;
+  std::map<std::string, LoweredOp *> stages_;
   std::map<std::string, Replacement> replacements_;
 };
 
@@ -38,13 +38,13 @@ private:
 using Substitution = std::map<std::string, Halide::Expr>;
 
 /// The reduction loops of a stage, innermost first, for a domain of its own: the stage's own can't be scheduled twice.
-Halide::Region reduction_loops(const Stage &stage);
+Halide::Region reduction_loops(const LoweredOp &stage);
 /// The names under which the update of a stage refers to its reduction loops, innermost first.
-std::vector<std::string> reduction_names(const Stage &stage);
+std::vector<std::string> reduction_names(const LoweredOp &stage);
 
 /// The two factors of what a product's update adds to its accumulator. Halide folds a factor that is 1 or 0, and shares
 /// equal parts by lets; here both are undone. Nothing where the update is no sum.
-std::optional<std::pair<Halide::Expr, Halide::Expr>> factors_of(const Stage &product);
+std::optional<std::pair<Halide::Expr, Halide::Expr>> factors_of(const LoweredOp &product);
 
 /// The arguments that are sizes or scalars as the kernel's formulas name them, by number; undefined where they don't.
 std::vector<Halide::Expr> scalars_of(LoweredKernel &kernel);
@@ -54,6 +54,6 @@ std::vector<Halide::Expr> scalars_of(LoweredKernel &kernel);
 void join_outputs(LoweredKernel &kernel);
 
 /// A Func in the place of `output.func`: the same bounds and strides, another definition of each of its values.
-Halide::Func redefine(Output &output, const std::function<Halide::Expr(const Halide::Expr &value)> &definition);
+Halide::Func redefine(KernelOutput &output, const std::function<Halide::Expr(const Halide::Expr &value)> &definition);
 
 } // namespace heddle

@@ -148,38 +148,38 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
 
 namespace {
 
-class Nest {
+class RowNest {
 public:
-  Nest(LoweredKernel &kernel, int rows, int64_t grain, const Target &target)
+  RowNest(LoweredKernel &kernel, int rows, int64_t grain, const Target &target)
       : kernel_(kernel), rows_(rows), grain_(int(grain)), lanes_(target.lanes) {}
 
   Status build() {
     join_outputs(kernel_);
-    for (Output &output : kernel_.outputs)
+    for (KernelOutput &output : kernel_.outputs)
       arrange(output);
-    for (Stage &stage : kernel_.stages)
+    for (LoweredOp &stage : kernel_.stages)
       place(stage);
     return Done{};
   }
 
 private:
   /// The output in whose loops everything is computed, where there is only one.
-  Output &host() { return kernel_.outputs.back(); }
+  KernelOutput &host() { return kernel_.outputs.back(); }
   bool one_nest() const { return kernel_.outputs.size() == 1; }
 
   /// Elements that one row of an output or of what it is made from takes.
   Halide::Expr row_length() {
     Halide::Expr longest = 1;
     auto consider = [&](Halide::Expr length) { longest = Halide::Internal::simplify(max(longest, length)); };
-    for (const Output &output : kernel_.outputs) {
+    for (const KernelOutput &output : kernel_.outputs) {
       Halide::Expr length = 1;
       for (size_t axis = rows_; axis < output.axes.size(); ++axis)
         length = length * output.axes[axis].extent;
       consider(length);
     }
-    for (const Stage &stage : kernel_.stages) {
+    for (const LoweredOp &stage : kernel_.stages) {
       Halide::Expr length = 1;
-      for (const Loop &loop : stage.loops)
+      for (const LoweredLoop &loop : stage.loops)
         if (loop.reduction)
           length = length * loop.extent;
       consider(length);
@@ -220,13 +220,13 @@ private:
       definition.unroll(block, unroll);
   }
 
-  void arrange(Output &output) {
+  void arrange(KernelOutput &output) {
     Halide::Func &func = output.func;
     func.compute_root();
     if (output.axes.empty())
       return;
     if (rows_ == 0) { // a single axis, or nothing that goes by rows
-      Axis &lane = output.axes.back();
+      OutputAxis &lane = output.axes.back();
       if (one_nest() && output.axes.size() == 1 && no_reductions()) {
         func.split(lane.var, task_, row_, elements_of_task(lane.extent), Halide::TailStrategy::GuardWithIf)
             .parallel(task_);
@@ -250,7 +250,8 @@ private:
   }
 
   bool no_reductions() {
-    return std::none_of(kernel_.stages.begin(), kernel_.stages.end(), [](const Stage &s) { return s.has_update(); });
+    return std::none_of(kernel_.stages.begin(), kernel_.stages.end(),
+                        [](const LoweredOp &s) { return s.has_update(); });
   }
 
   /// Elements of a task, in whole vectors: tasks of equal size, so that the last one has few vectors past the end.
@@ -261,7 +262,7 @@ private:
   }
 
   /// How many stages and outputs read a stage. A body that extracts counts as many: it may read anywhere.
-  int users_of(const Stage &stage) {
+  int users_of(const LoweredOp &stage) {
     int users = 0;
     for (mlir::OpResult result : stage.op->getResults())
       if (kernel_.stage_of(result) == &stage)
@@ -270,7 +271,7 @@ private:
     return users;
   }
 
-  void place(Stage &stage) {
+  void place(LoweredOp &stage) {
     bool by_rows = rows_ > 0 && one_nest() && !free_of_rows(stage);
     bool has_lanes = int(stage.axes.size()) > rows_;
     if (!stage.has_update()) {
@@ -293,21 +294,21 @@ private:
   }
 
   /// Reading it again costs no more than reading its copy would.
-  bool is_cheap(Stage &stage) {
+  bool is_cheap(LoweredOp &stage) {
     return std::distance(stage.op.getBlock()->begin(), stage.op.getBlock()->end()) == 1; // nothing but the yield
   }
 
   /// Whether the stage has no axes of rows, such as a bias made of two: it belongs to no row.
-  bool free_of_rows(const Stage &stage) { return int(stage.axes.size()) < rows_; }
+  bool free_of_rows(const LoweredOp &stage) { return int(stage.axes.size()) < rows_; }
 
-  static int64_t size_of(const Stage &stage, const Halide::Var &var) {
-    for (const Loop &loop : stage.loops)
+  static int64_t size_of(const LoweredOp &stage, const Halide::Var &var) {
+    for (const LoweredLoop &loop : stage.loops)
       if (!loop.reduction && loop.var.same_as(var))
         return loop.size;
     return -1;
   }
 
-  static bool can_be_split(Stage &stage) {
+  static bool can_be_split(LoweredOp &stage) {
     if (stage.op.getNumDpsInits() != 1)
       return false;
     return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp, mlir::arith::MaximumFOp,
@@ -316,7 +317,7 @@ private:
         combiner_of(stage.op));
   }
 
-  void reduce(Stage &stage, bool by_rows) {
+  void reduce(LoweredOp &stage, bool by_rows) {
     Halide::Stage update = stage.func.update();
     if (reduces_across(stage.op)) { // lanes along the result
       Halide::Var inner = stage.axes.back();
@@ -344,8 +345,8 @@ private:
       return;
     }
     // Lanes along the innermost reduction loop, each with a partial result of its own.
-    const Loop *along = nullptr;
-    for (const Loop &loop : stage.loops)
+    const LoweredLoop *along = nullptr;
+    for (const LoweredLoop &loop : stage.loops)
       if (loop.reduction)
         along = &loop;
     if (!can_be_split(stage) || (along->size >= 0 && along->size < 4))
@@ -387,14 +388,14 @@ private:
   }
 
   /// A few terms are written out, so that the partial result stays in registers.
-  static void unroll_window(const Stage &stage, Halide::Stage &update) {
+  static void unroll_window(const LoweredOp &stage, Halide::Stage &update) {
     int64_t terms = 1;
-    for (const Loop &loop : stage.loops)
+    for (const LoweredLoop &loop : stage.loops)
       if (loop.reduction)
         terms = loop.size < 0 || terms > most_unrolled ? most_unrolled + 1 : terms * loop.size;
     if (terms > most_unrolled)
       return;
-    for (const Loop &loop : stage.loops)
+    for (const LoweredLoop &loop : stage.loops)
       if (loop.reduction && loop.size > 1)
         update.unroll(loop.rvar);
   }
@@ -411,7 +412,7 @@ private:
 } // namespace
 
 static Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  return Nest(kernel, shared_axes(kernel.function), row.params.at("grain"), target).build();
+  return RowNest(kernel, shared_axes(kernel.function), row.params.at("grain"), target).build();
 }
 
 Variant variant(std::string_view what) {

@@ -217,7 +217,7 @@ void Layouts::store(ir::WeightOp weight, ArrayRef<Use> uses, AffineMap layout) {
 ir::WeightOp Layouts::copy(ir::WeightOp weight, ArrayRef<Use> uses) {
   auto out = cast<ir::WeightOp>(weight->clone());
   out.setSymName((weight.getSymName() + ".copy").str());
-  out->setAttr(ir::names::copy, UnitAttr::get(module_.getContext()));
+  out->setAttr(ir::names::second_copy, UnitAttr::get(module_.getContext()));
   symbols_.insert(out, std::next(Block::iterator(weight)));
   for (const Use &use : uses) {
     func::CallOp call = use.call;

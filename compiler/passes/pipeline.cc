@@ -15,23 +15,23 @@ namespace {
 
 struct Row {
   std::unique_ptr<Pass> (*make)(const Target &);
-  Stage stage;
+  PipelineStage stage;
   bool ours;
   const char *why_here;
 };
 
 const Row pipeline[] = {
-#define HEDDLE_PASS(name, stage, why) {[](const Target &) { return name(); }, Stage::stage, true, why},
-#define HEDDLE_TARGET_PASS(name, stage, why) {name, Stage::stage, true, why},
-#define UPSTREAM_PASS(maker, stage, why) {[](const Target &) { return maker(); }, Stage::stage, false, why},
+#define HEDDLE_PASS(name, stage, why) {[](const Target &) { return name(); }, PipelineStage::stage, true, why},
+#define HEDDLE_TARGET_PASS(name, stage, why) {name, PipelineStage::stage, true, why},
+#define UPSTREAM_PASS(maker, stage, why) {[](const Target &) { return maker(); }, PipelineStage::stage, false, why},
 #include "compiler/passes/passes.def"
 #undef HEDDLE_PASS
 #undef HEDDLE_TARGET_PASS
 #undef UPSTREAM_PASS
 };
 
-constexpr std::pair<const char *, Stage> stages[] = {
-    {"graph", Stage::graph}, {"kernels", Stage::kernels}, {"schedule", Stage::schedule}};
+constexpr std::pair<const char *, PipelineStage> stages[] = {
+    {"graph", PipelineStage::graph}, {"kernels", PipelineStage::kernels}, {"schedule", PipelineStage::schedule}};
 
 /// Times each pass.
 class Stopwatch : public PassInstrumentation {
@@ -51,14 +51,14 @@ private:
 
 } // namespace
 
-std::optional<Stage> find_stage(std::string_view name) {
+std::optional<PipelineStage> find_stage(std::string_view name) {
   for (auto [text, stage] : stages)
     if (name == text)
       return stage;
   return std::nullopt;
 }
 
-void build_pipeline(OpPassManager &passes, const Target &target, Stage until) {
+void build_pipeline(OpPassManager &passes, const Target &target, PipelineStage until) {
   for (const Row &row : pipeline)
     if (row.stage <= until)
       passes.addPass(row.make(target));

@@ -14,19 +14,19 @@
 namespace heddle::passes {
 
 /// Where the road can stop, for people who look (`heddle show --stage`).
-enum class Stage {
+enum class PipelineStage {
   graph,    // simplified; linalg ops in the entries
   kernels,  // functions, one per kernel; loops collapsed
   schedule, // layouts and schedules chosen, places in memory given: what emission reads
 };
 /// `graph`, `kernels`, `schedule`.
-std::optional<Stage> find_stage(std::string_view name);
+std::optional<PipelineStage> find_stage(std::string_view name);
 
 /// Adds the passes up to and including `until`.
-void build_pipeline(mlir::OpPassManager &passes, const Target &target, Stage until = Stage::schedule);
+void build_pipeline(mlir::OpPassManager &passes, const Target &target, PipelineStage until = PipelineStage::schedule);
 
 struct PipelineOptions {
-  Stage until = Stage::schedule;
+  PipelineStage until = PipelineStage::schedule;
   /// Called after each pass with its name and the seconds it took.
   std::function<void(std::string_view pass, double seconds)> after_pass;
 };

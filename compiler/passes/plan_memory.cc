@@ -277,44 +277,44 @@ LogicalResult plan_memory(ModuleOp module) {
   return success();
 }
 
-static Place planned(ir::PlaceAttr attr) {
-  Place place{Place::slot, attr.getNumber(), {}, SmallVector<int64_t>(attr.getOffsets())};
+static MemoryPlace planned(ir::PlaceAttr attr) {
+  MemoryPlace place{MemoryPlace::slot, attr.getNumber(), {}, SmallVector<int64_t>(attr.getOffsets())};
   switch (attr.getKind()) {
   case ir::PlaceKind::slot:
     break;
   case ir::PlaceKind::result:
-    place.kind = Place::result;
+    place.kind = MemoryPlace::result;
     break;
   case ir::PlaceKind::next_state:
-    place.kind = Place::next_state;
+    place.kind = MemoryPlace::next_state;
     break;
   case ir::PlaceKind::iteration:
-    place.kind = Place::iteration;
+    place.kind = MemoryPlace::iteration;
     break;
   }
   return place;
 }
 
-Place place_of(Value tensor) {
+MemoryPlace place_of(Value tensor) {
   Value root = bytes_of(tensor);
   if (auto argument = dyn_cast<BlockArgument>(root)) {
     if (auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()))
-      return {Place::loop, argument.getArgNumber() - loop.getNumInductionVars()};
-    return {Place::input, argument.getArgNumber()};
+      return {MemoryPlace::loop, argument.getArgNumber() - loop.getNumInductionVars()};
+    return {MemoryPlace::input, argument.getArgNumber()};
   }
   auto result = cast<OpResult>(root);
   if (auto get = root.getDefiningOp<ir::GetOp>())
-    return {Place::weight, 0, get.getWeight()};
+    return {MemoryPlace::weight, 0, get.getWeight()};
   if (auto read = root.getDefiningOp<ir::ReadOp>())
-    return {Place::state, state_number(read, read.getState())};
+    return {MemoryPlace::state, state_number(read, read.getState())};
   if (root.getDefiningOp<scf::ForOp>())
-    return {Place::loop, result.getResultNumber()};
+    return {MemoryPlace::loop, result.getResultNumber()};
   if (root.getDefiningOp<tensor::ExtractSliceOp>())
-    return {Place::slice};
+    return {MemoryPlace::slice};
   if (root.getDefiningOp<arith::ConstantOp>())
-    return {Place::constant};
+    return {MemoryPlace::constant};
   auto all = result.getOwner()->getAttrOfType<ArrayAttr>(places_name);
-  return all ? planned(cast<ir::PlaceAttr>(all[result.getResultNumber()])) : Place{Place::nothing};
+  return all ? planned(cast<ir::PlaceAttr>(all[result.getResultNumber()])) : MemoryPlace{MemoryPlace::nothing};
 }
 
 LoopPlace loop_place(Operation *loop, unsigned number) {
@@ -326,10 +326,10 @@ SmallVector<ResultCopy> result_copies(func::FuncOp entry) {
   SmallVector<ResultCopy> out;
   auto ret = cast<func::ReturnOp>(entry.front().getTerminator());
   for (auto [i, value] : llvm::enumerate(ret.getOperands())) {
-    Place place = place_of(value);
+    MemoryPlace place = place_of(value);
     if (auto loop = bytes_of(value).getDefiningOp<scf::ForOp>())
       place = loop_place(loop, place.number).place;
-    if ((place.kind != Place::result || place.number != int64_t(i)) && place.kind != Place::nothing)
+    if ((place.kind != MemoryPlace::result || place.number != int64_t(i)) && place.kind != MemoryPlace::nothing)
       out.push_back({value, int64_t(i)});
   }
   return out;
@@ -341,14 +341,14 @@ std::vector<SmallVector<Value>> slots(func::FuncOp entry) {
     if (!op->hasAttr(places_name))
       return;
     for (OpResult result : op->getResults()) {
-      Place place = place_of(result);
+      MemoryPlace place = place_of(result);
       if (isa<scf::ForOp>(op)) {
         LoopPlace both = loop_place(op, result.getResultNumber());
         place = both.place;
         if (both.second_slot >= 0)
           out[both.second_slot].push_back(result);
       }
-      if (place.kind == Place::slot)
+      if (place.kind == MemoryPlace::slot)
         out[place.number].push_back(result);
     }
   });

@@ -24,7 +24,7 @@ namespace heddle::passes {
 mlir::LogicalResult plan_memory(mlir::ModuleOp module);
 
 /// Where a value lies.
-struct Place {
+struct MemoryPlace {
   enum Kind {
     input,
     result,
@@ -44,12 +44,12 @@ struct Place {
 };
 
 /// The place of a tensor of a planned entry.
-Place place_of(mlir::Value tensor);
+MemoryPlace place_of(mlir::Value tensor);
 
 /// Where a planned loop (scf.for) keeps what it carries, by number: one place, in which iterations change it, or two
 /// slots that change roles after each iteration.
 struct LoopPlace {
-  Place place;
+  MemoryPlace place;
   int64_t second_slot = -1;
 };
 LoopPlace loop_place(mlir::Operation *loop, unsigned number);

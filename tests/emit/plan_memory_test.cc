@@ -65,7 +65,7 @@ TEST(PlanMemory, values_alive_together_never_overlap_for_any_dims) {
       order.push_back(&op);
     std::vector<Value> live_values;
     for (auto call : entry.front().getOps<func::CallOp>())
-      if (passes::place_of(call.getResult(0)).kind == passes::Place::slot)
+      if (passes::place_of(call.getResult(0)).kind == passes::MemoryPlace::slot)
         live_values.push_back(call.getResult(0));
     // A value is needed after step i where some later step reads it.
     auto needed_during = [&](Value value, size_t step) {
@@ -118,7 +118,7 @@ TEST(PlanMemory, a_returned_value_is_written_in_place_and_a_second_return_is_cop
   ASSERT_TRUE(fixture.plan(tiny_module));
   auto entry = passes::entries(*fixture.module)[0];
   auto returned = entry.front().getTerminator()->getOperands();
-  EXPECT_EQ(passes::place_of(returned[0]).kind, passes::Place::result);
+  EXPECT_EQ(passes::place_of(returned[0]).kind, passes::MemoryPlace::result);
   auto copies = passes::result_copies(entry);
   ASSERT_EQ(copies.size(), 1u);
   EXPECT_EQ(copies[0].result, 1);

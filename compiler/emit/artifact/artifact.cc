@@ -187,7 +187,7 @@ static ArtifactReport::Part part_of(TargetModule target, const WeightsLayout &la
     out.shared_bytes += item.shared ? item.bytes : 0;
   }
   for (auto weight : target.module.getOps<ir::WeightOp>())
-    if (weight->hasAttr(ir::names::copy))
+    if (weight->hasAttr(ir::names::second_copy))
       out.copied_bytes += layout[weight.getSymName()].bytes;
   return out;
 }

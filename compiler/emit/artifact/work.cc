@@ -80,7 +80,7 @@ Text size_text(mlir::Value size) {
 }
 
 /// A sum of products of formulas, equal ones counted together.
-class Sum {
+class FormulaSum {
 public:
   /// A term: the number times the product of these.
   void add(int64_t number, ArrayRef<Text> factors) {
@@ -111,11 +111,11 @@ private:
 
 struct Sums {
   int64_t calls = 0;
-  Sum operations, weights, values;
+  FormulaSum operations, weights, values;
   std::vector<contraction::Product> products; // of a call
 };
 
-void add_bytes(Sum &sum, mlir::Type type, AffineMapAttr extents, ArrayRef<Text> sizes) {
+void add_bytes(FormulaSum &sum, mlir::Type type, AffineMapAttr extents, ArrayRef<Text> sizes) {
   auto tensor = cast<RankedTensorType>(type);
   SmallVector<Text> factors;
   for (auto [axis, extent] : llvm::enumerate(tensor.getShape()))
@@ -138,7 +138,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
   for (unsigned i = 0; i < ir::size_count(kernel); ++i)
     sizes.push_back(repeated ? Text() : size_text(call.getOperand(i)));
   if (repeated) // how often is not known here
-    for (Sum *sum : {&sums.operations, &sums.weights, &sums.values})
+    for (FormulaSum *sum : {&sums.operations, &sums.weights, &sums.values})
       sum->add(0, {Text()});
   kernel.walk([&](linalg::LinalgOp op) {
     auto product = op.getNumReductionLoops() > 0 ? contraction::product_of(op) : std::nullopt;
@@ -154,7 +154,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
     sums.operations.add(2, factors);
     sums.products.push_back(*product);
   });
-  auto results = [&](Sum &sum) {
+  auto results = [&](FormulaSum &sum) {
     for (unsigned i = 0; i < kernel.getNumResults(); ++i)
       add_bytes(sum, kernel.getResultTypes()[i], kernel.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents),
                 sizes);
@@ -163,7 +163,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
   for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
-    Sum &sum = passes::bytes_of(operand).getDefiningOp<ir::GetOp>() ? sums.weights : sums.values;
+    FormulaSum &sum = passes::bytes_of(operand).getDefiningOp<ir::GetOp>() ? sums.weights : sums.values;
     if (only_looked_into(kernel.getArgument(i)))
       results(sum);
     else

@@ -139,7 +139,8 @@ private:
       if (failed(copy_whole(init, at, places[i].place)))
         return failure();
       pointers.push_back(at);
-      pointers.push_back(places[i].second_slot < 0 ? at : address({passes::Place::slot, places[i].second_slot}, {}));
+      pointers.push_back(places[i].second_slot < 0 ? at
+                                                   : address({passes::MemoryPlace::slot, places[i].second_slot}, {}));
     }
     auto bound = [&](Value index) { return sizes->as_i64(sizes->index(index)); };
     Value first = bound(loop.getLowerBound()), last = bound(loop.getUpperBound()), step = bound(loop.getStep());
@@ -187,9 +188,9 @@ private:
   LogicalResult copy_turn(scf::ForOp loop, unsigned i, Value to) {
     Value value = loop.getYieldedValues()[i];
     Value root = passes::bytes_of(value);
-    passes::Place place = passes::place_of(value);
-    bool there =
-        place.kind == passes::Place::iteration && root.getParentBlock() == loop.getBody() && place.number == int64_t(i);
+    passes::MemoryPlace place = passes::place_of(value);
+    bool there = place.kind == passes::MemoryPlace::iteration && root.getParentBlock() == loop.getBody() &&
+                 place.number == int64_t(i);
     return there ? success() : copy_bytes(value, to);
   }
 
@@ -202,10 +203,10 @@ private:
   }
 
   /// Copies a value to where it is wanted, unless it lies there or is nothing.
-  LogicalResult copy_whole(Value from, Value to, const passes::Place &wanted) {
-    passes::Place place = passes::place_of(from);
-    bool there = place.kind == wanted.kind && place.number == wanted.number && place.kind != passes::Place::loop;
-    return there || place.kind == passes::Place::nothing ? success() : copy_bytes(from, to);
+  LogicalResult copy_whole(Value from, Value to, const passes::MemoryPlace &wanted) {
+    passes::MemoryPlace place = passes::place_of(from);
+    bool there = place.kind == wanted.kind && place.number == wanted.number && place.kind != passes::MemoryPlace::loop;
+    return there || place.kind == passes::MemoryPlace::nothing ? success() : copy_bytes(from, to);
   }
 
   // ---- Scalars and slices
@@ -395,31 +396,31 @@ private:
 
   Value address(Value tensor) { return address(passes::place_of(tensor), tensor); }
 
-  Value address(const passes::Place &place, Value tensor) {
+  Value address(const passes::MemoryPlace &place, Value tensor) {
     switch (place.kind) {
-    case passes::Place::input:
+    case passes::MemoryPlace::input:
       return load_pointer(inputs, place.number);
-    case passes::Place::result:
+    case passes::MemoryPlace::result:
       return load_pointer(results, place.number);
-    case passes::Place::weight:
+    case passes::MemoryPlace::weight:
       return plus_bytes(weights, number64((*program.weights)[place.weight_name].offset));
-    case passes::Place::slot:
+    case passes::MemoryPlace::slot:
       return plus_bytes(arena, LLVM::LoadOp::create(b, loc, i64(), element(offsets, i64(), place.number)));
-    case passes::Place::state:
+    case passes::MemoryPlace::state:
       return load_pointer(states, place.number);
-    case passes::Place::next_state:
+    case passes::MemoryPlace::next_state:
       return next_address(place, tensor);
-    case passes::Place::iteration: {
+    case passes::MemoryPlace::iteration: {
       auto loop = cast<scf::ForOp>(passes::bytes_of(tensor).getParentBlock()->getParentOp());
       return carried.at(loop.getRegionIterArgs()[place.number]).second;
     }
-    case passes::Place::loop:
+    case passes::MemoryPlace::loop:
       return carried.at(passes::bytes_of(tensor)).first;
-    case passes::Place::slice:
+    case passes::MemoryPlace::slice:
       return slice_address(cast<tensor::ExtractSliceOp>(passes::bytes_of(tensor).getDefiningOp()));
-    case passes::Place::constant:
+    case passes::MemoryPlace::constant:
       return constant_address(passes::bytes_of(tensor).getDefiningOp<arith::ConstantOp>());
-    case passes::Place::nothing:
+    case passes::MemoryPlace::nothing:
       return LLVM::ZeroOp::create(b, loc, pointer);
     }
     llvm_unreachable("every kind of place is handled");
@@ -459,7 +460,7 @@ private:
     return plus_bytes(address(slice.getSource()), bytes);
   }
 
-  Value next_address(const passes::Place &place, Value tensor) {
+  Value next_address(const passes::MemoryPlace &place, Value tensor) {
     Value start = load_pointer(next_states, place.number);
     if (llvm::all_of(place.offsets, [](int64_t offset) { return offset == 0; }))
       return start;

@@ -158,7 +158,7 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   double lower_seconds = seconds_since(start);
 
   std::vector<Halide::Func> outputs;
-  for (const Output &output : lowered->outputs)
+  for (const KernelOutput &output : lowered->outputs)
     outputs.push_back(output.func);
   for (const Rewrite &rewrite : rewrites())
     if (rewrite.name != options.without_rewrite)

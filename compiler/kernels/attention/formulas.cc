@@ -21,18 +21,18 @@ Formulas::Formulas(LoweredKernel &kernel, const Match &match, const MicroKernel 
       outer_vars_.push_back(Var("o" + std::to_string(axis)));
       axes_within_rows_ += axis > match.row_axis;
     }
-  if (Stage *weighted = kernel.stage_of(match.weighted.product.op->getResult(0)))
-    for (const Loop &loop : weighted->loops)
+  if (LoweredOp *weighted = kernel.stage_of(match.weighted.product.op->getResult(0)))
+    for (const LoweredLoop &loop : weighted->loops)
       if (loop.reduction)
         all_keys_ = loop.extent;
 }
 
-Substitution Formulas::places(const Stage &stage) const {
+Substitution Formulas::places(const LoweredOp &stage) const {
   Substitution here;
   const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
   int sums = 0;
   for (size_t loop = stage.loops.size(); loop-- > 0;) {
-    const Loop &l = stage.loops[loop];
+    const LoweredLoop &l = stage.loops[loop];
     std::string name = l.reduction ? l.rvar.name() : l.var.name();
     if (roles[loop] == summed)
       here[name] = Var("k" + std::to_string(sums++));
@@ -55,10 +55,10 @@ std::vector<Var> Formulas::with_outer(std::vector<Var> first) const {
   return first;
 }
 
-Expr Formulas::formula(const Expr &expr, std::vector<Sum> *tile) {
+Expr Formulas::formula(const Expr &expr, std::vector<TiledSum> *tile) {
   Inliner inline_all(kernel_);
   for (auto &[op, roles] : match_.roles) {
-    Stage *stage = kernel_.stage_of(op->getResult(0));
+    LoweredOp *stage = kernel_.stage_of(op->getResult(0));
     bool over_keys = std::count(roles.begin(), roles.end(), keys) > 0;
     bool shared = std::distance(op->getUses().begin(), op->getUses().end()) > 1;
     if (is_product(*stage))
@@ -73,12 +73,12 @@ Expr Formulas::formula(const Expr &expr, std::vector<Sum> *tile) {
   return inline_all(expr);
 }
 
-bool Formulas::is_product(const Stage &stage) const {
+bool Formulas::is_product(const LoweredOp &stage) const {
   const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
   return stage.has_update() && std::count(roles.begin(), roles.end(), summed) > 0;
 }
 
-Expr Formulas::stored(Stage &stage) {
+Expr Formulas::stored(LoweredOp &stage) {
   auto known = stored_.find(stage.func.name());
   if (known == stored_.end()) {
     Kept kept{Func("scores"), {}};
@@ -102,7 +102,7 @@ bool Formulas::is_kept(const Expr &value) const {
          std::any_of(kept_.begin(), kept_.end(), [&](const Kept &kept) { return kept.func.name() == call->name; });
 }
 
-std::optional<Formulas::Factors> Formulas::factors_at_places(const Stage &stage) {
+std::optional<Formulas::Factors> Formulas::factors_at_places(const LoweredOp &stage) {
   auto times = factors_of(stage);
   if (!times) {
     fail("a product does not have the form of one");
@@ -117,7 +117,7 @@ std::optional<Formulas::Factors> Formulas::factors_at_places(const Stage &stage)
   return factors;
 }
 
-Formulas::Weighted Formulas::factors_of_weighted(const Stage &stage,
+Formulas::Weighted Formulas::factors_of_weighted(const LoweredOp &stage,
                                                  const std::function<bool(const Expr &)> &over_keys) {
   std::optional<Factors> factors = factors_at_places(stage);
   if (!factors)
@@ -134,7 +134,7 @@ Formulas::Weighted Formulas::factors_of_weighted(const Stage &stage,
   return {values, cast(type, rest), common};
 }
 
-hi::Interval Formulas::needed_keys(const Stage &stage, const Expr &first_row, int rows) {
+hi::Interval Formulas::needed_keys(const LoweredOp &stage, const Expr &first_row, int rows) {
   const std::vector<Role> &roles = match_.roles.find(stage.op)->second;
   std::vector<hi::Interval> ranges;
   unsigned along = 0;
@@ -189,8 +189,8 @@ std::pair<Expr, Expr> Formulas::common_factors(const Expr &weights,
   return {Expr(), weights};
 }
 
-Result<Halide::Func> Formulas::result_of(const std::function<Expr(Stage &)> &weighted) {
-  Stage *stage = kernel_.stage_of(match_.weighted.product.op->getResult(0));
+Result<Halide::Func> Formulas::result_of(const std::function<Expr(LoweredOp &)> &weighted) {
+  LoweredOp *stage = kernel_.stage_of(match_.weighted.product.op->getResult(0));
   if (!stage)
     return Error{"attention without its product over keys"};
   Inliner inline_all(kernel_);

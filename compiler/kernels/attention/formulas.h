@@ -27,33 +27,33 @@ protected:
   Formulas(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const Target &target);
   ~Formulas() = default;
 
-  struct Sum { // a product's tile
+  struct TiledSum { // a product's tile
     Func func;
     RegisterTile tile;
   };
   struct Kept {
     Func func;
-    std::vector<Sum> sums; // products that are computed tile by tile with it
+    std::vector<TiledSum> sums; // products that are computed tile by tile with it
   };
 
   /// A formula of the kernel with every op behind it inlined, kept for a block, or a statistic of rows. `tile`: takes
   /// the products it needs; null: they are kept first.
-  Expr formula(const Expr &expr, std::vector<Sum> *tile);
+  Expr formula(const Expr &expr, std::vector<TiledSum> *tile);
   /// The first value of a stage.
-  Expr formula_of(const Stage &stage, std::vector<Sum> *tile) {
+  Expr formula_of(const LoweredOp &stage, std::vector<TiledSum> *tile) {
     return formula(hi::substitute(places(stage), stage.func.value()), tile);
   }
 
   // What each schedule makes of an op.
-  virtual Expr product(Stage &stage, std::vector<Sum> &tile) = 0;
-  virtual Expr statistic_of(Stage &stage) = 0;
+  virtual Expr product(LoweredOp &stage, std::vector<TiledSum> &tile) = 0;
+  virtual Expr statistic_of(LoweredOp &stage) = 0;
   virtual Func keep(Kept kept, const Expr &value) = 0;
   virtual Expr read_kept(Func func) const = 0;
 
-  bool is_product(const Stage &stage) const;
-  Expr stored(Stage &stage);
+  bool is_product(const LoweredOp &stage) const;
+  Expr stored(LoweredOp &stage);
   /// The extent of a product's innermost loop.
-  static Expr terms_of(const Stage &stage) { return reduction_loops(stage)[0].extent; }
+  static Expr terms_of(const LoweredOp &stage) { return reduction_loops(stage)[0].extent; }
   int group() const { return micro_kernel_.group; }
   bool is_kept(const Expr &value) const;
 
@@ -62,45 +62,45 @@ protected:
     Expr left, right;
     std::vector<Var> features; // the loops of the sum, innermost first
   };
-  std::optional<Factors> factors_at_places(const Stage &stage);
+  std::optional<Factors> factors_at_places(const LoweredOp &stage);
 
   /// The product over keys: what depends on the feature, the rest, and what of the rest is the same for all keys
   /// (undefined where nothing is).
   struct Weighted {
     Expr values, weights, common;
   };
-  Weighted factors_of_weighted(const Stage &stage, const std::function<bool(const Expr &)> &over_keys);
+  Weighted factors_of_weighted(const LoweredOp &stage, const std::function<bool(const Expr &)> &over_keys);
 
   /// Stores the terms of a group, which a Func may have as its first dim, side by side. Returns whether it has.
   bool in_groups(Func &func) const;
 
   /// Names of the variables of a stage (its axes and reduction loops) → placeholders. Loops of a product that are not
   /// over keys are k0, k1, …
-  Substitution places(const Stage &stage) const;
+  Substitution places(const LoweredOp &stage) const;
   std::vector<Var> with_outer(std::vector<Var> first) const;
   static std::vector<Expr> exprs(const std::vector<Var> &vars) { return {vars.begin(), vars.end()}; }
 
   /// The keys that a stage's sum needs for these rows (ranges.h).
-  hi::Interval needed_keys(const Stage &stage, const Expr &first_row, int rows);
+  hi::Interval needed_keys(const LoweredOp &stage, const Expr &first_row, int rows);
 
   /// A product of factors as those that are the same for all keys, multiplied, and the rest. The first is undefined
   /// where there are none. `over_keys`: whether a part depends on the key.
   static std::pair<Expr, Expr> common_factors(const Expr &weights, const std::function<bool(const Expr &)> &over_keys);
 
   /// The result of the kernel, in which `weighted` stands for the product over keys; it is asked once.
-  Result<Func> result_of(const std::function<Expr(Stage &)> &weighted);
+  Result<Func> result_of(const std::function<Expr(LoweredOp &)> &weighted);
 
   Expr fail(const std::string &what);
 
   LoweredKernel &kernel_;
   const Match &match_;
-  Output &output_;
+  KernelOutput &output_;
   int lanes_, accumulators_;
-  Axis feature_, query_;
-  std::vector<Axis> outer_;     // the axes of the result but rows and features, innermost first
-  std::vector<Var> outer_vars_; // placeholders
-  int axes_within_rows_ = 0;    // how many of these are further inside than the rows
-  Expr all_keys_;               // of a row
+  OutputAxis feature_, query_;
+  std::vector<OutputAxis> outer_; // the axes of the result but rows and features, innermost first
+  std::vector<Var> outer_vars_;   // placeholders
+  int axes_within_rows_ = 0;      // how many of these are further inside than the rows
+  Expr all_keys_;                 // of a row
   Var row_{"row"}, key_{"key"}, feature_place_{"e"};
   const MicroKernel &micro_kernel_;
   std::map<std::string, Func> stored_; // by stage

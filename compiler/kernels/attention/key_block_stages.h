@@ -49,7 +49,7 @@ protected:
   // --- formulas
 
   // Sums and what is kept are over (j, u, m, block).
-  struct Panels { // over (lane, features.., panel); what they are made of: over (features.., lane, panel)
+  struct CopiedPanels { // over (lane, features.., panel); what they are made of: over (features.., lane, panel)
     Func func, natural;
     Var panel;
   };
@@ -60,22 +60,22 @@ protected:
   };
 
   /// Statistics of rows are symbols in formulas.
-  Expr statistic_of(Stage &stage) override { return symbol(stage); }
-  Expr symbol(Stage &stage) {
+  Expr statistic_of(LoweredOp &stage) override { return symbol(stage); }
+  Expr symbol(LoweredOp &stage) {
     Expr name = hi::Variable::make(stage.func.type(), "statistic of " + stage.func.name());
     symbols_["statistic of " + stage.func.name()] = &stage;
     return name;
   }
 
   template <class Value> Expr with_statistics(Expr expr, Value &&value) {
-    for (auto &[name, stage] : std::map<std::string, Stage *>(symbols_))
+    for (auto &[name, stage] : std::map<std::string, LoweredOp *>(symbols_))
       if (hi::expr_uses_var(expr, name))
         expr = hi::substitute(name, value(*stage), expr);
     return expr;
   }
   /// With the statistics of a block of keys.
   Expr of_block(const Expr &expr) {
-    return with_statistics(expr, [this](Stage &stage) {
+    return with_statistics(expr, [this](LoweredOp &stage) {
       if (several() && stage.op != softmax_->top)
         return fail("a sum over keys is needed before all of them are known");
       return guarded(statistic(stage).func(exprs(in_block({m_}))));
@@ -83,7 +83,7 @@ protected:
   }
   /// With those of the row.
   Expr of_row(const Expr &expr) {
-    return with_statistics(expr, [this](Stage &stage) {
+    return with_statistics(expr, [this](LoweredOp &stage) {
       return several() ? joined_.at(stage.func.name())(exprs(with_outer({m_, t_})))
                        : statistic(stage).func(exprs(in_block({m_})));
     });
@@ -91,7 +91,7 @@ protected:
   /// A block without any score has -inf for the largest, from which nothing may be subtracted.
   Expr guarded(const Expr &top) const { return several() ? max(top, Expr(std::numeric_limits<float>::lowest())) : top; }
 
-  Expr product(Stage &stage, std::vector<Sum> &tile) override {
+  Expr product(LoweredOp &stage, std::vector<TiledSum> &tile) override {
     std::optional<Factors> factors = factors_at_places(stage);
     if (!factors)
       return 0.f;
@@ -110,7 +110,7 @@ protected:
       std::swap(panel, row);
     panel = staged(panel);
     row = staged(row);
-    Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+    TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
     Substitution loops;
     for (size_t i = 0; i < factors->features.size(); ++i)
       loops[factors->features[i].name()] = sum.tile.term(i);
@@ -135,7 +135,7 @@ protected:
   /// What belongs to keys alone: per vector of keys, feature by feature.
   Expr panels(const Expr &value, const std::vector<Var> &features, const Var &innermost) {
     Var panel("panel");
-    Panels made{{}, {}, panel};
+    CopiedPanels made{{}, {}, panel};
     Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1)), read;
     if (features.empty()) {
       made.func = Func("panels");
@@ -164,7 +164,7 @@ protected:
   /// Iterations of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
   Expr turns_of_block(int step) const { return several() ? Expr(block_keys_ / step) : turns_here(step); }
   /// Leaves out the turns that a stage's sum doesn't need. Returns the turn, known to be one of the others.
-  template <class Loops> Expr restricted(Loops &loops, const Expr &iteration, int step, const Stage &stage) {
+  template <class Loops> Expr restricted(Loops &loops, const Expr &iteration, int step, const LoweredOp &stage) {
     // Only one condition becomes a bound of the loop.
     Expr first = 0, last = turns_here(step) - 1, end = last;
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
@@ -182,7 +182,7 @@ protected:
   }
 
   /// A reduction over the keys of a row in a block.
-  Statistic &statistic(Stage &stage) {
+  Statistic &statistic(LoweredOp &stage) {
     auto known = statistics_.find(stage.func.name());
     if (known != statistics_.end())
       return known->second;
@@ -228,7 +228,7 @@ protected:
   }
 
   /// The result of the product over keys, at the result's own place.
-  Expr weighted_values(Stage &stage) {
+  Expr weighted_values(LoweredOp &stage) {
     auto [values, weights, common] =
         factors_of_weighted(stage, [this](const Expr &e) { return over_keys(e) || hi::expr_uses_var(e, j_.name()); });
     values = copied(values);
@@ -306,7 +306,7 @@ protected:
   }
 
   /// The blocks of keys that a stage's sum needs, and one of them.
-  std::pair<Halide::RDom, Expr> blocks_of_row(const Stage &stage) {
+  std::pair<Halide::RDom, Expr> blocks_of_row(const LoweredOp &stage) {
     Expr number = (all_keys_ + block_keys_ - 1) / block_keys_;
     Halide::RDom blocks(0, number);
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
@@ -316,7 +316,7 @@ protected:
     return {blocks, Halide::unsafe_promise_clamped(blocks.x, 0, max(min(range.max / block_keys_, number - 1), 0))};
   }
 
-  Func joined(const char *name, const Stage &stage, const std::vector<Var> &args, const Expr &start,
+  Func joined(const char *name, const LoweredOp &stage, const std::vector<Var> &args, const Expr &start,
               const Expr &feature) {
     Func func(name);
     auto [blocks, block] = blocks_of_row(stage);
@@ -333,11 +333,11 @@ protected:
     return func;
   }
 
-  Expr join(Stage &stage, const Expr &start) {
-    Stage &top = *kernel_.stage_of(softmax_->top->getResult(0));
-    std::vector<Stage *> found{&top};
+  Expr join(LoweredOp &stage, const Expr &start) {
+    LoweredOp &top = *kernel_.stage_of(softmax_->top->getResult(0));
+    std::vector<LoweredOp *> found{&top};
     for (auto &[op, roles] : match_.roles)
-      if (Stage *sum = kernel_.stage_of(op->getResult(0));
+      if (LoweredOp *sum = kernel_.stage_of(op->getResult(0));
           sum->has_update() && !is_product(*sum) && sum != &top && sum != &stage)
         found.push_back(sum);
     int first = features_of_part();
@@ -358,10 +358,10 @@ protected:
       joined_[found[i]->func.name()] = joined("statistic_of_row", *found[i], row_args, begin, first + int(i));
       if (i > 0)
         continue;
-      Stage *subtracted = kernel_.stage_of(softmax_->subtracted);
+      LoweredOp *subtracted = kernel_.stage_of(softmax_->subtracted);
       Expr minuend = subtracted == &top ? symbol(top) : formula_of(*subtracted, nullptr);
       auto less = [&](const Expr &largest) {
-        return with_statistics(minuend, [&](Stage &) { return guarded(largest); });
+        return with_statistics(minuend, [&](LoweredOp &) { return guarded(largest); });
       };
       scale_(with_outer({m_, c_, t_})) =
           math::exp(less(part(first, c_)) - less(joined_.at(top.func.name())(exprs(row_args))));
@@ -374,13 +374,13 @@ protected:
   int rows_, block_keys_, blocks_, group_, at_once_, vectors_, tile_keys_;
   std::optional<Softmax> softmax_;
   Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
-  std::map<std::string, Stage *> symbols_; // statistics by the name they have in formulas
+  std::map<std::string, LoweredOp *> symbols_; // statistics by the name they have in formulas
   std::map<std::string, Statistic> statistics_;
   std::map<std::string, Func> joined_;
-  std::vector<Panels> panels_;
+  std::vector<CopiedPanels> panels_;
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;
-  Sum weighted_;
+  TiledSum weighted_;
   Func part_, scale_;
 };
 

@@ -32,7 +32,7 @@ public:
       if (!softmax_)
         return Error{"these weights can't be found block by block"};
     }
-    Result<Func> result = result_of([this](Stage &weighted) { return weighted_values(weighted); });
+    Result<Func> result = result_of([this](LoweredOp &weighted) { return weighted_values(weighted); });
     if (!result)
       return result.error();
     schedule(*result);
@@ -199,7 +199,7 @@ private:
       else
         kept.func.reorder(j_, m_, u_);
       in_tile(kept.func);
-      for (Sum &sum : kept.sums) {
+      for (TiledSum &sum : kept.sums) {
         fix_extents(sum.func);
         sum.func.compute_at(kept.func, u_).bound_extent(u_, 1);
         sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
@@ -214,7 +214,7 @@ private:
                     "." + feature_tile_.name(),
                     ""};
     ahead.sum_loop = weighted_.func.name() + ".s1." + weighted_.tile.loops()[0].name();
-    for (const Panels &panels : panels_)
+    for (const CopiedPanels &panels : panels_)
       ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
     for (const Func &copy : copies_)
       ahead.copies.push_back({copy.name(), {{"." + key_.name(), 1}}});

@@ -34,7 +34,7 @@ public:
   Status build() {
     keys_ = match_.slide ? band(rows_) : all_keys_;
     tile_rows_ = largest_divisor(rows_, std::max(1, accumulators_ / (tile_features() / lanes_)));
-    Result<Func> result = result_of([this](Stage &weighted) { return weighted_values(weighted); });
+    Result<Func> result = result_of([this](LoweredOp &weighted) { return weighted_values(weighted); });
     if (!result)
       return result.error();
     schedule(*result);
@@ -102,7 +102,7 @@ private:
   }
 
   /// A product's tile of sums, read in the Func that is computed tile by tile.
-  Expr product(Stage &stage, std::vector<Sum> &tile) override {
+  Expr product(LoweredOp &stage, std::vector<TiledSum> &tile) override {
     auto known = sums_.find(stage.func.name());
     if (known == sums_.end()) {
       std::optional<Factors> factors = factors_at_places(stage);
@@ -122,7 +122,7 @@ private:
                   ? queries(filled(micro_kernel_, panel, factors->features[0], terms), factors->features)
                   : of_keys(panel);
       row = of_keys(row);
-      Sum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+      TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
       Substitution loops;
       for (size_t i = 0; i < factors->features.size(); ++i)
         loops[factors->features[i].name()] = sum.tile.term(i);
@@ -132,7 +132,7 @@ private:
       known = sums_.emplace(stage.func.name(), sum).first;
     }
     Func sum = known->second.func;
-    if (std::none_of(tile.begin(), tile.end(), [&](const Sum &other) { return other.func.name() == sum.name(); }))
+    if (std::none_of(tile.begin(), tile.end(), [&](const TiledSum &other) { return other.func.name() == sum.name(); }))
       tile.push_back(known->second);
     return sum(exprs(row_args({lane_, key_in_tile_})));
   }
@@ -201,7 +201,8 @@ private:
   /// attention is causal; a turn has `step` keys. Returns the turn, known to be one of the others, so that only their
   /// scores are computed.
   template <class Loops>
-  Expr restricted(Loops &loops, const Expr &iteration, int step, const Stage &stage, const Expr &first_row, int rows) {
+  Expr restricted(Loops &loops, const Expr &iteration, int step, const LoweredOp &stage, const Expr &first_row,
+                  int rows) {
     if (match_.slide)
       return iteration;
     hi::Interval range = needed_keys(stage, first_row, rows);
@@ -221,7 +222,7 @@ private:
   }
 
   /// A reduction over the keys of a row.
-  Expr statistic_of(Stage &stage) override {
+  Expr statistic_of(LoweredOp &stage) override {
     auto known = reduced_.find(stage.func.name());
     if (known == reduced_.end()) {
       known = reduced_.emplace(stage.func.name(), Func("statistic")).first; // which its own update reads
@@ -238,7 +239,7 @@ private:
   }
 
   /// The result of the product over keys, at the result's own place.
-  Expr weighted_values(Stage &stage) {
+  Expr weighted_values(LoweredOp &stage) {
     auto [values, weights, factor] = factors_of_weighted(stage, [this](const Expr &e) { return depends_on_key(e); });
     values = copied_values(slid(values));
     if (error_)
@@ -276,7 +277,7 @@ private:
     weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, hi::substitute(in_block, weights),
                           values);
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
-    for (const Axis &axis : outer_)
+    for (const OutputAxis &axis : outer_)
       at.push_back(axis.var);
     Expr value = weighted_.func(at);
     if (factor.defined()) {
@@ -285,7 +286,7 @@ private:
       common(common_args) = placed(factor, 0);
       row_funcs_.push_back(common);
       std::vector<Expr> common_at = {query_.var % rows_, query_.var / rows_};
-      for (const Axis &axis : outer_)
+      for (const OutputAxis &axis : outer_)
         common_at.push_back(axis.var);
       value = value * common(common_at);
     }
@@ -407,7 +408,7 @@ private:
       kept.func.split(key_in_tile_, outer_key, key, tile_keys, TailStrategy::RoundUp).reorder(lane_, key, outer_key);
       in_block(kept.func);
       kept.func.unroll(key);
-      for (Sum &sum : kept.sums) {
+      for (TiledSum &sum : kept.sums) {
         fix_extents(sum.func);
         sum.func.compute_at(kept.func, outer_key).bound_extent(key_in_tile_, tile_keys);
         sum.tile.keep_in_registers(sum.func, lane_, {key_in_tile_}, lanes_);
@@ -420,13 +421,13 @@ private:
   int tile_rows_ = 1;
   Var lane_{"lane"}, block_{"block"}, slot_{"slot"}, window_{"window"}, key_in_tile_{"j"};
 
-  std::map<std::string, Sum> sums_;
+  std::map<std::string, TiledSum> sums_;
   std::map<std::string, Func> reduced_;
   std::vector<Func> copies_;    // of what belongs to keys, over (features, key, outer..)
   std::vector<Func> by_row_;    // over the features of queries, then rows
   std::vector<Func> row_funcs_; // over rows, without update
   std::vector<std::pair<Func, Halide::RVar>> statistics_;
-  Sum weighted_;
+  TiledSum weighted_;
 };
 
 } // namespace

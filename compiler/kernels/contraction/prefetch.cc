@@ -143,12 +143,12 @@ private:
 class FindRows : public IRVisitor {
 public:
   explicit FindRows(const RowsPrefetch &prefetch) : prefetch_(prefetch) {}
-  struct Place {
+  struct RowAccess {
     std::string buffer;
     Expr first;
     Halide::Type element;
   };
-  std::vector<Place> places;
+  std::vector<RowAccess> places;
   const For *rows = nullptr;
   Expr first_row, row_count;
 
@@ -188,7 +188,7 @@ private:
     Expr first = ramp ? known(ramp->base) : Expr();
     if (!ramp || !is_const_one(ramp->stride) || !expr_uses_var(first, rows->name))
       return;
-    for (const Place &place : places)
+    for (const RowAccess &place : places)
       if (place.buffer == buffer && equal(place.first, first))
         return;
     places.push_back({buffer, first, type.element_of()});
@@ -211,7 +211,7 @@ private:
     if (find.places.empty())
       return op;
     std::vector<Stmt> asked;
-    for (const FindRows::Place &place : find.places)
+    for (const FindRows::RowAccess &place : find.places)
       asked.push_back(ask_for(place.buffer, place.first, place.element));
     Stmt ahead = For::make(find.rows->name, find.first_row, find.row_count, ForType::Serial, Halide::Partition::Never,
                            find.rows->device_api, Block::make(asked));

@@ -1,5 +1,5 @@
-// Loop nests of the variants are in schedule.cc; the cost follows them: for each task (panel x block of rows) the tiles
-// of the block, of which the first has the panel come from memory.
+// LoweredLoop nests of the variants are in schedule.cc; the cost follows them: for each task (panel x block of rows)
+// the tiles of the block, of which the first has the panel come from memory.
 #include "compiler/kernels/contraction/problem.h"
 
 #include "compiler/ir/dialect.h"

@@ -32,9 +32,9 @@ namespace {
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
 
-class Nest {
+class ContractionNest {
 public:
-  Nest(LoweredKernel &kernel, Output &output, const Shape &shape, int row_axis, const Target &target)
+  ContractionNest(LoweredKernel &kernel, KernelOutput &output, const Shape &shape, int row_axis, const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
         group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.widened),
         micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
@@ -48,7 +48,7 @@ public:
 
   Status build() {
     Inliner inline_all(kernel_);
-    for (Stage &stage : kernel_.stages)
+    for (LoweredOp &stage : kernel_.stages)
       if (stage.has_update())
         inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return product(stage, indices); });
     Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
@@ -71,7 +71,7 @@ private:
     std::string panels;     // the input that the factor with lanes is read from in place
     PanelPrefetch prefetch; // where the piece lies in the sum
   };
-  struct Sum {
+  struct Accumulation {
     std::string stage;
     Func func;                 // the product, over (lane, row, .., panel)
     std::vector<Piece> pieces; // one that is `func` itself, or the whole chunks and then the rest
@@ -84,12 +84,12 @@ private:
   }
 
   /// The value of a product at the result's own indices: its accumulator.
-  Expr product(Stage &stage, const std::vector<Expr> &indices) {
+  Expr product(LoweredOp &stage, const std::vector<Expr> &indices) {
     // Which variable of the stage is which axis of the result.
     std::vector<Var> vars = stage.func.args();
     Substitution here;
     std::string lane_name, row_name;
-    std::vector<std::pair<std::string, const Axis *>> outer;
+    std::vector<std::pair<std::string, const OutputAxis *>> outer;
     for (size_t i = 0; i < vars.size(); ++i) {
       std::string name = variable(indices[i]);
       if (name == lane_.var.name())
@@ -97,7 +97,7 @@ private:
       else if (has_rows_ && name == row_.var.name())
         row_name = vars[i].name();
       else
-        for (const Axis &axis : others_)
+        for (const OutputAxis &axis : others_)
           if (name == axis.var.name())
             outer.push_back({vars[i].name(), &axis});
     }
@@ -121,7 +121,7 @@ private:
     }
     call[0] = lane_.var % width_;
     call.push_back(lane_.var / width_);
-    for (Sum &sum : sums_)
+    for (Accumulation &sum : sums_)
       if (sum.stage == stage.func.name())
         return sum.func(call);
 
@@ -138,7 +138,7 @@ private:
 
     Halide::Region loops = reduction_loops(stage);
     factors.terms = loops[0].extent;
-    Sum sum{stage.func.name(), {}, {}, {}};
+    Accumulation sum{stage.func.name(), {}, {}, {}};
     std::vector<Var> stored = {Var("l")};
     stored.insert(stored.end(), args.begin() + 1, args.end());
     stored.push_back(Var("p"));
@@ -208,7 +208,7 @@ private:
     if (!micro_kernel_.takes_any_type())
       narrow = Halide::cast(micro_kernel_.row, narrow);
     narrow = stage_narrow(piece, operands, narrow, args, k);
-    if (Input *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
+    if (KernelInput *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
       piece.panels = input->param.name();
     wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k);
     piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
@@ -316,7 +316,7 @@ private:
     if (has_rows_ && chunk_ == 0 && ahead_)
       kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
-    for (Sum &sum : sums_)
+    for (Accumulation &sum : sums_)
       if (chunk_ > 0)
         schedule_chunks(sum, result, same);
       else
@@ -328,7 +328,7 @@ private:
   }
 
   /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.
-  void schedule_chunks(Sum &sum, Func &result, const VarOrRVar &task) {
+  void schedule_chunks(Accumulation &sum, Func &result, const VarOrRVar &task) {
     std::vector<Var> args = sum.func.args();
     Func(sum.func).compute_at(Halide::LoopLevel(result, task)).bound(args[0], 0, width_);
     for (size_t i = 2; i + 1 < args.size(); ++i)
@@ -417,9 +417,9 @@ private:
   /// Terms of a sum, as far as known.
   int64_t depth() {
     int64_t depth = 1;
-    for (Stage &stage : kernel_.stages)
+    for (LoweredOp &stage : kernel_.stages)
       if (stage.func.name() == sums_.front().stage)
-        for (const Loop &loop : stage.loops)
+        for (const LoweredLoop &loop : stage.loops)
           if (loop.reduction)
             depth *= loop.size >= 0 ? loop.size : 256;
     return depth;
@@ -451,7 +451,7 @@ private:
   }
 
   LoweredKernel &kernel_;
-  Output &output_;
+  KernelOutput &output_;
   int rows_, width_;
   int chunk_; // terms of a chunk; 0: the sum is not cut
   int group_; // panels of a task that cuts the sum
@@ -461,10 +461,10 @@ private:
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;
-  Axis lane_, row_;
+  OutputAxis lane_, row_;
   bool has_rows_;
-  std::vector<Axis> others_; // innermost first
-  std::vector<Sum> sums_;
+  std::vector<OutputAxis> others_; // innermost first
+  std::vector<Accumulation> sums_;
   Substitution here_in_panel_; // the column as (lane, panel)
   bool rows_outside_ = false;  // a staged block of rows is shared by all panels, so panels go inside
   std::optional<Error> error_;
@@ -494,7 +494,8 @@ Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target)
       return Error{"a sum is cut into chunks only where rows share them"};
   join_outputs(kernel);
   for (size_t i = 0; i < kernel.outputs.size(); ++i)
-    if (Status status = Nest(kernel, kernel.outputs[i], shape, row_axis((*results)[i].front()), target).build();
+    if (Status status =
+            ContractionNest(kernel, kernel.outputs[i], shape, row_axis((*results)[i].front()), target).build();
         !status)
       return status;
   return Done();

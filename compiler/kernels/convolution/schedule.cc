@@ -31,11 +31,11 @@ namespace {
 /// Fewer places leave too much of the last tile empty, more don't help.
 constexpr int64_t fewest_places = 96, most_places = 512;
 
-class Nest {
+class ConvolutionNest {
 public:
   /// `depth`: terms of a chunk at most; 0: the sum stays whole.
-  Nest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t window, int64_t depth,
-       const MicroKernel &micro_kernel, const contraction::Reached &reached, const Target &target)
+  ConvolutionNest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t window, int64_t depth,
+                  const MicroKernel &micro_kernel, const contraction::Reached &reached, const Target &target)
       : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(rows)), width_(int(width)), lanes_(target.lanes),
         window_bytes_(window), depth_(depth), micro_kernel_(micro_kernel) {
     const contraction::Factor *wide = contraction::wide_factor(reached);
@@ -53,7 +53,7 @@ public:
 
   Status build() {
     Inliner inline_all(kernel_);
-    for (Stage &stage : kernel_.stages)
+    for (LoweredOp &stage : kernel_.stages)
       if (stage.has_update())
         inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return product(stage, indices); });
     Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
@@ -74,10 +74,10 @@ private:
   Expr length() const { return places_[0].extent; }
 
   /// The value of the product at the result's own indices.
-  Expr product(Stage &stage, const std::vector<Expr> &indices) {
+  Expr product(LoweredOp &stage, const std::vector<Expr> &indices) {
     std::vector<Var> vars = stage.func.args();
     // Which variable of the stage is which axis of the result.
-    auto name_at = [&](const Axis &axis) {
+    auto name_at = [&](const OutputAxis &axis) {
       for (size_t i = 0; i < vars.size(); ++i)
         if (variable(indices[i]) == axis.var.name())
           return vars[i].name();
@@ -87,7 +87,7 @@ private:
     std::vector<Expr> call = {lane_.var % width_, places_[0].var};
     if (places_.size() > 1)
       call[1] = places_[0].var + places_[1].var * length();
-    for (const Axis &axis : others_)
+    for (const OutputAxis &axis : others_)
       call.push_back(axis.var);
     call.push_back(lane_.var / width_);
     if (block_.defined())
@@ -101,7 +101,7 @@ private:
     Substitution names = {{name_at(lane_), column}, {name_at(places_[0]), here[0]}};
     if (places_.size() > 1)
       names[name_at(places_[1])] = here[1];
-    for (const Axis &axis : others_) {
+    for (const OutputAxis &axis : others_) {
       args.push_back(Var("o" + std::to_string(args.size())));
       names[name_at(axis)] = args.back();
     }
@@ -197,11 +197,11 @@ private:
   }
 
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
-  bool is_widened(const Input &input) const { return micro_kernel_.group == 1 && input.param.type().bits() < 32; }
+  bool is_widened(const KernelInput &input) const { return micro_kernel_.group == 1 && input.param.type().bits() < 32; }
 
   /// Whether tiles read the factor of the picture where it lies, a group of terms side by side.
   bool is_read_in_place(const Operands &operands, const Expr &factor) {
-    Input *input = input_read_by(kernel_, factor);
+    KernelInput *input = input_read_by(kernel_, factor);
     return input && !is_widened(*input) && operands.is_in_groups(factor);
   }
 
@@ -230,7 +230,7 @@ private:
   void schedule(Func result) {
     Var panel("panel"), column("column"), block("block"), within("within");
     bool whole = lane_.size >= 0 && lane_.size % width_ == 0;
-    const Axis &split = places_.back();
+    const OutputAxis &split = places_.back();
     result.split(lane_.var, panel, column, width_, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
         .split(split.var, block, within, rows_of_block(), TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {column};
@@ -240,7 +240,7 @@ private:
     // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
     // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
     std::vector<Var> outer = {block};
-    for (const Axis &axis : others_)
+    for (const OutputAxis &axis : others_)
       if (&axis == &others_.back())
         outer.push_back(axis.var);
       else
@@ -302,7 +302,7 @@ private:
 
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
   int weight_position(const Expr &factor, const Var &loop) {
-    Input *input = input_read_by(kernel_, factor);
+    KernelInput *input = input_read_by(kernel_, factor);
     if (input && panel_width(micro_kernel_, *input) > 0) {
       const std::vector<Expr> &args = read_of(factor)->args;
       for (size_t i = 0; i < args.size(); ++i)
@@ -319,12 +319,12 @@ private:
   }
 
   LoweredKernel &kernel_;
-  Output &output_;
+  KernelOutput &output_;
   int rows_, width_, lanes_;
   int64_t window_bytes_, depth_;
   const MicroKernel &micro_kernel_;
-  Axis lane_;
-  std::vector<Axis> places_, others_; // innermost first
+  OutputAxis lane_;
+  std::vector<OutputAxis> places_, others_; // innermost first
   Func block_, sum_, row_, window_, panel_;
   RegisterTile tile_;
   std::vector<Halide::RVar> chunks_; // the loops of the sum around a tile's own, innermost first
@@ -345,8 +345,8 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   join_outputs(kernel);
   if (kernel.outputs.size() != 1)
     return Error{"a convolution's results have one shape"};
-  return Nest(kernel, row.params.at("rows"), width, row.params.at("window"), depth,
-              *find_micro_kernel(row.micro_kernel), results->front().front(), target)
+  return ConvolutionNest(kernel, row.params.at("rows"), width, row.params.at("window"), depth,
+                         *find_micro_kernel(row.micro_kernel), results->front().front(), target)
       .build();
 }
 

@@ -24,7 +24,7 @@ void spread(Halide::Stage definition, const std::vector<Halide::Var> &axes, int 
 }
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  for (Stage &stage : kernel.stages) {
+  for (LoweredOp &stage : kernel.stages) {
     size_t users = 0;
     for (mlir::OpResult result : stage.op->getResults())
       users += size_t(std::distance(result.use_begin(), result.use_end()));
@@ -37,10 +37,10 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
     // The reduction stays inside of the lanes, so that each result has one order of summation.
     spread(stage.func.update(), stage.axes, target.lanes);
   }
-  for (Output &output : kernel.outputs) {
+  for (KernelOutput &output : kernel.outputs) {
     output.func.compute_root();
     std::vector<Halide::Var> axes;
-    for (const Axis &axis : output.axes)
+    for (const OutputAxis &axis : output.axes)
       axes.push_back(axis.var);
     spread(Halide::Stage(output.func), axes, target.lanes);
   }

@@ -21,15 +21,15 @@ const hi::Call *read_of(const Expr &factor) {
   return read->as<hi::Call>();
 }
 
-Input *input_read_by(LoweredKernel &kernel, const Expr &factor) {
+KernelInput *input_read_by(LoweredKernel &kernel, const Expr &factor) {
   const hi::Call *call = read_of(factor);
-  for (Input &input : kernel.inputs)
+  for (KernelInput &input : kernel.inputs)
     if (call && call->name == Func(input.param).name())
       return &input;
   return nullptr;
 }
 
-int64_t panel_width(const MicroKernel &micro_kernel, const Input &input) {
+int64_t panel_width(const MicroKernel &micro_kernel, const KernelInput &input) {
   std::optional<layout::Panels> panels = layout::panels_of(input.layout);
   return panels && panels->group == micro_kernel.group ? panels->width : 0;
 }
@@ -122,7 +122,7 @@ bool Operands::is_in_groups(const Expr &factor) const {
 }
 
 int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
-  Input *input = input_read_by(kernel_, factor);
+  KernelInput *input = input_read_by(kernel_, factor);
   int64_t width = input ? heddle::panel_width(micro_kernel_, *input) : 0;
   bool grouped = micro_kernel_.group > 1;
   const hi::Call *call = read_of(factor);

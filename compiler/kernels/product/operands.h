@@ -17,10 +17,10 @@ namespace heddle {
 const Halide::Internal::Call *read_of(const Halide::Expr &factor);
 
 /// The input of the kernel that a factor reads, apart from casts; null where it is anything else.
-Input *input_read_by(LoweredKernel &kernel, const Halide::Expr &factor);
+KernelInput *input_read_by(LoweredKernel &kernel, const Halide::Expr &factor);
 
 /// Columns of the panels that an input is stored in, with the micro-kernel's groups of terms; 0: it isn't.
-int64_t panel_width(const MicroKernel &micro_kernel, const Input &input);
+int64_t panel_width(const MicroKernel &micro_kernel, const KernelInput &input);
 
 /// Whether a factor is read from elements narrower than what it is multiplied as.
 bool is_widened(const Halide::Expr &factor);
