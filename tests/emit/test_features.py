@@ -6,14 +6,14 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
+sys.path += [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "models")]
 from heddle_command import must, save, tensors  # noqa: E402
+from scratch import SharedScratch  # noqa: E402
 
 # Every kind of kernel, in both types of reals that have instructions of their own.
 MODEL = """
@@ -64,12 +64,10 @@ def refused(lines, features):
     return [line for line in done.stderr.splitlines() if "Error" in line]
 
 
-class Features(unittest.TestCase):
+class Features(SharedScratch):
     @classmethod
     def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.scratch.cleanup)
-        cls.folder = Path(cls.scratch.name)
+        super().setUpClass()
         (cls.folder / "model.heddle").write_text(MODEL)
         random = np.random.default_rng(1)
         shapes = {"table": (50, 32), "w": (48, 32), "filter": (16, 3, 3, 8)}

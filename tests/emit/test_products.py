@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from test_programs import Program, real, tensors, whole
+from program import Program, real, tensors, whole
 
 SIZES = [(2, 3), (1, 5), (4, 1), (1, 1), (0, 3), (3, 0), (7, 6)]
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -15,8 +14,9 @@ import numpy as np
 
 import heddle
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
+sys.path += [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "models")]
 from heddle_command import GOLDENS, HEDDLE, difference, must, tensors  # noqa: E402
+from scratch import SharedScratch  # noqa: E402
 
 BERT = GOLDENS / "bert_model"
 CC = next(name for name in ("clang-22", "gcc") if shutil.which(name))
@@ -50,12 +50,10 @@ int main(int count, char **words) {
 """
 
 
-class Targets(unittest.TestCase):
+class Targets(SharedScratch):
     @classmethod
     def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.scratch.cleanup)
-        cls.folder = Path(cls.scratch.name)
+        super().setUpClass()
         cls.said = cls.compile(BERT, "--target", "x86-64-v3,x86-64-v4+bf16,x86-64-v4", "-o", "several")
         (cls.folder / "main.c").write_text(PROGRAM)
         subprocess.run([CC, "-Iseveral", "main.c", "-ldl", "-o", "main"], cwd=cls.folder, check=True)

@@ -15,6 +15,9 @@ import numpy as np
 from installed import CMAKE, prefix, run
 from pages import blocks, commands, file, matches
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from scratch import Scratch  # noqa: E402
+
 GOLDENS = Path(__file__).resolve().parents[1] / "models" / "goldens"
 
 PART = "fn scaled(x: real) -> real = {0} * x\n"
@@ -23,11 +26,9 @@ MODEL, MAIN = file(PAGE, "net.heddle"), file(PAGE, "main.c")
 PROJECT = file(PAGE, "CMakeLists.txt").rstrip().removesuffix(")") + "{0})\n"
 
 
-class Project(unittest.TestCase):
+class Project(Scratch):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
+        super().setUp()
         self.write("part.heddle", PART.format(2))
         self.write("net.heddle", MODEL)
         self.write("main.c", MAIN)

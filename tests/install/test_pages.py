@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -13,6 +12,9 @@ import numpy as np
 from safetensors import numpy as safetensors
 
 from pages import blocks, file
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from scratch import SharedScratch  # noqa: E402
 
 HEDDLE = os.environ["HEDDLE"]
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,12 +29,10 @@ def programs(page, language):
     return [(text, after) for (kind, _, text), after in zip(found, follows) if kind == language]
 
 
-class Pages(unittest.TestCase):
+class Pages(SharedScratch):
     @classmethod
     def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.scratch.cleanup)
-        cls.folder = Path(cls.scratch.name)
+        super().setUpClass()
         for name in ("net.heddle", "part.heddle"):
             (cls.folder / name).write_text(file("deploying/cmake.md", name))
         safetensors.save_file({"w": np.float32([1, 2, 3])}, cls.folder / "w.safetensors")

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -18,19 +17,15 @@ import heddle
 ROOT = Path(__file__).resolve().parents[2]
 GOLDENS = ROOT / "tests" / "models" / "goldens"
 HEDDLE = os.environ["HEDDLE"]
-sys.path.insert(0, str(ROOT / "tests" / "models"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "models")]
 from drawn_weights import draw  # noqa: E402
 from heddle_command import save  # noqa: E402
+from scratch import Scratch  # noqa: E402
 
 TEXT = ["the ship left the harbour in the morning", "the sea was calm and the wind was warm", "a ship in the harbour", "the morning was calm"]
 
 
-class Examples(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-
+class Examples(Scratch):
     def run_example(self, name, *words, given=None):
         done = subprocess.run([sys.executable, str(ROOT / "examples" / name), *map(str, words), "--heddle", HEDDLE], cwd=self.folder,
                               capture_output=True, text=True, input=given)  # fmt: skip
