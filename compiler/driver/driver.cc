@@ -59,6 +59,18 @@ MODEL is a .heddle file, or a folder in the Hugging Face layout (config.json and
 --model FILE.heddle names a model file of your own.
 DIR is what `heddle compile` wrote: lib<name>.so, <name>.h, <name>.weights, <name>.json.)";
 
+/// A word by its place is shown as what it must be, not as a name and that.
+struct Layout : CLI::Formatter {
+  std::string make_option_name(const CLI::Option *option, bool by_place) const override {
+    return by_place && !option->get_option_text().empty() ? option->get_option_text()
+                                                          : CLI::Formatter::make_option_name(option, by_place);
+  }
+  std::string make_option_opts(const CLI::Option *option) const override {
+    return option->get_positional() && !option->get_option_text().empty() ? ""
+                                                                          : CLI::Formatter::make_option_opts(option);
+  }
+};
+
 /// All words of the command, with the options that each fills.
 class CommandLine {
 public:
@@ -66,9 +78,12 @@ public:
     app.require_subcommand(1);
     app.set_version_flag("--version", version_text());
     app.failure_message([](const CLI::App *at, const CLI::Error &error) {
-      return error_word(stderr_paint()) + " " + error.what() + "\n`" + at->get_display_name() +
-             " --help` says what there is\n";
+      std::string command = at->get_name();
+      for (const CLI::App *chosen : at->get_subcommands())
+        command += " " + chosen->get_name();
+      return error_word(stderr_paint()) + " " + error.what() + "\n`" + command + " --help` says what there is\n";
     });
+    app.formatter(std::make_shared<Layout>());
     app.get_formatter()->column_width(34);
     add_check();
     add_fmt();
@@ -142,12 +157,12 @@ private:
   }
   void add_fmt() {
     auto *sub = command("fmt", "Lay out model files in the canonical form", [this] { return format_command(format); });
-    sub->add_option("files", format.files, "Model files, changed in place")->required()->option_text("FILE.heddle...");
+    sub->add_option("FILES", format.files, "Model files, changed in place")->required()->option_text("FILE.heddle");
     sub->add_flag("--check", format.check, "Change nothing; fail if a file would change");
   }
   void add_explain() {
     auto *sub = command("explain", "Explain a message at length", [this] { return explain_command(code); });
-    sub->add_option("code", code, "The message's code, such as E021")->required()->option_text("CODE");
+    sub->add_option("CODE", code, "The message's code, such as E021")->required()->option_text("CODE");
   }
   void add_compile() {
     auto *sub = command("compile", "Compile a model to a library", [this] { return compile_command(compile); });
@@ -210,7 +225,7 @@ private:
     auto *sub = command("generate", "Write texts with a library: greedily, by beam search, or by sampling",
                         [this] { return generate_command(generate); });
     Library::Generation &how = generate.how;
-    sub->add_option("dir", generate.path, "A compiled library's folder")->required()->option_text("DIR");
+    sub->add_option("DIR", generate.path, "A compiled library's folder")->required()->option_text("DIR");
     sub->add_option("--in", generate.in, "Source or prompt: FILE.safetensors, or NAME=FILE.npy for each input")
         ->required()
         ->type_name("FILE")
@@ -249,7 +264,7 @@ private:
   void add_bench() {
     auto *sub =
         command("bench", "Time a library beside the machine's own limits", [this] { return bench_command(bench); });
-    sub->add_option("dir", bench.path, "A compiled library's folder")->required()->option_text("DIR");
+    sub->add_option("DIR", bench.path, "A compiled library's folder")->required()->option_text("DIR");
     sub->add_option("--entry", bench.entry, "Which entry; not needed where there is one")->type_name("E");
     sub->add_option("--first", bench.first, "An entry that must run before; once, in the given order")
         ->type_name("E")
@@ -333,7 +348,7 @@ private:
       std::fputs(shell_completion(app, shell, known_values()).c_str(), stdout);
       return Status(Done{});
     });
-    sub->add_option("shell", shell, "Which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    sub->add_option("SHELL", shell, "Which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   }
   void add_man() {
     command("man", "Print the manual page, as `man` reads it", [this] {
