@@ -139,12 +139,12 @@ Status compile_command(const CompileCommand &options) {
     kernels += part.kernels;
     targets.push_back(part.target);
   }
-  std::printf("%s: %sweights %s%s, %d kernels, for %s, %.1f s\n", output.c_str(), files.c_str(),
+  std::printf("%s: %sweights %s%s, %d kernel%s, for %s, %.1f s\n", output.c_str(), files.c_str(),
               megabytes(report->artifact.weights_bytes).c_str(), form->embed_weights ? " in it" : "", kernels,
-              listed(targets).c_str(), seconds);
+              kernels == 1 ? "" : "s", listed(targets).c_str(), seconds);
   if (targets.size() > 1)
     for (const ArtifactReport::Part &part : report->artifact.parts)
-      std::printf("%s: %d kernels, weights %s%s\n", part.target.c_str(), part.kernels,
+      std::printf("%s: %d kernel%s, weights %s%s\n", part.target.c_str(), part.kernels, part.kernels == 1 ? "" : "s",
                   megabytes(part.weights_bytes).c_str(),
                   part.shared_bytes ? (" (" + megabytes(part.shared_bytes) + " shared with the above)").c_str() : "");
   for (const ArtifactReport::Part &part : report->artifact.parts)
