@@ -14,10 +14,9 @@
 
 namespace heddle {
 
-/// How much more than the best candidate a row may cost in a class, and how many rows a schedule may have, each of
-/// which is code: where more would be needed, the first number grows.
+/// How much more than the best candidate a row may cost in a class. Where that takes more rows than the kind allows, it
+/// grows.
 static constexpr double tolerance = 1.03;
-static constexpr size_t most_rows = 4;
 
 /// What a call of any kernel takes beside its work: differences below that don't count.
 static constexpr double call_seconds = 1e-6;
@@ -115,7 +114,7 @@ private:
     std::vector<size_t> left(choice_.classes.size());
     std::iota(left.begin(), left.end(), 0);
     while (!left.empty()) {
-      if (choice_.rows.size() == most_rows)
+      if (choice_.rows.size() == choice_.kind->most_rows)
         return false;
       Box box = largest(left, allowed);
       bool last = box.classes.size() == left.size();

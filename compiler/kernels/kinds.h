@@ -66,6 +66,8 @@ struct KernelKind {
   /// Formulas over the run-time sizes that the conditions of rows are about, such as the number of rows of a product.
   /// No function: one row serves every size.
   std::vector<mlir::AffineExpr> (*ranges)(mlir::func::FuncOp kernel) = nullptr;
+  /// How many rows a schedule may have, each of which is code.
+  size_t most_rows = 4;
 
   /// The variant of that name, or null.
   const Variant *find_variant(std::string_view name) const;

@@ -91,7 +91,8 @@ static const Variant *const variants[] = {&tiles, &chunks};
 } // namespace contraction
 
 extern const KernelKind contraction_kind;
-const KernelKind contraction_kind = {"contraction", contraction::variants, contraction::matches, contraction::layouts,
-                                     contraction::ranges};
+const KernelKind contraction_kind = {
+    "contraction",        contraction::variants, contraction::matches,
+    contraction::layouts, contraction::ranges,   6}; // heights of tiles: a step of one row is the commonest call
 
 } // namespace heddle
