@@ -16,17 +16,9 @@ int Indices::enter_loop(const std::string &name, const Size &extent) {
 
 std::set<int> variables_of(const Expr *e) {
   std::set<int> found;
-  std::set<const Expr *> seen;
-  std::vector<const Expr *> todo{e};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    if (next->op == Expr::index)
-      found.insert(next->position);
-    todo.insert(todo.end(), next->args.begin(), next->args.end());
-  }
+  for (const Expr *node : nodes_of(e))
+    if (node->op == Expr::index)
+      found.insert(node->position);
   return found;
 }
 

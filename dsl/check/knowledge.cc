@@ -38,22 +38,17 @@ std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value) {
     return std::nullopt;
   if (auto number = whole_constant(value); number && *number >= 0)
     return Prover::Bound{Size(*number + 1)};
-  std::set<const Expr *> seen;
-  std::vector<const Expr *> todo{value};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    auto bounded = bounded_.find(next);
-    auto below = next->op == Expr::read ? below_.find(next->tensor) : below_.end();
+  std::vector<const Expr *> nodes =
+      nodes_of(value, /*inside_reads=*/false); // what it is looked up by says nothing of it
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Expr *node = nodes[i];
+    auto bounded = bounded_.find(node);
+    auto below = node->op == Expr::read ? below_.find(node->tensor) : below_.end();
     if (bounded != bounded_.end() || below != below_.end()) {
       Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
-      if (next == value || stays_below(value, bound))
+      if (node == value || stays_below(value, bound))
         return bound;
     }
-    if (next->op != Expr::read) // what it is looked up by says nothing of it
-      todo.insert(todo.end(), next->args.begin(), next->args.end());
   }
   return std::nullopt;
 }
@@ -140,20 +135,14 @@ namespace {
 
 /// The reads in `e` of whole tensors: at indices alone, each of `over` once.
 std::set<const Expr *> elements_in(const Expr *e, const std::set<int> &over) {
-  std::set<const Expr *> seen, found;
-  std::vector<const Expr *> todo{e};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    todo.insert(todo.end(), next->args.begin(), next->args.end());
+  std::set<const Expr *> found;
+  for (const Expr *node : nodes_of(e)) {
     std::set<int> own;
-    for (const Expr *arg : next->args)
-      if (next->op == Expr::read && arg->op == Expr::index && over.count(arg->position))
+    for (const Expr *arg : node->args)
+      if (node->op == Expr::read && arg->op == Expr::index && over.count(arg->position))
         own.insert(arg->position);
-    if (!own.empty() && own.size() == next->args.size() && own.size() == over.size())
-      found.insert(next);
+    if (!own.empty() && own.size() == node->args.size() && own.size() == over.size())
+      found.insert(node);
   }
   return found;
 }

@@ -1,5 +1,8 @@
 #include "dsl/check/program.h"
 
+#include <functional>
+#include <unordered_set>
+
 namespace heddle {
 
 bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
@@ -20,6 +23,21 @@ const char *type_name(Type type) {
     return "bool";
   }
   return "";
+}
+
+std::vector<const Expr *> nodes_of(const Expr *e, bool inside_reads) {
+  std::vector<const Expr *> order;
+  std::unordered_set<const Expr *> seen;
+  std::function<void(const Expr *)> visit = [&](const Expr *node) {
+    if (!seen.insert(node).second)
+      return;
+    if (inside_reads || node->op != Expr::read)
+      for (const Expr *operand : node->args)
+        visit(operand);
+    order.push_back(node);
+  };
+  visit(e);
+  return order;
 }
 
 std::vector<std::string> Program::dim_names() const {

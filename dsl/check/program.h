@@ -80,6 +80,9 @@ struct Expr {
   Span span;
 };
 
+/// Every node of `e` once, operands first; without what reads are subscripted by where `inside_reads` is false.
+std::vector<const Expr *> nodes_of(const Expr *e, bool inside_reads = true);
+
 struct Index {
   std::string name; // the author's
   Size extent;

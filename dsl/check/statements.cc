@@ -60,7 +60,7 @@ void Statements::run(const Stmt &s, Frame &frame) {
     }
     frame.returned = true;
     return;
-  case Stmt::slip: // what it may have defined is an error wherever it is read, also where it had a value before
+  case Stmt::invalid: // what it may have defined is an error wherever it is read, also where it had a value before
     for (const syntax::Name &name : s.names) {
       bool known = false;
       for (Scope &scope : frame.scopes)

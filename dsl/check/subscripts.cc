@@ -156,18 +156,9 @@ namespace {
 /// Whether `e` reads something that is inside only under a condition: elsewhere its value means nothing, so what
 /// is looked up by it is not inside there either.
 bool conditional(const Expr *e) {
-  std::set<const Expr *> seen; // shared parts are looked at once
-  std::vector<const Expr *> todo{e};
-  while (!todo.empty()) {
-    const Expr *next = todo.back();
-    todo.pop_back();
-    if (!seen.insert(next).second)
-      continue;
-    if (next->op == Expr::read && !next->always_inside)
-      return true;
-    todo.insert(todo.end(), next->args.begin(), next->args.end());
-  }
-  return false;
+  std::vector<const Expr *> nodes = nodes_of(e);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const Expr *node) { return node->op == Expr::read && !node->always_inside; });
 }
 
 } // namespace

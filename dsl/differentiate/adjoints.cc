@@ -1,5 +1,7 @@
 #include "dsl/differentiate/adjoints.h"
 
+#include "dsl/differentiate/fix.h"
+
 #include <algorithm>
 
 namespace heddle::differentiating {
@@ -204,30 +206,17 @@ void Adjoints::again(Guarded &term, const std::map<int, Term> &to, const std::ve
 
 bool Adjoints::fix_by_condition(Guarded &term, std::vector<int> &over, const std::vector<int> &places) {
   for (size_t i = 0; i < term.guards.size(); ++i) {
-    Term guard = term.guards[i];
-    if (guard->op != Expr::equal || guard->args[0]->type != Type::i32)
+    auto fixed = fixed_by(terms_, whole_, term.guards[i], over);
+    if (!fixed)
       continue;
-    bool by_data = false; // that is summed over: solving would leave the forward's domain
-    for (Term node : nodes_of(guard))
-      for (int v : over)
-        by_data |= node->op == Expr::read && terms_.variables(node).count(v);
-    if (by_data)
-      continue;
-    Polynomial p = plus(whole_.of(guard->args[0]), whole_.of(guard->args[1]), -1);
-    for (int v : over) {
-      auto line = whole_.linear(p, terms_.index(v));
-      auto c = constant_of(line.factor);
-      if ((c != 1 && c != -1) || whole_.mentions(line.rest, v))
-        continue;
-      Term value = whole_.term(times(line.rest, -*c));
-      term.guards.erase(term.guards.begin() + i);
-      Term extent = terms_.size(terms_.variable(v).extent);
-      term.guards.push_back(terms_.make(Expr::less_equal, Type::boolean, {terms_.integer(0), value}));
-      term.guards.push_back(terms_.make(Expr::less, Type::boolean, {value, extent}));
-      std::erase(over, v);
-      again(term, {{v, value}}, over, places);
-      return true;
-    }
+    term.guards.erase(term.guards.begin() + i);
+    term.guards.insert(term.guards.end(), fixed->guards.begin(), fixed->guards.end());
+    if (fixed->instead)
+      std::replace(over.begin(), over.end(), fixed->variable, *fixed->instead);
+    else
+      std::erase(over, fixed->variable);
+    again(term, {{fixed->variable, fixed->value}}, over, places);
+    return true;
   }
   return false;
 }

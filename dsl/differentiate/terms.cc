@@ -370,20 +370,6 @@ bool Terms::reads(Term e) {
   return std::any_of(all.begin(), all.end(), [](Term node) { return node->op == Expr::read; });
 }
 
-std::vector<Term> nodes_of(Term e) {
-  std::vector<Term> order;
-  std::unordered_set<Term> seen;
-  std::function<void(Term)> visit = [&](Term node) {
-    if (!seen.insert(node).second)
-      return;
-    for (Term arg : node->args)
-      visit(arg);
-    order.push_back(node);
-  };
-  visit(e);
-  return order;
-}
-
 Factors factors(Term e) {
   auto append = [](std::vector<Term> &to, const std::vector<Term> &from) {
     to.insert(to.end(), from.begin(), from.end());

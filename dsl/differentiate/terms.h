@@ -84,8 +84,6 @@ inline bool is_zero(Term e) { return is_number(e, 0); }
 bool is_true(Term e);
 bool is_false(Term e);
 bool is_comparison(Expr::Op op);
-/// Every node of `e` once, arguments first.
-std::vector<Term> nodes_of(Term e);
 
 /// A product as its factors; `1 / x` has x below.
 struct Factors {

@@ -163,7 +163,7 @@ std::string render_one(const Sources &sources, const Diagnostic &d, Paint paint)
 } // namespace
 
 Diagnostic &Diagnostics::report(Code code, Span span, std::vector<std::string> args) {
-  // Twice is said what is found twice in a row or nearly so; a file of a million slips is not compared with itself.
+  // Twice is said what is found twice in a row or nearly so; a file of a million errors is not compared with itself.
   auto end = list_.rbegin() + std::min<ptrdiff_t>(list_.size(), most_compared);
   for (auto d = list_.rbegin(); d != end; ++d)
     if (d->code == code && d->span.file == span.file && d->span.begin == span.begin && d->span.end == span.end)

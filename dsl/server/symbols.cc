@@ -294,7 +294,7 @@ private:
     case Stmt::give:
       walk(s.exprs);
       return;
-    case Stmt::slip:
+    case Stmt::invalid:
       return;
     }
   }

@@ -34,11 +34,11 @@ Declaration Parser::declaration() {
   }
   if (at("param") || at("sub") || at("state") || at("entry")) {
     if (std::exchange(lost_, true))
-      slipped_ = true;
+      failed_ = true;
     else
-      slip(Code::E016, current().span,
-           {"`" + std::string(current().text) + "` stands in a model or module",
-            "move it there; or is there a `}` too many above?"});
+      error(Code::E016, current().span,
+            {"`" + std::string(current().text) + "` stands in a model or module",
+             "move it there; or is there a `}` too many above?"});
     return out;
   }
   misplaced(Level::declaration);
@@ -51,8 +51,8 @@ Declaration Parser::use() {
   need("use");
   out.name = name("the name of a file");
   if (!at(":"))
-    slip(Code::E017, gap(),
-         {"`use` lists what it takes from the file", "write `use " + out.name.text + ": Name, Name`"});
+    error(Code::E017, gap(),
+          {"`use` lists what it takes from the file", "write `use " + out.name.text + ": Name, Name`"});
   need(":");
   out.names = names();
   out.span = since(out.span);
@@ -79,9 +79,9 @@ Setting Parser::setting() {
   if (out.key && (at(",") || at_end() || starts(Level::declaration, at_)))
     return out; // without a default
   if (!at("="))
-    slip(Code::E017, gap(),
-         {"the setting `" + out.name.text + "` has no value",
-          "write `" + out.name.text + (out.key ? " " + quote(*out.key) : "") + " = 0`, with its default"});
+    error(Code::E017, gap(),
+          {"the setting `" + out.name.text + "` has no value",
+           "write `" + out.name.text + (out.key ? " " + quote(*out.key) : "") + " = 0`, with its default"});
   need("=");
   out.initial = expr();
   return out;
@@ -103,8 +103,8 @@ Bound Parser::bound() {
   Bound out;
   out.name = name("the name of a dim");
   if (at("=") || at("<") || at("==") || at(">=") || at(">") || at(":"))
-    slip(Code::E017, current().span,
-         {"a dim is only bounded from above", "write `dim " + out.name.text + " <= 512`; a fixed size is a `config`"});
+    error(Code::E017, current().span,
+          {"a dim is only bounded from above", "write `dim " + out.name.text + " <= 512`; a fixed size is a `config`"});
   if (eat("<="))
     out.most = expr();
   return out;
@@ -141,14 +141,14 @@ Declaration Parser::module(bool is_model) {
   m.name = out.name = name(is_model ? "the name of a model" : "the name of a module");
   if (at("(")) {
     if (is_model)
-      slip(Code::E017, current().span, {"a model takes no sizes", "declare them above it: `config N = 512`"});
+      error(Code::E017, current().span, {"a model takes no sizes", "declare them above it: `config N = 512`"});
     const Token &opener = advance();
     if (at(")"))
-      slip(Code::E017, current().span, {"there are no sizes in the parentheses", "leave out `()`"});
+      error(Code::E017, current().span, {"there are no sizes in the parentheses", "leave out `()`"});
     m.sizes = names();
     close(")", opener);
   }
-  if (!slipped_) {
+  if (!failed_) {
     const Token &opener = current();
     if (open_brace(Level::member)) {
       members(m.members, is_model, opener);
@@ -166,19 +166,19 @@ void Parser::members(std::vector<Member> &out, bool in_model, const Token &opene
     if (at("use") || at("config") || at("dim") || at("module") || at("model")) {
       if (column(current()) <= line_column(opener))
         return;
-      slip(Code::E016, current().span,
-           {"`" + std::string(current().text) + "` does not stand inside a " + (in_model ? "model" : "module"),
-            "move it to the beginning of the file"});
+      error(Code::E016, current().span,
+            {"`" + std::string(current().text) + "` does not stand inside a " + (in_model ? "model" : "module"),
+             "move it to the beginning of the file"});
       recover(Level::member, first);
       continue;
     }
     Member m = member(in_model);
-    if (!slipped_) {
+    if (!failed_) {
       out.push_back(std::move(m));
       last = first;
       continue;
     }
-    size_t whole = slip_begin(Level::member, first, last);
+    size_t whole = error_begin(Level::member, first, last);
     if (whole < first && !out.empty())
       out.pop_back();
     recover(Level::member, first, whole);
@@ -201,9 +201,9 @@ Member Parser::member(bool in_model) {
   Member out{};
   out.span = current().span;
   if (!in_model && (at("state") || at("entry"))) {
-    slip(Code::E016, current().span,
-         {"`" + std::string(current().text) + "` stands in a model, not in a module",
-          "move it to the model, and pass the values to the module"});
+    error(Code::E016, current().span,
+          {"`" + std::string(current().text) + "` stands in a model, not in a module",
+           "move it to the model, and pass the values to the module"});
     return out;
   }
   if (at("state"))
@@ -233,12 +233,12 @@ Member Parser::param() {
   out.name = name("the name of a param");
   out.alias = alias();
   if (current().kind == Token::string && !out.alias)
-    slip(Code::E017, current().span,
-         {"a name in the weights file stands behind `as`",
-          "write `" + out.name.text + " as " + std::string(current().text) + ": …`"});
+    error(Code::E017, current().span,
+          {"a name in the weights file stands behind `as`",
+           "write `" + out.name.text + " as " + std::string(current().text) + ": …`"});
   if (!at(":"))
-    slip(Code::E017, gap(),
-         {"the param `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
+    error(Code::E017, gap(),
+          {"the param `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
   need(":");
   out.type = type();
   if (eat("stored")) {
@@ -246,9 +246,9 @@ Member Parser::param() {
     out.stored = shape();
   }
   if (at("="))
-    slip(Code::E017, current().span,
-         {"the values of a param come from the weights file",
-          "leave out `=` and the value; a constant is a setting or a definition"});
+    error(Code::E017, current().span,
+          {"the values of a param come from the weights file",
+           "leave out `=` and the value; a constant is a setting or a definition"});
   out.span = since(out.span);
   return out;
 }
@@ -274,7 +274,7 @@ Member Parser::sub() {
   }
   out.alias = alias();
   if (at(":") || at("(") || at_name())
-    slip(Code::E017, current().span, {"a sub-module is given with `=`", "write `sub " + out.name.text + " = Module`"});
+    error(Code::E017, current().span, {"a sub-module is given with `=`", "write `sub " + out.name.text + " = Module`"});
   need("=");
   out.module = name("the name of a module");
   if (at("(")) {
@@ -282,9 +282,9 @@ Member Parser::sub() {
     out.args = args(")");
     close(")", opener);
   } else if (at("[")) {
-    slip(Code::E017, current().span,
-         {"the number of sub-modules stands after their name",
-          "write `sub " + out.name.text + "[N] = " + out.module.text + "`"});
+    error(Code::E017, current().span,
+          {"the number of sub-modules stands after their name",
+           "write `sub " + out.name.text + "[N] = " + out.module.text + "`"});
   }
   out.span = since(out.span);
   return out;
@@ -298,7 +298,7 @@ Place Parser::count() {
   out.span = current().span;
   out.expr = expr();
   if (at(".."))
-    slip(Code::E017, current().span, {"a range has a name", "write `[i in 1 .. N]`"});
+    error(Code::E017, current().span, {"a range has a name", "write `[i in 1 .. N]`"});
   out.span = since(out.span);
   return out;
 }
@@ -333,8 +333,8 @@ Member Parser::state() {
   need("state");
   out.name = name("the name of a state");
   if (!at(":"))
-    slip(Code::E017, gap(),
-         {"the state `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
+    error(Code::E017, gap(),
+          {"the state `" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
   need(":");
   if (at_name() && current().text == "params") { // one of the type and shape of each param
     out.type.span = current().span;
@@ -362,7 +362,7 @@ Member Parser::condition(bool in_model) {
   auto group = [&](std::vector<Member> &list) {
     const Token &opener = current();
     if (at("="))
-      slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+      error(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
     if (!open_brace(Level::member))
       return;
     members(list, in_model, opener);
@@ -387,8 +387,8 @@ std::unique_ptr<Function> Parser::function() {
   out->name = name("the name of a function");
   out->formals = formals(false);
   if (!at("->"))
-    slip(Code::E017, gap(),
-         {"the function `" + out->name.text + "` has no result type", "write it after the parameters: `-> real`"});
+    error(Code::E017, gap(),
+          {"the function `" + out->name.text + "` has no result type", "write it after the parameters: `-> real`"});
   need("->");
   out->results = result();
   if (eat("="))
@@ -410,14 +410,14 @@ std::unique_ptr<Entry> Parser::entry() {
   out->formals = formals(true);
   if (eat("->")) {
     if ((current().kind == Token::keyword && is_scalar_type(current().text)) || at("("))
-      slip(Code::E017, current().span, {"a result of an entry has a name", "write `-> y: real[B]`"});
+      error(Code::E017, current().span, {"a result of an entry has a name", "write `-> y: real[B]`"});
     do
       out->results.push_back(formal(false));
     while (eat(","));
   }
   if (at("="))
-    slip(Code::E017, current().span, {"an entry has a body in braces", "write `{ return … }`"});
-  if (!slipped_)
+    error(Code::E017, current().span, {"an entry has a body in braces", "write `{ return … }`"});
+  if (!failed_)
     out->body = block();
   out->span = since(out->span);
   return out;
@@ -431,9 +431,9 @@ std::vector<Formal> Parser::formals(bool in_entry) {
     return out;
   do {
     out.push_back(formal(true));
-    if (!slipped_ && out.back().initial && !in_entry)
-      slip(Code::E017, out.back().initial->span,
-           {"only an input of an entry has a default", "give the value where the function is called"});
+    if (!failed_ && out.back().initial && !in_entry)
+      error(Code::E017, out.back().initial->span,
+            {"only an input of an entry has a default", "give the value where the function is called"});
   } while (eat(","));
   close(")", opener);
   return out;
@@ -444,7 +444,7 @@ Formal Parser::formal(bool may_default) {
   Formal out;
   out.name = name("a parameter's name");
   if (!at(":"))
-    slip(Code::E017, gap(), {"`" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
+    error(Code::E017, gap(), {"`" + out.name.text + "` has no type", "write `" + out.name.text + ": real[N]`"});
   need(":");
   out.type = type();
   if (may_default && eat("="))
@@ -485,13 +485,13 @@ Type Parser::type() {
     for (Foreign f : foreign)
       if (f.word == current().text)
         help = "write `" + std::string(f.ours) + "`";
-    slip(Code::E013, gap(), {"expected a type, found " + found(), help});
+    error(Code::E013, gap(), {"expected a type, found " + found(), help});
     return out;
   }
   out.scalar = advance().text;
   if (out.scalar == "index") {
     if (!at("("))
-      slip(Code::E013, gap(), {"`index` has no range", "write `index(N)` for the values 0 to N - 1"});
+      error(Code::E013, gap(), {"`index` has no range", "write `index(N)` for the values 0 to N - 1"});
     const Token &opener = advance();
     out.range = expr();
     close(")", opener);
@@ -500,7 +500,7 @@ Type Parser::type() {
     out.has_shape = true;
     out.shape = shape();
   } else if (at("(")) {
-    slip(Code::E013, current().span, {"a shape stands in brackets", "write `" + out.scalar + "[…]`"});
+    error(Code::E013, current().span, {"a shape stands in brackets", "write `" + out.scalar + "[…]`"});
   }
   out.span = since(out.span);
   return out;
@@ -513,8 +513,8 @@ std::vector<Place> Parser::shape() {
   if (!need("["))
     return out;
   if (at("]")) {
-    slip(Code::E018, Span{source_, opener.span.begin, current().span.end},
-         {"there is no size in the brackets", "leave out `[]` for a scalar"});
+    error(Code::E018, Span{source_, opener.span.begin, current().span.end},
+          {"there is no size in the brackets", "leave out `[]` for a scalar"});
     return out;
   }
   do
@@ -536,7 +536,7 @@ Place Parser::extent() {
     return out;
   }
   if (at(":"))
-    slip(Code::E018, current().span, {"a size is missing", "write its name, or `_` where it does not matter"});
+    error(Code::E018, current().span, {"a size is missing", "write its name, or `_` where it does not matter"});
   out.expr = expr();
   out.span = since(out.span);
   return out;
@@ -549,14 +549,14 @@ Place Parser::pack() {
   out.span = current().span;
   need("..");
   if (at("."))
-    slip(Code::E018, Span{source_, previous().span.begin, current().span.end},
-         {"`...` has no meaning here", "name the pack of dimensions: `..s`"});
+    error(Code::E018, Span{source_, previous().span.begin, current().span.end},
+          {"`...` has no meaning here", "name the pack of dimensions: `..s`"});
   out.name = name("the pack's name");
   out.span = since(out.span);
   if (current().kind == Token::symbol && !at(",") && !at("]") && !at(")") && !at("|"))
-    slip(Code::E018, current().span,
-         {"a pack stands alone, found " + found() + " after `.." + out.name.text + "`",
-          "nothing can be added to it: write the indices one by one"});
+    error(Code::E018, current().span,
+          {"a pack stands alone, found " + found() + " after `.." + out.name.text + "`",
+           "nothing can be added to it: write the indices one by one"});
   return out;
 }
 
@@ -573,8 +573,8 @@ Place Parser::range(bool may_offset, bool may_merge) {
   out.expr = expr();
   if (at("..")) {
     if (!may_offset)
-      slip(Code::E018, since(out.span),
-           {"an index starts at 0", "write `" + out.name.text + " in N`, and add the offset where it is used"});
+      error(Code::E018, since(out.span),
+            {"an index starts at 0", "write `" + out.name.text + " in N`, and add the offset where it is used"});
     need("..");
     out.upper = expr();
   }

@@ -26,7 +26,7 @@ ExprPtr Parser::measured(ExprPtr expr) {
     see(place.expr);
   expr->height = highest + 1;
   if (expr->height > max_height)
-    slip(Code::E015, Span{source_, expr->span.end - 1, expr->span.end}, {});
+    error(Code::E015, Span{source_, expr->span.end - 1, expr->span.end}, {});
   return expr;
 }
 
@@ -62,7 +62,7 @@ void Parser::no_expression() {
     help = "`" + std::string(token.text) + "` is a reserved word";
   if ((token.first && help.starts_with("a name")) || token.kind == Token::end)
     help = "finish this line: a value is missing on its right";
-  slip(Code::E008, gap(), {found(), help});
+  error(Code::E008, gap(), {found(), help});
 }
 
 /// What the help of E009 says where the parts are not known.
@@ -112,8 +112,8 @@ void Parser::trailing_if(const Expr &value) {
   need("else");
   ExprPtr otherwise = expr();
   auto shown = [&](const Expr &part) { return std::string(sources_.slice(part.span)); };
-  slip(Code::E009, opener,
-       if_slip("an `if` stands before its values", {shown(*condition), shown(value), shown(*otherwise)}));
+  error(Code::E009, opener,
+        if_slip("an `if` stands before its values", {shown(*condition), shown(value), shown(*otherwise)}));
 }
 
 ExprPtr Parser::if_expr() {
@@ -122,18 +122,18 @@ ExprPtr Parser::if_expr() {
   need("if");
   out->args.push_back(expr());
   if (at("="))
-    slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+    error(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
   else if (at("{"))
-    slip(Code::E009, current().span, if_slip("a value has no braces after its condition"));
+    error(Code::E009, current().span, if_slip("a value has no braces after its condition"));
   else if (!at("then"))
-    slip(Code::E009, gap(),
-         if_slip("expected `then` for the `if` of line " + std::to_string(start) + ", found " + found()));
+    error(Code::E009, gap(),
+          if_slip("expected `then` for the `if` of line " + std::to_string(start) + ", found " + found()));
   need("then");
   out->args.push_back(expr());
   if (!at("else"))
-    slip(Code::E009, gap(),
-         if_slip("expected `else` for the `if` of line " + std::to_string(start) + ", found " + found()),
-         "every value needs both");
+    error(Code::E009, gap(),
+          if_slip("expected `else` for the `if` of line " + std::to_string(start) + ", found " + found()),
+          "every value needs both");
   need("else");
   out->args.push_back(expr());
   out->span = since(out->span);
@@ -203,9 +203,9 @@ ExprPtr Parser::compare() {
   if (const Symbol *second = find(comparisons, current())) {
     std::string left(sources_.slice(out->args[0]->span));
     std::string shared(sources_.slice(Span{source_, middle.begin, out->span.end}));
-    slip(Code::E014, current().span,
-         {left + " " + std::string(symbol->text) + " " + shared + " and " + shared + " " + std::string(second->text) +
-          " …"});
+    error(Code::E014, current().span,
+          {left + " " + std::string(symbol->text) + " " + shared + " and " + shared + " " + std::string(second->text) +
+           " …"});
   }
   return out;
 }
@@ -260,7 +260,7 @@ ExprPtr Parser::power() {
 // postfix = atom { call | access | "." NAME }
 ExprPtr Parser::postfix() {
   ExprPtr out = atom();
-  while (!slipped_) {
+  while (!failed_) {
     if (at("(")) {
       out = call(std::move(out));
     } else if (at("[")) {
@@ -286,7 +286,7 @@ ExprPtr Parser::call(ExprPtr callee) {
     bool of_two = callee->text == "max" || callee->text == "min"; // also functions of two values
     out->args = args(")");
     if (!of_two || out->args.size() == 1)
-      slip(Code::E010, callee->span, {"`" + callee->text + "` does not say what it runs over", callee->text});
+      error(Code::E010, callee->span, {"`" + callee->text + "` does not say what it runs over", callee->text});
   } else {
     out->args = args(")");
     for (; at(".."); eat(",")) // of `random(key, ..s)`
@@ -314,18 +314,18 @@ ExprPtr Parser::access(ExprPtr callee) {
   ExprPtr out = make(Expr::access, callee->span);
   const Token &opener = advance();
   if (at("]"))
-    slip(Code::E018, Span{source_, opener.span.begin, current().span.end},
-         {"there is no subscript in the brackets", "write one per dimension, `:` for all of it"});
+    error(Code::E018, Span{source_, opener.span.begin, current().span.end},
+          {"there is no subscript in the brackets", "write one per dimension, `:` for all of it"});
   do
     out->places.push_back(subscript());
   while (eat(","));
   if (eat("|"))
     out->outside = expr();
   else if (at(":"))
-    slip(Code::E018, current().span,
-         {"a subscript has no `:` between two values", "define the part by its index: `y[i in N] = x[i + 1]`"});
+    error(Code::E018, current().span,
+          {"a subscript has no `:` between two values", "define the part by its index: `y[i in N] = x[i + 1]`"});
   else if (at("in"))
-    slip(
+    error(
         Code::E018, current().span,
         {"an index does not range where it is read", "say `in` on the left side, or in the brackets of the reduction"});
   close("]", opener);
@@ -346,8 +346,8 @@ Place Parser::subscript() {
     return out;
   }
   if (at(":"))
-    slip(Code::E018, current().span,
-         {"a subscript has no `:` between two values", "define the part by its index: `y[i in N] = x[i + 1]`"});
+    error(Code::E018, current().span,
+          {"a subscript has no `:` between two values", "define the part by its index: `y[i in N] = x[i + 1]`"});
   out.expr = expr();
   out.span = since(out.span);
   return out;
@@ -376,10 +376,10 @@ ExprPtr Parser::atom() {
   if (at("(")) {
     advance();
     if (at(")"))
-      slip(Code::E008, current().span, {"`)`", "write a value in the parentheses"});
+      error(Code::E008, current().span, {"`)`", "write a value in the parentheses"});
     out = expr();
     if (at(","))
-      slip(Code::E004, current().span, {"`)`", "`,`"}, "a value stands alone in parentheses");
+      error(Code::E004, current().span, {"`)`", "`,`"}, "a value stands alone in parentheses");
     close(")", token);
     out->in_parens = true;
     out->span = since(token.span);
@@ -437,9 +437,9 @@ ExprPtr Parser::cast() {
   }
   const Token &opener = current();
   if (!at("("))
-    slip(Code::E013, gap(),
-         {"a type converts a value in parentheses",
-          "write `" + std::string(sources_.slice(since(token.span))) + "(value)`"});
+    error(Code::E013, gap(),
+          {"a type converts a value in parentheses",
+           "write `" + std::string(sources_.slice(since(token.span))) + "(value)`"});
   need("(");
   out->args.push_back(expr());
   close(")", opener);
@@ -457,24 +457,24 @@ ExprPtr Parser::reduce() {
   ExprPtr out = make(Expr::reduce, token.span);
   out->text = reducer;
   if (at("]") || at("where"))
-    slip(Code::E010, current().span, {"`" + reducer + "` runs over no index", reducer});
+    error(Code::E010, current().span, {"`" + reducer + "` runs over no index", reducer});
   do
     out->places.push_back(over(reducer));
   while (eat(","));
   if (eat("where"))
     out->outside = expr();
   else if (at("if") || at("|"))
-    slip(Code::E018, current().span,
-         {"the condition of a reduction follows `where`",
-          "write `where` instead of `" + std::string(current().text) + "`"});
+    error(Code::E018, current().span,
+          {"the condition of a reduction follows `where`",
+           "write `where` instead of `" + std::string(current().text) + "`"});
   close("]", bracket);
   const Token &opener = current();
   if (!at("("))
-    slip(Code::E010, gap(), {"the body of `" + reducer + "` stands in parentheses", reducer});
+    error(Code::E010, gap(), {"the body of `" + reducer + "` stands in parentheses", reducer});
   need("(");
   out->args.push_back(expr());
   if (at(","))
-    slip(Code::E010, current().span, {"`" + reducer + "` has one body", reducer});
+    error(Code::E010, current().span, {"`" + reducer + "` has one body", reducer});
   close(")", opener);
   out->span = since(out->span);
   return measured(std::move(out));
@@ -490,14 +490,15 @@ Place Parser::over(std::string_view reducer) {
   out.kind = Place::range;
   out.span = current().span;
   if (at("where"))
-    slip(Code::E010, current().span, {"`where` follows the last index without a comma", std::string(reducer)});
+    error(Code::E010, current().span, {"`where` follows the last index without a comma", std::string(reducer)});
   else if (!at_name() && current().kind != Token::keyword)
-    slip(Code::E010, gap(), {"`" + std::string(reducer) + "` runs over names, found " + found(), std::string(reducer)});
+    error(Code::E010, gap(),
+          {"`" + std::string(reducer) + "` runs over names, found " + found(), std::string(reducer)});
   out.name = name();
   if (!at(",") && !at("]") && !at("where") && current().kind == Token::symbol)
-    slip(Code::E010, gap(),
-         {"`" + std::string(reducer) + "` runs over names, found " + found() + " after `" + out.name.text + "`",
-          std::string(reducer)});
+    error(Code::E010, gap(),
+          {"`" + std::string(reducer) + "` runs over names, found " + found() + " after `" + out.name.text + "`",
+           std::string(reducer)});
   return out;
 }
 

@@ -1,7 +1,7 @@
 // The parser: one function per grammar rule, in declarations.cc, statements.cc and expressions.cc; its
-// tokens, messages and recovery are in parser.cc. After a slip is reported the parser sees nothing but the end
-// of the file (`slipped_`) until the statement, member or declaration around it recovers, so every loop ends and
-// nothing is reported twice. What slipped is left out of the tree.
+// tokens, messages and recovery are in parser.cc. After an error is reported the parser sees nothing but the end
+// of the file (`failed_`) until the statement, member or declaration around it recovers, so every loop ends and
+// nothing is reported twice. What could not be read is left out of the tree.
 #pragma once
 
 #include "dsl/syntax/lexer.h"
@@ -19,9 +19,9 @@ private:
   enum class Level { declaration, member, statement };
 
   // --- tokens (parser.cc)
-  const Token &current() const { return slipped_ ? tokens_.list.back() : tokens_.list[at_]; }
+  const Token &current() const { return failed_ ? tokens_.list.back() : tokens_.list[at_]; }
   const Token &next(size_t by = 1) const {
-    return slipped_ || at_ + by >= tokens_.list.size() ? tokens_.list.back() : tokens_.list[at_ + by];
+    return failed_ || at_ + by >= tokens_.list.size() ? tokens_.list.back() : tokens_.list[at_ + by];
   }
   const Token &previous() const { return tokens_.list[at_ > 0 ? at_ - 1 : 0]; }
   bool at(std::string_view text) const;
@@ -53,13 +53,13 @@ private:
   std::string found() const;
   /// Where something is missing: the token found, or the end of the one before where that ends its line.
   Span gap() const;
-  void slip(Code code, Span span, std::vector<std::string> args, std::string label = "");
-  void expected(std::string_view what) { slip(Code::E004, gap(), {std::string(what), found()}); }
-  /// Goes on behind what begins at `first` and slipped; `whole` is where that which is left out begins.
+  void error(Code code, Span span, std::vector<std::string> args, std::string label = "");
+  void expected(std::string_view what) { error(Code::E004, gap(), {std::string(what), found()}); }
+  /// Goes on behind what begins at `first` and could not be read; `whole` is where that which is left out begins.
   void recover(Level level, size_t first, size_t whole);
   void recover(Level level, size_t first) { recover(level, first, first); }
   void skip(Level level, size_t first);
-  size_t slip_begin(Level level, size_t first, size_t last) const;
+  size_t error_begin(Level level, size_t first, size_t last) const;
   Stmt skipped(size_t first, bool nameless = false);
   bool starts(Level level, size_t token) const;
   std::string meant(Level level) const;
@@ -153,7 +153,7 @@ private:
   Tokens tokens_;
   size_t at_ = 0;
   int depth_ = 0;
-  bool slipped_ = false;
+  bool failed_ = false;
   LeftOut left_out_;
   std::set<std::string> misnamed_; // reserved words that something was to be called
   bool lost_ = false;              // a brace too many or too few has been reported: what follows may be misplaced

@@ -161,7 +161,7 @@ private:
       while (at_ > begin_ + 1 && (text_[at_ - 1] == '\r' || text_[at_ - 1] == ' '))
         --at_;
       diagnostics_.report(Code::E002, here(), {"this string is not closed", "end it on its line with `\"`"});
-      add(Token::slip);
+      add(Token::invalid);
       return;
     }
     ++at_;
@@ -220,7 +220,7 @@ private:
     else if (c == '@')
       help = "a product of matrices is written `sum[k](a[i, k] * b[k, j])`";
     diagnostics_.report(Code::E001, here(), {shown, help});
-    add(Token::slip);
+    add(Token::invalid);
   }
   std::string_view here_text() const { return text_.substr(begin_, at_ - begin_); }
 

@@ -1,4 +1,4 @@
-// Text to tokens. Comments are set aside for the printer; slips inside a token (a stray character, an
+// Text to tokens. Comments are set aside for the printer; errors inside a token (a stray character, an
 // unclosed string) are reported here, and the token that stands for them keeps the parser quiet about it.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace heddle::syntax {
 
 struct Token {
-  enum Kind { end, slip, integer, real, name, keyword, string, symbol } kind = end;
+  enum Kind { end, invalid, integer, real, name, keyword, string, symbol } kind = end;
   Span span;
   std::string_view text; // as written; for `&&`, `||` and `!` the word that is meant
   double number = 0;     // integer, real

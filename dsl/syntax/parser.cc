@@ -56,30 +56,30 @@ bool Parser::need(std::string_view text) {
 bool Parser::close(std::string_view text, const Token &opener) {
   if (eat(text))
     return true;
-  slip(Code::E005, gap(), {std::string(text), found(), std::string(opener.text), std::to_string(line(opener))});
+  error(Code::E005, gap(), {std::string(text), found(), std::string(opener.text), std::to_string(line(opener))});
   return false;
 }
 
 bool Parser::open_brace(Level level) {
-  if (slipped_ || need("{"))
-    return !slipped_;
+  if (failed_ || need("{"))
+    return !failed_;
   if (!starts(level, at_))
     return false;
-  slipped_ = false;
+  failed_ = false;
   return true;
 }
 
 void Parser::close_brace(const Token &opener) {
-  if (slipped_ || eat("}") || lost_)
+  if (failed_ || eat("}") || lost_)
     return;
   lost_ = true;
   close("}", opener);
-  slipped_ = false;
+  failed_ = false;
 }
 
 const Token &Parser::advance() {
   const Token &token = current();
-  if (!slipped_ && at_ + 1 < tokens_.list.size())
+  if (!failed_ && at_ + 1 < tokens_.list.size())
     ++at_;
   return token;
 }
@@ -100,14 +100,14 @@ Name Parser::name(std::string_view what) {
   const Token &token = current();
   left_out_.nameless |= token.kind != Token::name;
   if (token.kind == Token::keyword && token.first && previous().text == ",")
-    slip(Code::E004, previous().span, {std::string(what), found()}, "remove this comma");
+    error(Code::E004, previous().span, {std::string(what), found()}, "remove this comma");
   else if (token.kind == Token::keyword)
-    slip(Code::E007, token.span, {"`" + std::string(token.text) + "`", std::string(token.text)});
+    error(Code::E007, token.span, {"`" + std::string(token.text) + "`", std::string(token.text)});
   else if (token.kind != Token::name)
     expected(what);
   else
     advance();
-  return {slipped_ ? std::string() : std::string(token.text), token.span};
+  return {failed_ ? std::string() : std::string(token.text), token.span};
 }
 
 // names = NAME { "," NAME }
@@ -151,14 +151,14 @@ Span Parser::gap() const {
   return token.span;
 }
 
-void Parser::slip(Code code, Span span, std::vector<std::string> args, std::string label) {
-  if (slipped_)
+void Parser::error(Code code, Span span, std::vector<std::string> args, std::string label) {
+  if (failed_)
     return;
-  bool told = current().kind == Token::slip || previous().kind == Token::slip;
+  bool told = current().kind == Token::invalid || previous().kind == Token::invalid;
   if (code == Code::E007)
     misnamed_.insert(args[1]);
   told |= code == Code::E010 && misnamed_.count(args[1]); // it is read as the reduction that it is not meant to be
-  slipped_ = true;
+  failed_ = true;
   if (!told)
     diagnostics_.report(code, span, std::move(args)).label = std::move(label);
 }
@@ -166,7 +166,7 @@ void Parser::slip(Code code, Span span, std::vector<std::string> args, std::stri
 bool Parser::deeper(Span span) {
   if (depth_ < max_depth)
     return true;
-  slip(Code::E015, span, {});
+  error(Code::E015, span, {});
   return false;
 }
 
@@ -201,7 +201,7 @@ void Parser::recover(Level level, size_t first, size_t whole) {
 
 /// Where what slipped begins: with the statement or member before (`last`), if it goes on in its line with something
 /// that begins none, as in `y = a) * b`.
-size_t Parser::slip_begin(Level level, size_t first, size_t last) const {
+size_t Parser::error_begin(Level level, size_t first, size_t last) const {
   const Token &token = tokens_.list[first];
   return token.first || (token.kind == Token::keyword && starts(level, first)) ? first : last;
 }
@@ -210,7 +210,7 @@ size_t Parser::slip_begin(Level level, size_t first, size_t last) const {
 /// and those after `let` and `with`.
 Stmt Parser::skipped(size_t first, bool nameless) {
   Stmt out{};
-  out.kind = Stmt::slip;
+  out.kind = Stmt::invalid;
   out.span = tokens_.list[first].span;
   bool defines = true; // at a name where a definition may begin
   for (size_t i = first; i < at_; ++i) {
@@ -227,7 +227,7 @@ Stmt Parser::skipped(size_t first, bool nameless) {
 }
 
 void Parser::skip(Level level, size_t first) {
-  slipped_ = false;
+  failed_ = false;
   if (at_ == first)
     advance();
   int limit = line_column(tokens_.list[first]);
@@ -332,12 +332,12 @@ void Parser::misplaced(Level level) {
   else if (level == Level::statement && token.kind == Token::string)
     help = "the message of a `require` follows `else`";
   if (structural && lost_) {
-    slipped_ = true;
+    failed_ = true;
     return;
   }
   lost_ |= structural;
-  slip(Code::E006, token.kind == Token::end ? gap() : token.span,
-       {std::string(words.what), token.kind == Token::end ? found() : shown(), help});
+  error(Code::E006, token.kind == Token::end ? gap() : token.span,
+        {std::string(words.what), token.kind == Token::end ? found() : shown(), help});
 }
 
 // --- file = { use | config | dim | let | require | fn | module | model }
@@ -347,12 +347,12 @@ File Parser::file() {
   for (size_t last = at_; !at_end();) {
     size_t first = at_;
     Declaration d = declaration();
-    if (!slipped_) {
+    if (!failed_) {
       out.declarations.push_back(std::move(d));
       last = first;
       continue;
     }
-    size_t whole = slip_begin(Level::declaration, first, last);
+    size_t whole = error_begin(Level::declaration, first, last);
     if (whole < first && !out.declarations.empty())
       out.declarations.pop_back();
     recover(Level::declaration, first, whole);

@@ -7,8 +7,8 @@
 namespace heddle::syntax {
 
 /// Parses file `source` of `diagnostics.sources()`. Always returns a tree; what could not be read is
-/// reported and skipped to the next declaration, member or statement, so that one slip gives one message; the tree says
-/// what was (File::left_out), so that the checker can look at the rest.
+/// reported and skipped to the next declaration, member or statement, so that one error gives one message; the tree
+/// says what was (File::left_out), so that the checker can look at the rest.
 File parse(const Sources &sources, int source, Diagnostics &diagnostics);
 
 /// The canonical text of a tree, with its comments: print(parse(print(parse(x)))) == print(parse(x)).

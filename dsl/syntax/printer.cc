@@ -121,7 +121,7 @@ private:
         e_.expr(*s.exprs[i]);
       }
       break;
-    case Stmt::slip: // never in a tree that is printed
+    case Stmt::invalid: // never in a tree that is printed
       break;
     }
   }

@@ -16,15 +16,15 @@ Block Parser::block() {
         (starts(Level::declaration, at_) || starts(Level::member, at_))) {
       if (column(current()) <= line_column(opener))
         break;
-      slip(Code::E016, current().span,
-           {"`" + std::string(current().text) + "` does not stand inside a body", "move it out of the braces"});
+      error(Code::E016, current().span,
+            {"`" + std::string(current().text) + "` does not stand inside a body", "move it out of the braces"});
       recover(Level::statement, first);
       out.push_back(skipped(first));
       continue;
     }
     Stmt s = stmt();
-    if (slipped_) {
-      size_t whole = slip_begin(Level::statement, first, last);
+    if (failed_) {
+      size_t whole = error_begin(Level::statement, first, last);
       if (whole < first)
         out.pop_back();
       recover(Level::statement, first, whole);
@@ -50,7 +50,7 @@ Stmt Parser::stmt() {
   if (at("return"))
     return give();
   bool defines = next_is("=") || next_is("[") || next_is("<-") || next_is(",");
-  bool ends = next().first || next().kind == Token::symbol || next().kind == Token::slip || at_end();
+  bool ends = next().first || next().kind == Token::symbol || next().kind == Token::invalid || at_end();
   if (at_name() && (defines || (ends && meant(Level::statement).empty())))
     return assign_or_update();
   Stmt out{};
@@ -70,19 +70,19 @@ Stmt Parser::let() {
   out.names = names();
   const std::string first = out.names[0].text;
   if (at("["))
-    slip(Code::E011, current().span, {"`let` names a whole value", "leave out `let`: `" + first + "[…] = …`"});
+    error(Code::E011, current().span, {"`let` names a whole value", "leave out `let`: `" + first + "[…] = …`"});
   else if (at(":"))
-    slip(Code::E011, current().span, {"`let` takes no type", "leave out `:` and the type"});
+    error(Code::E011, current().span, {"`let` takes no type", "leave out `:` and the type"});
   else if (at("<-"))
-    slip(Code::E011, current().span,
-         {"`<-` updates a state; `let` defines with `=`", "write `let " + first + " = …`, or leave out `let`"});
+    error(Code::E011, current().span,
+          {"`<-` updates a state; `let` defines with `=`", "write `let " + first + " = …`, or leave out `let`"});
   else if (at("=="))
-    slip(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `let " + first + " = …`"});
+    error(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `let " + first + " = …`"});
   need("=");
   out.exprs.push_back(value());
   if (at(","))
-    slip(Code::E011, current().span,
-         {"one expression gives all the names of a `let`", "write one `let` for each name"});
+    error(Code::E011, current().span,
+          {"one expression gives all the names of a `let`", "write one `let` for each name"});
   out.span = since(out.span);
   return out;
 }
@@ -106,44 +106,44 @@ Stmt Parser::assign_or_update() {
   if (at("<-")) {
     out.kind = Stmt::update;
     if (out.targets.size() != 1)
-      slip(Code::E012, current().span,
-           {"two states are updated at once", "write one update per line, after `let a, b = …`"});
+      error(Code::E012, current().span,
+            {"two states are updated at once", "write one update per line, after `let a, b = …`"});
     advance();
     out.exprs.push_back(value());
     if (at(","))
-      slip(Code::E012, current().span, {"a state takes one value", "write one update per line"});
+      error(Code::E012, current().span, {"a state takes one value", "write one update per line"});
     out.span = since(out.span);
     return out;
   }
   out.kind = Stmt::assign;
   if (at("=="))
-    slip(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `=`"});
+    error(Code::E011, current().span, {"`==` compares; a definition is written `=`", "write `=`"});
   else if (at("->"))
-    slip(Code::E012, current().span, {"an update is written `<-`", "write `" + first + " <- …`"});
+    error(Code::E012, current().span, {"an update is written `<-`", "write `" + first + " <- …`"});
   else if (at(":"))
-    slip(Code::E011, current().span,
-         {next_is("=") ? "a definition is written `=`" : "a definition takes no type",
-          next_is("=") ? "write `=`" : "leave out `:` and the type"});
+    error(Code::E011, current().span,
+          {next_is("=") ? "a definition is written `=`" : "a definition takes no type",
+           next_is("=") ? "write `=`" : "leave out `:` and the type"});
   else if (at("("))
-    slip(Code::E019, since(out.span), {"a call alone has no effect", "name its value: `let y = " + first + "(…)`"});
+    error(Code::E019, since(out.span), {"a call alone has no effect", "name its value: `let y = " + first + "(…)`"});
   else if (at("."))
-    slip(Code::E011, since(out.span), {"only a name can be defined here, not a field", "write `name = …`"});
+    error(Code::E011, since(out.span), {"only a name can be defined here, not a field", "write `name = …`"});
   else if ((at("+") || at("-") || at("*") || at("/")) && next_is("="))
-    slip(Code::E011, Span{source_, current().span.begin, next().span.end},
-         {"`" + first + "` is defined once and never changed",
-          "give the new value a new name, or carry it: `for … with " + first + "`"});
+    error(Code::E011, Span{source_, current().span.begin, next().span.end},
+          {"`" + first + "` is defined once and never changed",
+           "give the new value a new name, or carry it: `for … with " + first + "`"});
   else if (!at("="))
-    slip(Code::E019, since(out.span),
-         {"a value alone has no effect", after_slashes(tokens_.list[start].span)
-                                             ? "a comment begins with `#`; `//` divides"
-                                         : tokens_.list[start].first || tokens_.list[start - 1].text == "{"
-                                             ? "define something with it (`y = …`), or `return` it"
-                                             : "write an operator before it, or define something with it (`y = …`)"});
+    error(Code::E019, since(out.span),
+          {"a value alone has no effect", after_slashes(tokens_.list[start].span)
+                                              ? "a comment begins with `#`; `//` divides"
+                                          : tokens_.list[start].first || tokens_.list[start - 1].text == "{"
+                                              ? "define something with it (`y = …`), or `return` it"
+                                              : "write an operator before it, or define something with it (`y = …`)"});
   need("=");
   out.exprs.push_back(value());
   if (at(","))
-    slip(Code::E011, current().span,
-         {"one expression gives all the names on the left", "write one definition per line"});
+    error(Code::E011, current().span,
+          {"one expression gives all the names on the left", "write one definition per line"});
   out.span = since(out.span);
   return out;
 }
@@ -153,7 +153,7 @@ Stmt Parser::assign_or_update() {
 ExprPtr Parser::value() {
   const size_t start = at_;
   ExprPtr out = expr();
-  if (slipped_ || (!at("=") && !at("<-")))
+  if (failed_ || (!at("=") && !at("<-")))
     return out;
   size_t first = at_;
   while (first > start && !tokens_.list[first].first)
@@ -161,7 +161,7 @@ ExprPtr Parser::value() {
   if (!tokens_.list[first].first || !starts(Level::statement, first))
     return out;
   at_ = first;
-  slip(Code::E008, gap(), {found(), "finish this line: a value is missing on its right"});
+  error(Code::E008, gap(), {found(), "finish this line: a value is missing on its right"});
   return out;
 }
 
@@ -179,7 +179,7 @@ Stmt Parser::loop() {
   if (eat("with"))
     for (Name &n : names())
       out.names.push_back(std::move(n));
-  if (!slipped_)
+  if (!failed_)
     out.body = block();
   out.span = since(out.span);
   return out;
@@ -196,16 +196,16 @@ Stmt Parser::when() {
   need("if");
   out.exprs.push_back(expr());
   if (at("="))
-    slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+    error(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
   else if (at("then"))
-    slip(Code::E009, current().span, {"`if … then` is a value, not a statement", "CONDITION", "VALUE", "VALUE"},
-         "a value must be defined or returned");
-  if (!slipped_)
+    error(Code::E009, current().span, {"`if … then` is a value, not a statement", "CONDITION", "VALUE", "VALUE"},
+          "a value must be defined or returned");
+  if (!failed_)
     out.body = block();
   if (eat("else")) {
     if (at("if"))
       out.otherwise.push_back(when());
-    else if (!slipped_)
+    else if (!failed_)
       out.otherwise = block();
   }
   out.span = since(out.span);
@@ -220,7 +220,7 @@ Stmt Parser::require() {
   need("require");
   out.exprs.push_back(expr());
   if (at("="))
-    slip(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
+    error(Code::E011, current().span, {"`=` defines; a comparison is written `==`", "write `==`"});
   if (eat("else"))
     out.message = string("the message, in quotes");
   out.span = since(out.span);
@@ -234,7 +234,7 @@ Stmt Parser::give() {
   out.span = current().span;
   need("return");
   if (at("}"))
-    slip(Code::E008, gap(), {found(), "a `return` names what it returns; an entry without results has none"});
+    error(Code::E008, gap(), {found(), "a `return` names what it returns; an entry without results has none"});
   do
     out.exprs.push_back(expr());
   while (eat(","));
@@ -247,14 +247,14 @@ Target Parser::target() {
   Target out;
   out.span = current().span;
   if (at_name() && is_reducer(current().text))
-    slip(Code::E007, current().span, {"`" + std::string(current().text) + "`", std::string(current().text)});
+    error(Code::E007, current().span, {"`" + std::string(current().text) + "`", std::string(current().text)});
   out.name = name();
   if (at("[")) {
     const Token &opener = advance();
     out.has_places = true;
     if (at("]"))
-      slip(Code::E018, Span{source_, opener.span.begin, current().span.end},
-           {"there is no index in the brackets", "name the indices: `" + out.name.text + "[i in N]`"});
+      error(Code::E018, Span{source_, opener.span.begin, current().span.end},
+            {"there is no index in the brackets", "name the indices: `" + out.name.text + "[i in N]`"});
     do
       out.places.push_back(place());
     while (eat(","));
@@ -273,11 +273,11 @@ Place Parser::place() {
   Place out;
   out.span = current().span;
   if (at(":"))
-    slip(Code::E018, current().span,
-         {"`:` reads a whole dimension; a definition names its indices", "write a name: `i`, or `i in N`"});
+    error(Code::E018, current().span,
+          {"`:` reads a whole dimension; a definition names its indices", "write a name: `i`, or `i in N`"});
   out.expr = expr();
   if (at("in"))
-    slip(Code::E018, since(out.span), {"only a name can range", "write `i in N`"});
+    error(Code::E018, since(out.span), {"only a name can range", "write `i in N`"});
   out.span = since(out.span);
   return out;
 }
@@ -289,17 +289,17 @@ Place Parser::merged(Place out) {
     if (at_name() && next_is("in"))
       out.pieces.push_back(range(false, false));
     else
-      slip(Code::E018, current().span,
-           {"a merged index is made of ranges", "write `" + out.name.text + " in (y in Y, x in X)`"});
+      error(Code::E018, current().span,
+            {"a merged index is made of ranges", "write `" + out.name.text + " in (y in Y, x in X)`"});
   while (eat(","));
   close(")", opener);
   out.span = since(out.span);
   if (out.pieces.size() == 1)
-    slip(Code::E018, out.span,
-         {"a merged index is made of two ranges or more",
-          "write `" + out.pieces[0].name.text + " in " + std::string(sources_.slice(out.pieces[0].expr->span)) + "`"});
+    error(Code::E018, out.span,
+          {"a merged index is made of two ranges or more",
+           "write `" + out.pieces[0].name.text + " in " + std::string(sources_.slice(out.pieces[0].expr->span)) + "`"});
   else if (at(".."))
-    slip(Code::E018, current().span, {"a merged index starts at 0", "leave out `..` and what follows it"});
+    error(Code::E018, current().span, {"a merged index starts at 0", "leave out `..` and what follows it"});
   return out;
 }
 

@@ -110,10 +110,10 @@ struct Target {
 };
 
 struct Stmt {
-  enum Kind { let, assign, update, loop, when, require, give, slip } kind; // slip: what could not be read
+  enum Kind { let, assign, update, loop, when, require, give, invalid } kind; // invalid: what could not be read
   Span span;
-  std::vector<Name> names;     // let: the names; loop: names[0] is the index, the rest the carried names; slip: names
-                               // that it may have defined
+  std::vector<Name> names; // let: the names; loop: names[0] is the index, the rest the carried names; invalid: names
+                           // that it may have defined
   std::vector<Target> targets; // assign; update has exactly one
   std::vector<ExprPtr> exprs;  // let, assign, update: the right side; loop: the extent, or the first value and the end;
                                // when, require: the condition; give: the values
@@ -202,7 +202,7 @@ struct Comment {
   bool alone; // nothing but blanks before it on its line
 };
 
-/// What could not be read, and is no part of the tree; in bodies a slip stands for it.
+/// What could not be read, and is no part of the tree; in bodies a statement `invalid` stands for it.
 struct LeftOut {
   bool any = false;
   bool checkable = true;                // the rest means without it what it means with it, but for what is defined

@@ -133,7 +133,7 @@ def kernels(program):
     if status or errors:
         return errors
     functions = re.findall(r"^  func\.func (private )?@(\w+)\((.*?)^  }$", text, re.M | re.S)
-    kinds = {name: re.search(r'heddle\.kernel = "(\w+)"', rest)[1] for private, name, rest in functions if private}
+    kinds = {name: kind[1] for private, name, rest in functions if (kind := re.search(r'heddle\.kernel = "(\w+)"', rest))}
     called = {name: re.findall(r"call @(\w+)", rest) for private, name, rest in functions if not private}
     return "".join(f"{entry}: {', '.join(kinds[name] for name in names)}\n" for entry, names in called.items())
 

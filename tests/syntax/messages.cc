@@ -1,5 +1,5 @@
 // Wrong programs of each part of the grammar, in messages/*.txt, with their messages as the author sees them: whole,
-// with place, source line and cure. Each slip has one message, and what follows it is still read.
+// with place, source line and cure. Each error has one message, and what follows it is still read.
 #include "dsl/syntax/parser.h"
 #include "tests/wrong_programs.h"
 

@@ -1,0 +1,24 @@
+// Conditions that are equations: what one says of an index that is summed over.
+//
+//   i == s + 1                gives   i = s + 1                       where 0 <= s + 1 < I
+//   (s + 1 - u) % 2 == 0      gives   u = 2 w + (s + 1) % 2           where w counts the half of U, rounded up
+#pragma once
+
+#include "dsl/differentiate/whole.h"
+
+#include <optional>
+
+namespace heddle::differentiating {
+
+struct Fixed {
+  int variable;
+  Term value;                      // in terms of others
+  std::optional<int> instead = {}; // a new variable that is left to sum over in its place
+  std::vector<Term> guards;        // which must hold
+};
+
+/// `condition` solved for one of `variables`; nothing where it is no equation, or none of them can be told. An equation
+/// in which data stand that are summed over is never solved: it would leave the places that the sum visits.
+std::optional<Fixed> fixed_by(Terms &terms, Whole &whole, Term condition, const std::vector<int> &variables);
+
+} // namespace heddle::differentiating

@@ -1,0 +1,248 @@
+#include "dsl/forms/factors.h"
+
+#include <algorithm>
+
+namespace heddle::forms {
+
+using namespace heddle::differentiating;
+
+namespace {
+
+constexpr size_t most_factors = 8; // of which all groupings are tried
+
+/// Of those that take longer than to read the value again.
+bool is_function(Term e) {
+  switch (e->op) {
+  case Expr::exp:
+  case Expr::log:
+  case Expr::sin:
+  case Expr::cos:
+  case Expr::tanh:
+  case Expr::erf:
+    return is_floating(e->type);
+  default:
+    return false;
+  }
+}
+
+/// The indices that a value depends on, as variables.
+std::set<int> numbers(const std::vector<Term> &indices, size_t from, size_t to) {
+  std::set<int> out;
+  for (size_t i = from; i < to; ++i)
+    out.insert(indices[i]->position);
+  return out;
+}
+
+bool has_one_outside(const std::set<int> &a, const std::set<int> &b, const std::set<int> &among) {
+  return std::any_of(a.begin(), a.end(), [&](int v) { return among.count(v) && !b.count(v); });
+}
+
+} // namespace
+
+Term FactorForms::grouped(const Stage &stage, Term value, const std::vector<Term> &indices) {
+  std::set<int> space = numbers(indices, 0, stage.space.size());
+  auto are_reused = [&](const std::set<int> &a, const std::set<int> &b) {
+    return has_one_outside(a, b, space) && has_one_outside(b, a, space);
+  };
+  if (value->op != Expr::mul && value->op != Expr::div && value->op != Expr::negate)
+    return value;
+  if (value->op == Expr::mul && are_reused(terms_.variables(value->args[0]), terms_.variables(value->args[1])))
+    return value;
+  Factors all = factors(value);
+  std::vector<Term> list = all.above;
+  list.insert(list.end(), all.below.begin(), all.below.end());
+  if (list.size() < 2 || list.size() > most_factors)
+    return value;
+  size_t best = 0, fewest = SIZE_MAX;
+  for (size_t mask = 1; mask + 1 < size_t(1) << list.size(); mask += 2) { // the first factor is in the first group
+    std::set<int> a, b;
+    for (size_t i = 0; i < list.size(); ++i) {
+      const std::set<int> &own = terms_.variables(list[i]);
+      (mask >> i & 1 ? a : b).insert(own.begin(), own.end());
+    }
+    if (are_reused(a, b) && a.size() + b.size() < fewest) {
+      best = mask;
+      fewest = a.size() + b.size();
+    }
+  }
+  if (best == 0)
+    return value;
+  Factors groups[2];
+  for (size_t i = 0; i < list.size(); ++i) {
+    Factors &group = groups[best >> i & 1 ? 0 : 1];
+    (i < all.above.size() ? group.above : group.below).push_back(list[i]);
+  }
+  groups[0].negative = all.negative;
+  return terms_.make(Expr::mul, value->type,
+                     {product(terms_, groups[0], value->type), product(terms_, groups[1], value->type)});
+}
+
+bool FactorForms::has_functions(Term e) {
+  std::vector<Term> nodes = nodes_of(e);
+  return std::any_of(nodes.begin(), nodes.end(), [&](Term node) {
+    return is_function(node) || (node->op == Expr::read && functions_.count(node->tensor));
+  });
+}
+
+Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made) {
+  std::vector<int> space(terms_.variables(e).begin(), terms_.variables(e).end());
+  std::vector<Term> at, positions;
+  for (int v : space) {
+    at.push_back(terms_.index(v));
+    positions.resize(size_t(v) + 1);
+    positions[v] = terms_.index(int(at.size()) - 1);
+  }
+  auto key = std::pair(terms_.import(e, positions), extents(terms_, space));
+  auto known = weights_.find(key);
+  if (known == weights_.end()) {
+    if (!made)
+      return nullptr;
+    const Tensor *tensor = make_(stage, "weights", e->type, key.second);
+    made->push_back(stage_of(terms_, stage, tensor, space, e, {}));
+    known = weights_.emplace(key, tensor).first;
+  }
+  return terms_.read(known->second, at, true);
+}
+
+Term FactorForms::with_known(const Stage &stage, Term e, std::map<Term, Term> &done) {
+  if (auto known = done.find(e); known != done.end())
+    return known->second;
+  if (is_function(e) || e->op == Expr::div)
+    if (Term read = element(stage, e, nullptr))
+      return done[e] = read;
+  Expr copy = *e;
+  for (Term &arg : copy.args)
+    arg = with_known(stage, arg, done);
+  return done[e] = terms_.node(std::move(copy));
+}
+
+Term FactorForms::weights_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made) {
+  const std::set<int> &own = terms_.variables(e);
+  std::vector<Term> nodes = nodes_of(e);
+  // A tensor of them is no larger than what they are computed from.
+  bool as_large = std::any_of(nodes.begin(), nodes.end(),
+                              [&](Term node) { return node->op == Expr::read && terms_.variables(node) == own; });
+  bool statistics = std::any_of(nodes.begin(), nodes.end(), [&](Term node) {
+    return node->op == Expr::read && sums_.count(node->tensor) && terms_.variables(node).size() < own.size();
+  });
+  if (!as_large || !has_functions(e) || !statistics)
+    return e;
+  if (e->op == Expr::div && terms_.variables(e->args[0]) == own)
+    e = terms_.make(Expr::div, e->type, {weights_of_their_own(stage, e->args[0], made), e->args[1]});
+  return element(stage, e, &made);
+}
+
+std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
+  for (Term division : nodes_of(stage.value)) {
+    if (division->op != Expr::div || division->args[0]->op != Expr::read)
+      continue;
+    Term read = division->args[0];
+    auto found = sums_.find(read->tensor);
+    if (found == sums_.end() || !is_product(found->second))
+      continue;
+    const Stage &sum = found->second;
+    std::vector<Term> indices = variables_of(terms_, sum), here(stage.space.size());
+    bool plain = true;
+    for (size_t axis = 0; axis < read->args.size(); ++axis) {
+      plain &= read->args[axis]->op == Expr::index;
+      if (plain)
+        here[read->args[axis]->position] = indices[axis];
+    }
+    for (Term node : nodes_of(division->args[1])) // of indices that the sum has
+      plain &= node->op != Expr::index || here[node->position];
+    if (!plain)
+      continue;
+    Term value = terms_.import(sum.value, indices), divisor = terms_.import(division->args[1], here);
+    for (int side : {0, 1}) {
+      Term weight = value->args[side];
+      if (!has_functions(weight))
+        continue;
+      const std::set<int> &own = terms_.variables(weight), &its = terms_.variables(divisor);
+      bool is_sum_of_them = false;
+      for (Term node : nodes_of(divisor)) {
+        auto total = node->op == Expr::read ? sums_.find(node->tensor) : sums_.end();
+        if (total == sums_.end() || total->second.over[0].extent != sum.over[0].extent)
+          continue;
+        std::vector<Term> at = node->args;
+        at.push_back(indices.back());
+        is_sum_of_them |= terms_.import(total->second.value, at) == weight;
+      }
+      if (!is_sum_of_them || !std::includes(own.begin(), own.end(), its.begin(), its.end()))
+        continue;
+      std::vector<Term> factors = value->args;
+      factors[side] = terms_.make(Expr::div, weight->type, {weight, divisor});
+      Stage again = sum, last = stage;
+      std::vector<int> space;
+      for (size_t i = 0; i < sum.space.size(); ++i)
+        space.push_back(indices[i]->position);
+      again = stage_of(terms_, sum, make_(sum, "divided", sum.result->type, sum.result->shape), space,
+                       terms_.make(Expr::mul, value->type, factors), {indices.back()->position});
+      std::vector<Stage> made = of(again);
+      std::map<Term, Term> done;
+      Term quotient = terms_.read(again.result, read->args, true);
+      std::function<Term(Term)> go = [&](Term node) -> Term {
+        if (node == division)
+          return quotient;
+        if (auto known = done.find(node); known != done.end())
+          return known->second;
+        Expr copy = *node;
+        for (Term &arg : copy.args)
+          arg = go(arg);
+        return done[node] = terms_.node(std::move(copy));
+      };
+      last.value = go(stage.value);
+      made.push_back(last);
+      return made;
+    }
+  }
+  return {};
+}
+
+std::vector<Stage> FactorForms::of(const Stage &stage) {
+  std::vector<Stage> made;
+  bool is_sum = stage.reducer == Reducer::sum && is_floating(stage.value->type) && !stage.exact;
+  if (is_sum) {
+    std::vector<Term> indices = variables_of(terms_, stage);
+    Term written = terms_.import(stage.value, indices), value = grouped(stage, written, indices);
+    if (value->op == Expr::mul) {
+      std::vector<Term> factors = value->args;
+      std::set<int> space = numbers(indices, 0, stage.space.size());
+      for (int side : {0, 1})
+        if (has_one_outside(terms_.variables(factors[1 - side]), terms_.variables(factors[side]), space))
+          factors[side] = weights_of_their_own(stage, factors[side], made);
+      if (factors != value->args)
+        value = terms_.make(Expr::mul, value->type, factors);
+    } else {
+      value = weights_of_their_own(stage, value, made);
+    }
+    std::vector<int> space, over;
+    for (size_t i = 0; i < indices.size(); ++i)
+      (i < stage.space.size() ? space : over).push_back(indices[i]->position);
+    made.push_back(value == written ? stage : stage_of(terms_, stage, stage.result, space, value, over));
+    if (stage.over.size() == 1)
+      sums_[stage.result] = stage;
+    return made;
+  }
+  if (stage.reducer == Reducer::max && stage.over.size() == 1)
+    sums_[stage.result] = stage;
+  if (stage.reducer == Reducer::none && has_functions(stage.value))
+    functions_.insert(stage.result);
+  if (stage.reducer == Reducer::none && !stage.exact)
+    made = divided_before(stage);
+  if (!made.empty())
+    return made;
+  made.push_back(stage);
+  if (stage.reducer == Reducer::none && !stage.exact && !weights_.empty()) {
+    std::vector<Term> indices = variables_of(terms_, stage);
+    std::vector<int> space;
+    for (Term index : indices)
+      space.push_back(index->position);
+    std::map<Term, Term> done;
+    Term written = terms_.import(stage.value, indices), value = with_known(stage, written, done);
+    if (value != written)
+      made.back() = stage_of(terms_, stage, stage.result, space, value, {});
+  }
+  return made;
+}
+
+} // namespace heddle::forms

@@ -1,0 +1,46 @@
+// Sums of products with two factors, each of which is used again: what kernels of products are made of. Factors may
+// come in any number and order, and the weights of a sum may be divided before or after it:
+//
+//   y[b, o] = sum[d](x[b, d] * w[o, d] * c[d])               becomes   sum[d](x[b, d] * (w[o, d] * c[d]))
+//
+//   n[i]    = sum[k](exp(s[i, k] - top[i]))                            p[i, k] = exp(s[i, k] - top[i]) / n[i]
+//   t[i, e] = sum[k](exp(s[i, k] - top[i]) * v[k, e]) / n[i]  becomes  t[i, e] = sum[k](p[i, k] * v[k, e])
+#pragma once
+
+#include "dsl/forms/stages.h"
+
+#include <map>
+#include <set>
+
+namespace heddle::forms {
+
+class FactorForms {
+public:
+  FactorForms(differentiating::Terms &terms, MakeTensor make) : terms_(terms), make_(std::move(make)) {}
+
+  /// The stages that `stage` becomes, the last of which has its result. Stages are to be given in their order.
+  std::vector<Stage> of(const Stage &stage);
+
+private:
+  using Term = differentiating::Term;
+
+  /// The factors of a sum in two groups, such that each has an index of the result that the other lacks.
+  Term grouped(const Stage &stage, Term value, const std::vector<Term> &indices);
+  bool has_functions(Term e);
+  /// Weights, exp(s[i, k] - top[i]) / n[i], as stages of their own: they are used again, or summed beside.
+  Term weights_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
+  /// The element of the stage that computes `e` of variables, one that is there already or a new one.
+  Term element(const Stage &stage, Term e, std::vector<Stage> *made);
+  /// `e` with what stages compute already read from them.
+  Term with_known(const Stage &stage, Term e, std::map<Term, Term> &done);
+  /// A sum divided by the sum of its weights, as the sum of weights that are divided.
+  std::vector<Stage> divided_before(const Stage &stage);
+
+  differentiating::Terms &terms_;
+  MakeTensor make_;
+  std::map<const Tensor *, Stage> sums_;                                 // and maxima, of one index, by result
+  std::set<const Tensor *> functions_;                                   // results of formulas that have some
+  std::map<std::pair<Term, std::vector<Size>>, const Tensor *> weights_; // by formula of positions, and their extents
+};
+
+} // namespace heddle::forms

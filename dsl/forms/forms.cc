@@ -1,0 +1,121 @@
+#include "dsl/forms/forms.h"
+
+#include "dsl/forms/factors.h"
+#include "dsl/forms/order.h"
+#include "dsl/forms/product.h"
+#include "dsl/forms/shapes.h"
+
+#include <algorithm>
+
+namespace heddle::forms {
+
+using namespace heddle::differentiating;
+
+Forms::Forms(const Program &program) {
+  for (const Tensor &tensor : program.tensors)
+    names_.insert(tensor.name);
+  for (const Entry &entry : program.entries)
+    for (const Input &input : entry.inputs)
+      if (input.below)
+        whole_.nonnegative_tensors.insert(input.tensor);
+}
+
+const Tensor *Forms::new_tensor(const Stage &of, const std::string &part, Type type, std::vector<Size> shape) {
+  std::string name = of.result->name + "." + part, unique = name;
+  for (int n = 2; !names_.insert(unique).second; ++n)
+    unique = name + std::to_string(n);
+  tensors_.push_back({Tensor::stage, unique, type, std::move(shape), of.span});
+  return &tensors_.back();
+}
+
+/// A sum of reals in which some index is divided, or some condition an equation.
+static bool may_have_form(const Stage &stage) {
+  if (stage.reducer != Reducer::sum || !is_floating(stage.result->type) || stage.exact)
+    return false;
+  std::vector<const Expr *> nodes = nodes_of(stage.value);
+  return std::any_of(nodes.begin(), nodes.end(), [](const Expr *e) {
+    return (e->op == Expr::equal || e->op == Expr::floor_div || e->op == Expr::mod) && e->args[0]->type == Type::i32;
+  });
+}
+
+/// What a formula reads of a stage's result in another shape is a view of that: x[m // N, m % N] + b[m]  becomes
+/// v[m] + b[m].
+std::vector<Stage> Forms::with_views(const Stage &stage) {
+  std::vector<Stage> made;
+  if (stage.value->op == Expr::read)
+    return made;
+  std::map<const Expr *, const Tensor *> views;
+  for (const Expr *node : nodes_of(stage.value))
+    if (node->op == Expr::read && node->tensor->kind == Tensor::stage && reshapes(*node, stage.space)) {
+      Stage view = stage;
+      view.result = new_tensor(stage, "view", node->type, stage.result->shape);
+      view.value = node;
+      views[node] = view.result;
+      made.push_back(std::move(view));
+    }
+  if (views.empty())
+    return made;
+  std::vector<Term> indices;
+  for (size_t i = 0; i < stage.space.size(); ++i)
+    indices.push_back(terms_.index(int(i)));
+  std::map<const Expr *, Term> done;
+  std::function<Term(const Expr *)> go = [&](const Expr *node) -> Term {
+    if (auto known = done.find(node); known != done.end())
+      return known->second;
+    Expr copy = *node;
+    if (auto view = views.find(node); view != views.end()) {
+      copy.tensor = view->second;
+      copy.args = indices;
+    } else {
+      for (Term &arg : copy.args)
+        arg = go(arg);
+    }
+    return done[node] = terms_.node(std::move(copy));
+  };
+  made.push_back(stage);
+  made.back().value = go(stage.value);
+  return made;
+}
+
+std::vector<Step> Forms::rewritten(const std::vector<Step> &steps, FactorForms factors) {
+  std::vector<Step> out;
+  for (const Step &step : steps) {
+    if (auto *loop = std::get_if<Loop>(&step.what)) {
+      Loop copy = *loop;
+      loops_.push_back(loop->index.extent);
+      whole_.in_loops(loops_);
+      copy.steps = rewritten(loop->steps, factors);
+      loops_.pop_back();
+      whole_.in_loops(loops_);
+      out.push_back({std::move(copy)});
+      continue;
+    }
+    auto *stage = std::get_if<Stage>(&step.what);
+    std::vector<Stage> made;
+    if (stage && stage->reducer == Reducer::none && !stage->exact)
+      made = with_views(*stage);
+    if (stage && may_have_form(*stage)) {
+      Product product(terms_, whole_, *stage);
+      product.solve();
+      if (product.changed())
+        made = product.stages(make_);
+    }
+    if (stage && made.empty())
+      made.push_back(*stage);
+    for (const Stage &one : made)
+      for (Stage &part : factors.of(one))
+        out.push_back({std::move(part)});
+    if (!stage)
+      out.push_back(step);
+  }
+  return out;
+}
+
+std::vector<std::vector<Step>> Forms::steps(const Program &program) {
+  std::vector<std::vector<Step>> out;
+  for (const Entry &entry : program.entries)
+    out.push_back(Order(terms_, make_, entry).ordered(rewritten(entry.steps, FactorForms(terms_, make_))));
+  return out;
+}
+
+} // namespace heddle::forms
