@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 7
+#define HEDDLE_ABI_VERSION 8
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -55,7 +55,8 @@ typedef struct heddle_dim_desc {
   int64_t most; // declared bound, or -1
 } heddle_dim_desc;
 
-// A call, as the runtime hands it to an entry. All tensors are dense, row-major, 64-byte aligned (states that slide:
+// A call, as the runtime hands it to an entry. In a model for a device all addresses of tensors, arena and weights are
+// the device's; only `dims` lies here. All tensors are dense, row-major, 64-byte aligned (states that slide:
 // aligned to their rows), of the dtype in their descriptor. The arena is 64-byte aligned and holds arena_bytes(dims)
 // bytes.
 typedef struct heddle_call {
@@ -107,7 +108,8 @@ typedef struct heddle_entry_desc {
   const heddle_state_use_desc *uses; // each state at most once
   const char *const *requirements;   // what is told to the user where one doesn't hold
   // Bytes of scratch, headers included, that a thread holds at once in a kernel of `run` for these dims, at most. NULL:
-  // not known; then, and where a kernel needs more, halide_malloc asks the system.
+  // not known; then, and where a kernel needs more, halide_malloc asks the system. On a device: what a kernel keeps
+  // between its launches, at most; -1: a tensor in it would exceed 2^31 - 1 elements.
   int64_t (*scratch_bytes)(const int64_t *dims);
   // Bytes that must be readable at heddle_call.nothing; -1: more than kernels can address. NULL: none.
   int64_t (*nothing_bytes)(const int64_t *dims);
@@ -173,7 +175,39 @@ typedef struct heddle_model_desc {
   // The same model compiled for a target that asks less of the machine, or NULL. Such models differ in what computes:
   // interface, weights file and build are the same, and each has the offsets of its own weights in that file.
   const struct heddle_model_desc *lower;
+  const struct heddle_device_desc *device; // NULL: the CPU computes
 } heddle_model_desc;
+
+// What a model for a device (a GPU) has beside the rest.
+typedef struct heddle_device_desc {
+  const struct rt_device_api *api; // of the runtime's part for that kind of device, which is linked in because of this
+  int32_t architecture;            // that the code is for: CUDA's compute capability, ten times
+  int32_t driver;                  // least version that takes it, as the driver gives its own
+  int32_t n_launches;
+  int32_t n_constants;
+  const char *code;            // PTX, ending in 0
+  const char *const *launches; // names of the code's kernels
+  const struct heddle_constant_desc *constants;
+} heddle_device_desc;
+
+// Data of the library that kernels read.
+typedef struct heddle_constant_desc {
+  const void *data;
+  int64_t bytes;
+} heddle_constant_desc;
+
+// In the runtime, called by `run` of a model for a device: all return 0 or HEDDLE_DEVICE_ERROR, and then the session
+// knows why. Work is done in the order of the calls. `blocks` may be any number: of none nothing is launched.
+#define HEDDLE_DEVICE_ERROR (-1001)
+int32_t heddle_device_launch(void *context, int32_t launch, int64_t blocks, int32_t threads, void **arguments);
+int32_t heddle_device_copy(void *context, void *to, const void *from, int64_t bytes);
+int32_t heddle_device_write(void *context, void *to, const void *from, int64_t bytes); // `from` lies here
+int32_t heddle_device_read(void *context, void *to, const void *from, int64_t bytes);  // `to` lies here; waits
+// As heddle_copy_slice, with 1 for places that are not those of `to`.
+int32_t heddle_device_copy_slice(void *context, void *to, const void *from, int64_t element_bytes, int32_t rank,
+                                 const int64_t *place);
+void *heddle_device_scratch(void *context);                  // scratch_bytes(dims) of them
+void *heddle_device_constant(void *context, int32_t number); // where that constant lies
 
 // In the runtime. `run` calls it before (begins = 1) and after (0) every kernel; it tells the session's observer.
 void heddle_kernel_event(void *context, const char *kernel, int32_t begins);

@@ -398,12 +398,9 @@ heddle_status rt_check_results(rt_call *call) {
       append_dims(&text, call);
       return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
     }
-    for (int32_t i = 0; value->elements && i < value->desc->rank; i++) {
-      if (value->given->strides[i] == 0 && value->shape[i] > 1) {
-        rt_append(&text, "has stride 0 in dimension %d, so its elements overlap; give it room of its own", i);
-        return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
-      }
-    }
+    if (rt_elements_overlap(value->given))
+      return rt_wrong(HEDDLE_BAD_TENSOR, call, value,
+                      "has strides by which its elements overlap; give each room of its own");
   }
   return HEDDLE_OK;
 }

@@ -1,6 +1,6 @@
 // A run, step by step: match the tensors, bind dims, check, lay out the arena, stage what cannot be used in place, run
 // the entry, copy out. Nothing is written to a result before every check has passed.
-#include "runtime/runtime.h"
+#include "runtime/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@ static heddle_status null_data(const rt_call *call, const rt_value *value) {
   return rt_wrong(HEDDLE_BAD_TENSOR, call, value, "has no data (NULL)");
 }
 
-// Decides which values are staged, and where; *bytes is what all of them take.
-static heddle_status lay_out(rt_call *call, int64_t *bytes) {
+// Decides which values are staged, and where; *bytes is what all of them take. On a device all are.
+static heddle_status lay_out(rt_call *call, bool on_device, int64_t *bytes) {
   const heddle_entry_desc *e = call->entry;
   int32_t count = e->n_inputs + e->n_results;
   int64_t used = 0;
@@ -22,9 +22,9 @@ static heddle_status lay_out(rt_call *call, int64_t *bytes) {
       continue;
     if (value->given && !value->given->data)
       return null_data(call, value);
-    bool in_place = value->given && rt_usable_in_place(value);
+    bool in_place = !on_device && value->given && rt_usable_in_place(value);
     for (int32_t other = 0; v >= e->n_inputs && other < v; other++) { // a result over something that is still needed
-      if (!rt_overlap(value, &call->values[other]))
+      if (!rt_overlap(value->given, call->values[other].given))
         continue;
       in_place = false;
       if (other >= e->n_inputs) {
@@ -79,11 +79,37 @@ static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
                    "give smaller inputs or a larger arena",
                    session->call.entry->name, (long long)bytes, (long long)session->arena.bytes);
   rt_memory_release(&session->arena); // nothing in it outlives a run, and two at once would be more than is needed
-  if (!rt_memory_get(&session->arena, bytes, &session->allocator))
+  heddle_status status = rt_room_get(session, &session->arena, bytes);
+  if (status == HEDDLE_OUT_OF_MEMORY)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s' needs %lld bytes of memory for these inputs, which the system refuses; give smaller "
                    "inputs",
                    session->call.entry->name, (long long)bytes);
+  if (status != HEDDLE_OK)
+    return status;
+  atomic_fetch_add(&session->scratch.allocations, 1);
+  return HEDDLE_OK;
+}
+
+// On a device: what kernels keep between their launches.
+static heddle_status reserve_kept(heddle_session *session, int64_t bytes) {
+  const char *entry = session->call.entry->name;
+  if (bytes < 0)
+    return rt_fail(
+        HEDDLE_OUT_OF_MEMORY,
+        "entry '%s': a tensor inside of a kernel would have more than 2147483647 elements; give smaller inputs", entry);
+  if (bytes <= session->kept.bytes)
+    return HEDDLE_OK;
+  rt_memory_release(&session->kept);
+  heddle_status status = rt_room_get(session, &session->kept, bytes);
+  if (status == HEDDLE_OUT_OF_MEMORY)
+    return rt_fail(
+        HEDDLE_OUT_OF_MEMORY,
+        "entry '%s' needs %lld bytes of the device's memory for the insides of its kernels, which it refuses; "
+        "give smaller inputs",
+        entry, (long long)bytes);
+  if (status != HEDDLE_OK)
+    return status;
   atomic_fetch_add(&session->scratch.allocations, 1);
   return HEDDLE_OK;
 }
@@ -92,6 +118,8 @@ static heddle_status grow_arena(heddle_session *session, int64_t bytes) {
 static heddle_status reserve_scratch(heddle_session *session) {
   const rt_call *call = &session->call;
   int64_t bytes = call->entry->scratch_bytes ? call->entry->scratch_bytes(call->dims) : 0;
+  if (session->queue)
+    return reserve_kept(session, bytes);
   if (rt_scratch_reserve(&session->scratch, bytes))
     return HEDDLE_OK;
   return rt_fail(
@@ -115,11 +143,18 @@ static heddle_status reserve_nothing(heddle_session *session, const uint8_t **no
                    "0 extents of 1, and kernels can't address it; give smaller inputs",
                    call->entry->name);
   rt_memory_release(own);
-  if (!rt_memory_get_unwritten(own, bytes))
+  heddle_status status = HEDDLE_OK;
+  if (session->queue)
+    status = rt_room_get(session, own, bytes);
+  else if (!rt_memory_get_unwritten(own, bytes))
+    status = HEDDLE_OUT_OF_MEMORY;
+  if (status == HEDDLE_OUT_OF_MEMORY)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s' needs %lld bytes of addresses for a tensor without elements, which the system refuses; "
                    "give smaller inputs",
                    call->entry->name, (long long)bytes);
+  if (status != HEDDLE_OK)
+    return status;
   atomic_fetch_add(&session->scratch.allocations, 1);
   *nothing = own->data;
   return HEDDLE_OK;
@@ -139,6 +174,12 @@ static heddle_status stage_inputs(heddle_session *session) {
     call->inputs[i] = pointer;
     if (value->elements == 0)
       continue;
+    if (session->queue) {
+      heddle_status status = rt_room_stage_in(session, value, pointer);
+      if (status != HEDDLE_OK)
+        return status;
+      continue;
+    }
     if (!value->given) {
       rt_fill(value->desc->dtype, value->desc->initial, value->elements, pointer);
       continue;
@@ -157,7 +198,7 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
                            .results = call->results,
                            .states = session->states.now,
                            .next_states = session->states.next,
-                           .weights = session->model->payload,
+                           .weights = session->queue ? session->model->device->weights : session->model->payload,
                            .arena = session->arena.data + staged,
                            .context = &session->scratch.slots[0],
                            .nothing = nothing};
@@ -165,10 +206,13 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
   int32_t cpu = session->pool ? session->pool->enter() : -1;
   uint32_t mode = rt_float_mode_enter();
   int32_t error = call->entry->run(&arguments);
+  heddle_status finished = rt_room_finish(session);
   rt_float_mode_leave(mode);
   if (session->pool)
     session->pool->leave(cpu);
   rt_scratch_settle(&session->scratch);
+  if (finished != HEDDLE_OK)
+    return finished;
   if (error == -11 || error == -5) // Halide's codes for an allocation that failed, or would be too large
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s': the system has no memory for a kernel's scratch; give smaller inputs",
@@ -201,7 +245,7 @@ static heddle_status run_bound(heddle_session *session) {
   const uint8_t *nothing;
   heddle_status status = rt_check_results(call);
   if (status == HEDDLE_OK)
-    status = lay_out(call, &staged);
+    status = lay_out(call, session->queue != NULL, &staged);
   if (status == HEDDLE_OK)
     status = arena_bytes(call, &inside);
   if (status == HEDDLE_OK)
@@ -231,9 +275,16 @@ static heddle_status run_bound(heddle_session *session) {
   if (empty) // nothing to compute
     return HEDDLE_OK;
   status = run_kernels(session, staged, nothing);
+  for (int32_t r = 0; status == HEDDLE_OK && session->queue && r < n_results; r++) {
+    rt_value *value = &call->values[n_inputs + r];
+    if (value->given && value->place >= 0)
+      status = rt_room_stage_out(session, value, call->results[r]);
+  }
+  if (status == HEDDLE_OK)
+    status = rt_room_finish(session);
   if (status == HEDDLE_OK)
     rt_states_commit(session);
-  for (int32_t r = 0; status == HEDDLE_OK && r < n_results; r++) {
+  for (int32_t r = 0; status == HEDDLE_OK && !session->queue && r < n_results; r++) {
     rt_value *value = &call->values[n_inputs + r];
     if (value->given && value->place >= 0)
       rt_stage_out(value, call->results[r]);

@@ -16,8 +16,10 @@
 uint32_t rt_cpu_features(void) { return heddle_host_cpu_features(); }
 
 static heddle_status check(const heddle_model_desc *desc) {
+  if (desc->device)
+    return desc->device->api->check(desc);
   static const char *const names[] = {
-#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide) text,
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm) text,
 #include "runtime/cpu_features.def"
 #undef HEDDLE_CPU_FEATURE
   };

@@ -6,13 +6,14 @@
 #include <stdint.h>
 
 enum {
-#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide) HEDDLE_CPU_NUMBER_##name,
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm)                       \
+  HEDDLE_CPU_NUMBER_##name,
 #include "runtime/cpu_features.def"
 #undef HEDDLE_CPU_FEATURE
 };
 
 enum {
-#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide)                                     \
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm)                       \
   HEDDLE_CPU_##name = 1 << HEDDLE_CPU_NUMBER_##name,
 #include "runtime/cpu_features.def"
 #undef HEDDLE_CPU_FEATURE
@@ -32,7 +33,8 @@ static inline uint32_t heddle_host_cpu_features(void) {
   __get_cpuid(0x80000001u, &a, &b, &cx, &d);
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   uint32_t features = 0;
-#define HEDDLE_CPU_FEATURE(name, text, registers, want_c1, want_b7, want_c7, want_d7, want_a71, want_cx, halide)       \
+#define HEDDLE_CPU_FEATURE(name, text, registers, want_c1, want_b7, want_c7, want_d7, want_a71, want_cx, halide,       \
+                           beyond, llvm)                                                                               \
   if (!((registers) & ~low) && !((want_c1) & ~c1) && !((want_b7) & ~b7) && !((want_c7) & ~c7) && !((want_d7) & ~d7) && \
       !((want_a71) & ~a71) && !((want_cx) & ~cx))                                                                      \
     features |= HEDDLE_CPU_##name;

@@ -95,19 +95,31 @@ heddle_status rt_check_room(const char *what, const heddle_tensor *tensor, int32
                             int64_t columns) {
   const int64_t shape[] = {rows, columns};
   bool fits = tensor->dtype == dtype && tensor->rank == rank && (tensor->data || rows == 0);
-  bool overlaps = false;
-  for (int32_t i = 0; fits && i < rank; i++) {
+  for (int32_t i = 0; fits && i < rank; i++)
     fits = tensor->shape[i] == shape[i];
-    overlaps |= tensor->strides[i] == 0 && shape[i] > 1;
-  }
-  if (fits && overlaps)
-    return rt_fail(HEDDLE_BAD_TENSOR, "generation: %s has stride 0, so its elements overlap; give it room of its own",
-                   what);
+  if (fits && rt_elements_overlap(tensor))
+    return rt_fail(HEDDLE_BAD_TENSOR,
+                   "generation: %s has strides by which its elements overlap; give each room of its own", what);
   if (fits)
     return HEDDLE_OK;
   rt_text text = {.length = 0};
   rt_append_shape(&text, shape, rank);
   return rt_fail(HEDDLE_BAD_TENSOR, "generation: %s must be %s %s, with data", what, rt_dtype_name(dtype), text.data);
+}
+
+// Results are written while inputs are still read.
+heddle_status rt_check_apart(const rt_generation *g, const char *what, const heddle_tensor *room,
+                             const heddle_tensor *other) {
+  bool apart = !rt_overlap(room, other);
+  for (int32_t i = 0; i < g->n_inputs; i++) {
+    const heddle_tensor *input = &g->inputs[i];
+    bool may_be_read = input->data && input->rank >= 0 && input->rank <= HEDDLE_RANK; // the entry refuses others
+    apart &= !may_be_read || !rt_overlap(room, input);
+  }
+  return apart
+             ? HEDDLE_OK
+             : rt_fail(HEDDLE_BAD_TENSOR,
+                       "generation: %s overlaps another tensor of the call in memory; give each room of its own", what);
 }
 
 void rt_put(const heddle_tensor *tensor, int64_t i, int64_t j, const void *value) {
@@ -288,6 +300,10 @@ static heddle_status run(rt_generation *g, heddle_session *session, int64_t *len
   status = rt_check_room("sequences", g->sequences, HEDDLE_I64, 2, batch, columns);
   if (status == HEDDLE_OK && g->scores)
     status = rt_check_room("scores", g->scores, HEDDLE_F32, 1, batch, 0);
+  if (status == HEDDLE_OK)
+    status = rt_check_apart(g, "sequences", g->sequences, g->scores);
+  if (status == HEDDLE_OK && g->scores)
+    status = rt_check_apart(g, "scores", g->scores, NULL);
   if (status == HEDDLE_OK)
     status = rt_decoder_begin(d, batch, g->options.beams, g->options.flags & HEDDLE_KEEP_STATE, columns);
   if (status != HEDDLE_OK)

@@ -46,11 +46,12 @@ typedef enum heddle_status {
   HEDDLE_OUT_OF_MEMORY = 5,    // the system, the memory limit or the 2^31 - 1 elements of a tensor do not allow it
   HEDDLE_FILE_ERROR = 6,       // a file cannot be opened or read
   HEDDLE_BAD_WEIGHTS = 7,      // the weights file is damaged, or belongs to another library
-  HEDDLE_UNSUPPORTED_CPU = 8,  // the library was compiled for features that this machine lacks
+  HEDDLE_UNSUPPORTED_CPU = 8,  // the library was compiled for features of a CPU, or a GPU, that this machine lacks
   HEDDLE_UNSUPPORTED = 9,      // this version cannot do it
   HEDDLE_KERNEL_FAILED = 10,   // a kernel reported an error: a fault in Heddle
   HEDDLE_BUSY = 11,            // another thread is inside a call on this session
-  HEDDLE_BAD_LIBRARY = 12      // heddle_open: not a library made by Heddle, or of another interface version
+  HEDDLE_BAD_LIBRARY = 12,     // heddle_open: not a library made by Heddle, or of another interface version
+  HEDDLE_DEVICE_FAILED = 13    // a GPU or its driver reported an error
 } heddle_status;
 
 typedef enum heddle_dtype {
@@ -354,7 +355,7 @@ static inline const char *heddle_status_name(int32_t status) {
                                       "HEDDLE_BAD_TENSOR",  "HEDDLE_OUT_OF_RANGE",     "HEDDLE_OUT_OF_MEMORY",
                                       "HEDDLE_FILE_ERROR",  "HEDDLE_BAD_WEIGHTS",      "HEDDLE_UNSUPPORTED_CPU",
                                       "HEDDLE_UNSUPPORTED", "HEDDLE_KERNEL_FAILED",    "HEDDLE_BUSY",
-                                      "HEDDLE_BAD_LIBRARY"};
+                                      "HEDDLE_BAD_LIBRARY", "HEDDLE_DEVICE_FAILED"};
   return (uint32_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 
@@ -516,8 +517,7 @@ static inline heddle_status heddle_token_describe(const heddle_model *model, int
   return HEDDLE_CALL(model, token_describe, model, token, info);
 }
 
-// The number of the entry called `name`; NULL: of the only entry, or of `forward`. HEDDLE_NOT_FOUND lists those there
-// are.
+// The number of the entry called `name`; NULL: of the only entry, or of `forward`. HEDDLE_NOT_FOUND lists all.
 static inline heddle_status heddle_entry_find(const heddle_model *model, const char *name, int32_t *entry) {
   return HEDDLE_CALL(model, entry_find, model, name, entry);
 }

@@ -66,6 +66,11 @@ heddle_status heddle_model_load(const heddle_model_options *options, heddle_mode
   made->head.api = &heddle_table;
   made->desc = desc;
   status = rt_weights_load(made, &all);
+  if (status == HEDDLE_OK && desc->device) {
+    status = desc->device->api->open(desc, made->payload, &made->device);
+    if (status != HEDDLE_OK)
+      rt_weights_release(made);
+  }
   if (status != HEDDLE_OK)
     free(made);
   else
@@ -80,6 +85,8 @@ heddle_status heddle_model_free(heddle_model *model) {
   if (sessions > 0)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "model '%s' still has %d session%s; free %s first", model->desc->name,
                    sessions, sessions == 1 ? "" : "s", sessions == 1 ? "it" : "them");
+  if (model->device)
+    model->device->api->close(model->device);
   rt_weights_release(model);
   free(model);
   return HEDDLE_OK;

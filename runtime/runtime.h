@@ -6,6 +6,7 @@
 
 #define HEDDLE_ONLY_TYPES
 #include "runtime/abi.h"
+#include "runtime/device.h"
 #include "runtime/heddle.h"
 
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ typedef struct rt_memory {
   void *map;
   size_t mapped;
   heddle_allocator from; // without `get`: the system, or the caller's memory that is not given back
+  rt_device *device;     // or else its memory (room.c)
 } rt_memory;
 // Zeroed; false: refused, nothing is held. `from` may lack `get`: then the system gives it.
 bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *from);
@@ -124,6 +126,7 @@ struct heddle_model {
   size_t mapped;
   heddle_allocator allocator; // of `copy`; without `get`: the system
   rt_memory copy;             // the weights, where they were copied
+  rt_device *device;          // that computes, or NULL
   _Atomic int32_t sessions;
 };
 
@@ -203,6 +206,9 @@ struct heddle_session {
   rt_memory arena;
   bool has_fixed_arena; // the caller's
   rt_memory nothing;    // heddle_call's, where the arena is too small for it
+  rt_queue *queue;      // on the model's device, or NULL; then arena, nothing, kept and states are its memory
+  rt_memory kept;       // on a device: what kernels keep between their launches
+  rt_memory staging;    // on a device: a tensor on the way to it or from it
   rt_scratch scratch;
   rt_call call;
   rt_states states;
@@ -264,8 +270,11 @@ heddle_status rt_give_info(void *to, const void *from, size_t bytes);
 
 // ---- stage.c: between the caller's tensors and dense ones in the model's dtype
 bool rt_is_integer(int32_t dtype);
+bool rt_is_dense(const rt_value *value);
 bool rt_usable_in_place(const rt_value *value);
-bool rt_overlap(const rt_value *a, const rt_value *b);
+// Tensors whose shapes have been checked; NULL overlaps nothing.
+bool rt_overlap(const heddle_tensor *a, const heddle_tensor *b);
+bool rt_elements_overlap(const heddle_tensor *tensor);
 heddle_status rt_stage_in(const rt_call *call, const rt_value *value, void *to); // to == NULL: only checks
 void rt_fill(int32_t dtype, double value, int64_t elements, void *to);
 void rt_stage_out(const rt_value *value, const void *from);

@@ -1,7 +1,7 @@
 // What programs do with a session's states between calls: reset, look at, copy, save and restore. A saved state is a
 // header with the library's id and a checksum, then per state whether it is set, its dims and its value; all of it
 // is checked before a session takes it over.
-#include "runtime/runtime.h"
+#include "runtime/room.h"
 
 #include <string.h>
 
@@ -113,8 +113,11 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
                     .elements = rt_state_elements(state->shape, state->desc->rank)};
   if (value.elements && !to->data)
     return rt_null("data of the tensor to copy a state to");
-  if (value.elements)
-    rt_stage_out(&value, rt_state_value(state));
+  if (!value.elements)
+    return HEDDLE_OK;
+  if (session->queue)
+    return rt_room_read_tensor(session, &value, rt_state_value(state));
+  rt_stage_out(&value, rt_state_value(state));
   return HEDDLE_OK;
 }
 
@@ -159,10 +162,10 @@ static heddle_status copy_states(heddle_session *to, const heddle_session *from)
     heddle_status status = make_room(to, copy, state->bytes);
     if (status != HEDDLE_OK)
       return status;
-    memcpy(copy->buffers[1 - copy->current].data, rt_state_value(state), (size_t)state->bytes);
+    rt_room_copy(to, copy->buffers[1 - copy->current].data, rt_state_value(state), state->bytes);
     take_over(copy, state->writer, state->dims);
   }
-  return HEDDLE_OK;
+  return rt_room_finish(to);
 }
 
 heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
@@ -212,9 +215,12 @@ static heddle_status save(heddle_session *session, uint8_t *buffer, size_t capac
     memcpy(at, state->dims, dims);
     at += dims;
     memset(at, 0, (size_t)padded(state->bytes));
-    memcpy(at, rt_state_value(state), (size_t)state->bytes);
+    rt_room_read(session, at, rt_state_value(state), state->bytes);
     at += padded(state->bytes);
   }
+  heddle_status status = rt_room_finish(session);
+  if (status != HEDDLE_OK)
+    return status;
   saved_header header = {.bytes = *bytes - sizeof header};
   memcpy(header.magic, SAVED_MAGIC, sizeof header.magic);
   memcpy(header.id, session->model->desc->weights_id, sizeof header.id);
@@ -322,7 +328,7 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
         if (status != HEDDLE_OK)
           return status;
       } else if (pass == 1 && saved.is_set) {
-        memcpy(state->buffers[1 - state->current].data, saved.value, (size_t)state->wanted);
+        rt_room_write(session, state->buffers[1 - state->current].data, saved.value, state->wanted);
         take_over(state, -1, state->saved_dims);
       } else if (pass == 1) {
         state->holds = RT_NOTHING;
@@ -331,7 +337,7 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
     if (left != 0)
       return refuse_saved();
   }
-  return HEDDLE_OK;
+  return rt_room_finish(session);
 }
 
 heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes) {

@@ -110,6 +110,8 @@ static heddle_status run_score(rt_generation *g, heddle_session *session, const 
     return HEDDLE_OK;
   }
   status = rt_check_room("the log-probabilities", to, HEDDLE_F32, 2, d->batch, texts->shape[1]);
+  if (status == HEDDLE_OK)
+    status = rt_check_apart(g, "the log-probabilities", to, labels);
   int32_t whole = -1;
   if (d->encode < 0 && !(g->options.flags & HEDDLE_KEEP_STATE) && d->batch > 0 &&
       heddle_entry_find(session->model, "log_probabilities", &whole) != HEDDLE_OK)

@@ -42,7 +42,11 @@ static heddle_status take_arena(heddle_session *session, const heddle_session_op
   session->scratch.from = &session->allocator;
   if (status != HEDDLE_OK || !options->arena)
     return status;
-  if (options->arena_bytes < HEDDLE_ARENA_SPARE)
+  if (session->model->device)
+    return rt_fail(HEDDLE_UNSUPPORTED,
+                   "model '%s' computes on a GPU, whose memory the arena would have to be; leave it out",
+                   session->model->desc->name);
+  if (options->arena_bytes < HEDDLE_ARENA_SPARE || options->arena_bytes > PTRDIFF_MAX)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "arena_bytes is %zu; give what heddle_memory_needed says and %d more",
                    options->arena_bytes, HEDDLE_ARENA_SPARE);
   uintptr_t first = ((uintptr_t)options->arena + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
@@ -61,10 +65,13 @@ static heddle_status allocate(heddle_session *session) {
       !rt_states_allocate(&session->states, session->model->desc))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
   session->call.states = &session->states;
-  return HEDDLE_OK;
+  rt_device *device = session->model->device;
+  return device ? device->api->begin(device, &session->queue) : HEDDLE_OK;
 }
 
 static void destroy(heddle_session *session) {
+  rt_memory_release(&session->kept);
+  rt_memory_release(&session->staging);
   if (session->scratch.slots)
     rt_scratch_release(&session->scratch);
   free(session->scratch.slots);
@@ -73,6 +80,8 @@ static void destroy(heddle_session *session) {
   if (!session->has_fixed_arena)
     rt_memory_release(&session->arena);
   rt_memory_release(&session->nothing);
+  if (session->queue)
+    session->queue->device->api->end(session->queue);
   free(session);
 }
 
@@ -111,10 +120,15 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
 heddle_status rt_session_enter(heddle_session *session) {
   if (atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
     return rt_fail(HEDDLE_BUSY, "the session is running in another thread; give each thread a session of its own");
-  return HEDDLE_OK;
+  heddle_status status = session->queue ? session->queue->device->api->attach(session->queue) : HEDDLE_OK;
+  if (status != HEDDLE_OK)
+    atomic_store_explicit(&session->busy, false, memory_order_release);
+  return status;
 }
 
 heddle_status rt_session_leave(heddle_session *session, heddle_status status) {
+  if (session->queue)
+    session->queue->device->api->detach(session->queue);
   atomic_store_explicit(&session->busy, false, memory_order_release);
   return status;
 }

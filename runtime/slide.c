@@ -3,9 +3,7 @@
 // and moves on by as many rows as are appended: what a part drops is then where the part before it appends. Only at the
 // end of its room is the value copied back to the front. With m rows and s new ones per call that is one copy in m / s
 // calls, where a new value would be one in each.
-#include "runtime/runtime.h"
-
-#include <string.h>
+#include "runtime/room.h"
 
 // Of the shape that the state has in this call.
 typedef struct window {
@@ -35,7 +33,8 @@ int64_t rt_state_room(const rt_state *state) {
 void *rt_state_value(const rt_state *state) { return (uint8_t *)state->buffers[state->current].data + state->begin; }
 
 int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts, int64_t rows, const void *from) {
-  rt_state *state = &((const rt_slot *)context)->session->states.list[number];
+  heddle_session *session = ((const rt_slot *)context)->session;
+  rt_state *state = &session->states.list[number];
   window w = window_of(state);
   if (part < 0 || parts < 0 || rows < 0 || parts > w.parts || part > w.parts - parts)
     return 0;
@@ -44,7 +43,7 @@ int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts,
     state->slid = true;
     int64_t on = rows < w.rows ? rows * w.row_bytes : 0;
     if (state->begin + on > w.rows * w.row_bytes) {
-      memmove(data, data + state->begin, (size_t)(w.parts * w.rows * w.row_bytes));
+      rt_room_move_down(session, data, state->begin, w.parts * w.rows * w.row_bytes);
       state->begin = 0;
     }
     state->next_begin = state->begin + on;
@@ -52,7 +51,7 @@ int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts,
   data += state->next_begin;
   int64_t kept = rows < w.rows ? rows : w.rows;
   for (int64_t i = 0; kept > 0 && i < parts; i++) // of no rows there may be no address
-    memcpy(data + ((part + i + 1) * w.rows - kept) * w.row_bytes,
-           (const uint8_t *)from + ((i + 1) * rows - kept) * w.row_bytes, (size_t)(kept * w.row_bytes));
+    rt_room_copy(session, data + ((part + i + 1) * w.rows - kept) * w.row_bytes,
+                 (const uint8_t *)from + ((i + 1) * rows - kept) * w.row_bytes, kept * w.row_bytes);
   return 1;
 }

@@ -9,7 +9,7 @@ bool rt_is_integer(int32_t dtype) {
   return dtype == HEDDLE_I8 || dtype == HEDDLE_I32 || dtype == HEDDLE_BOOL || dtype == HEDDLE_I64 || dtype == HEDDLE_U8;
 }
 
-static bool is_dense(const rt_value *value) {
+bool rt_is_dense(const rt_value *value) {
   int64_t stride = rt_dtype_bytes(value->given->dtype);
   for (int32_t i = value->desc->rank - 1; i >= 0; i--) {
     if (value->shape[i] != 1 && value->given->strides[i] != stride)
@@ -20,26 +20,61 @@ static bool is_dense(const rt_value *value) {
 }
 
 bool rt_usable_in_place(const rt_value *value) {
-  return value->given->dtype == value->desc->dtype && (uintptr_t)value->given->data % RT_ALIGN == 0 && is_dense(value);
+  return value->given->dtype == value->desc->dtype && (uintptr_t)value->given->data % RT_ALIGN == 0 &&
+         rt_is_dense(value);
+}
+
+static bool is_empty(const heddle_tensor *tensor) {
+  for (int32_t i = 0; i < tensor->rank; i++)
+    if (tensor->shape[i] == 0)
+      return true;
+  return false;
 }
 
 // The bytes a tensor touches: first and one past the last.
-static void span_of(const rt_value *value, uintptr_t *first, uintptr_t *end) {
-  *first = (uintptr_t)value->given->data;
-  *end = *first + (uintptr_t)rt_dtype_bytes(value->given->dtype);
-  for (int32_t i = 0; i < value->desc->rank; i++) {
-    int64_t reach = (value->shape[i] - 1) * value->given->strides[i];
-    *(reach < 0 ? first : end) += (uintptr_t)reach;
+static void span_of(const heddle_tensor *tensor, uintptr_t *first, uintptr_t *end) {
+  *first = (uintptr_t)tensor->data;
+  *end = *first + (uintptr_t)rt_dtype_bytes(tensor->dtype);
+  for (int32_t i = 0; i < tensor->rank; i++) {
+    uintptr_t reach = (uintptr_t)(tensor->shape[i] - 1) * (uintptr_t)tensor->strides[i];
+    *(tensor->strides[i] < 0 ? first : end) += reach;
   }
 }
 
-bool rt_overlap(const rt_value *a, const rt_value *b) {
-  if (!a->given || !b->given || a->elements == 0 || b->elements == 0)
+bool rt_overlap(const heddle_tensor *a, const heddle_tensor *b) {
+  if (!a || !b || is_empty(a) || is_empty(b))
     return false;
   uintptr_t a_first, a_end, b_first, b_end;
   span_of(a, &a_first, &a_end);
   span_of(b, &b_first, &b_end);
   return a_first < b_end && b_first < a_end;
+}
+
+bool rt_elements_overlap(const heddle_tensor *tensor) {
+  if (is_empty(tensor))
+    return false;
+  uint64_t reach = (uint64_t)rt_dtype_bytes(tensor->dtype); // of the axes that were looked at
+  bool seen[HEDDLE_RANK] = {false};
+  for (;;) { // the axis of the least stride that is left must step over the reach, as in all views of a dense tensor
+    int32_t next = -1;
+    uint64_t least = UINT64_MAX;
+    for (int32_t i = 0; i < tensor->rank; i++) {
+      int64_t stride = tensor->strides[i];
+      uint64_t size = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
+      if (!seen[i] && tensor->shape[i] > 1 && size < least) {
+        next = i;
+        least = size;
+      }
+    }
+    if (next < 0)
+      return false;
+    if (least < reach)
+      return true;
+    seen[next] = true;
+    if (__builtin_mul_overflow(least, (uint64_t)(tensor->shape[next] - 1), &least) ||
+        __builtin_add_overflow(reach, least, &reach))
+      reach = UINT64_MAX;
+  }
 }
 
 // ---- Walking a tensor row by row: a row is the last dimension, or everything where the tensor is dense.
@@ -53,7 +88,7 @@ typedef struct rows {
 
 static rows rows_of(const rt_value *value) {
   int64_t size = rt_dtype_bytes(value->given->dtype);
-  if (value->desc->rank == 0 || is_dense(value))
+  if (value->desc->rank == 0 || rt_is_dense(value))
     return (rows){1, value->elements, size, true};
   int32_t last = value->desc->rank - 1;
   int64_t length = value->shape[last];

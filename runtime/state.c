@@ -2,7 +2,7 @@
 // after a run that succeeded they change places, so a failed run changes nothing. Entries that update a state in
 // place need only the first. Buffers are made at the first use, as large as it needs, and grow only when a use needs
 // more. Dims that no input tells come from here: a state keeps those that it was last written with.
-#include "runtime/runtime.h"
+#include "runtime/room.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -222,27 +222,30 @@ heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t bu
   rt_memory_release(&state->buffers[buffer]);
   if (buffer == state->current)
     state->holds = RT_NOTHING;
-  if (!rt_memory_get(&state->buffers[buffer], rt_state_room(state), &session->allocator))
+  heddle_status status = rt_room_get(session, &state->buffers[buffer], rt_state_room(state));
+  if (status == HEDDLE_OUT_OF_MEMORY)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "state '%s' needs %lld bytes of memory, which the system refuses; give smaller inputs, or a smaller "
                    "heddle_session_capacity",
                    state->desc->name, (long long)rt_state_room(state));
+  if (status != HEDDLE_OK)
+    return status;
   state->zero[buffer] = true;
   atomic_fetch_add(&session->scratch.allocations, 1);
   return HEDDLE_OK;
 }
 
-static void fill_initial(rt_state *state) {
+static void fill_initial(heddle_session *session, rt_state *state) {
   rt_memory *memory = &state->buffers[state->current];
   state->begin = 0;
   if (state->desc->initial == 0) { // every dtype's zero is all bits zero
     if (!state->zero[state->current])
-      rt_memory_clear(memory);
+      rt_room_clear(session, memory);
     state->zero[state->current] = true;
     return;
   }
   int64_t elements = rt_state_room(state) / rt_dtype_bytes(state->desc->dtype);
-  rt_fill(state->desc->dtype, state->desc->initial, elements, memory->data);
+  rt_room_fill(session, memory->data, state->desc->dtype, state->desc->initial, elements);
   state->zero[state->current] = false;
 }
 
@@ -259,7 +262,7 @@ heddle_status rt_states_prepare(heddle_session *session) {
     if (status != HEDDLE_OK)
       return status;
     if (old >= 0 && state->holds != RT_VALUE && !(state->holds == RT_INITIAL && same_dims(state, call->dims))) {
-      fill_initial(state);
+      fill_initial(session, state);
       note_dims(state, call->dims);
       state->holds = RT_INITIAL;
     }

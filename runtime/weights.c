@@ -162,7 +162,7 @@ static heddle_status map_payload(heddle_model *model, const source *from, uint64
 }
 
 static heddle_status load_from(heddle_model *model, const source *from, bool copy) {
-  heddle_weights_header header;
+  heddle_weights_header header = {0}; // of a reader that writes nothing, too
   if (from->bytes < sizeof header)
     return rt_fail(HEDDLE_BAD_WEIGHTS,
                    "%s is truncated: it has %lld bytes, less than a weights file's header; copy or compile it again",

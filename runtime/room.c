@@ -1,0 +1,130 @@
+// Where a session has a queue, its memory is the device's. Tensors of the caller's that are dense and of the model's
+// type go to the device as they are; others go through memory of the session's here, where numbers are checked and
+// converted.
+#include "runtime/room.h"
+
+#include <string.h>
+
+static const rt_device_api *api_of(const heddle_session *session) { return session->queue->device->api; }
+
+heddle_status rt_room_get(heddle_session *session, rt_memory *memory, int64_t bytes) {
+  if (!session->queue)
+    return rt_memory_get(memory, bytes, &session->allocator) ? HEDDLE_OK : HEDDLE_OUT_OF_MEMORY;
+  *memory = (rt_memory){0};
+  if (bytes <= 0)
+    bytes = RT_ALIGN;
+  void *data;
+  heddle_status status = api_of(session)->get(session->queue->device, bytes, &data);
+  if (status != HEDDLE_OK)
+    return status;
+  *memory = (rt_memory){.data = data, .bytes = bytes, .map = data, .device = session->queue->device};
+  rt_room_clear(session, memory);
+  return HEDDLE_OK;
+}
+
+void rt_room_clear(heddle_session *session, rt_memory *memory) {
+  static const uint8_t zero[4];
+  if (!session->queue)
+    rt_memory_clear(memory);
+  else if (memory->bytes % 4 == 0)
+    api_of(session)->fill(session->queue, memory->data, zero, 4, memory->bytes / 4);
+  else
+    api_of(session)->fill(session->queue, memory->data, zero, 1, memory->bytes);
+}
+
+void rt_room_fill(heddle_session *session, void *to, int32_t dtype, double value, int64_t elements) {
+  if (!session->queue) {
+    rt_fill(dtype, value, elements, to);
+    return;
+  }
+  uint8_t element[8];
+  rt_fill(dtype, value, 1, element);
+  api_of(session)->fill(session->queue, to, element, rt_dtype_bytes(dtype), elements);
+}
+
+void rt_room_write(heddle_session *session, void *to, const void *from, int64_t bytes) {
+  if (session->queue)
+    api_of(session)->write(session->queue, to, from, bytes);
+  else if (bytes > 0)
+    memcpy(to, from, (size_t)bytes);
+}
+
+void rt_room_read(heddle_session *session, void *to, const void *from, int64_t bytes) {
+  if (session->queue)
+    api_of(session)->read(session->queue, to, from, bytes);
+  else if (bytes > 0)
+    memcpy(to, from, (size_t)bytes);
+}
+
+void rt_room_copy(heddle_session *session, void *to, const void *from, int64_t bytes) {
+  if (session->queue)
+    api_of(session)->copy(session->queue, to, from, bytes);
+  else if (bytes > 0)
+    memcpy(to, from, (size_t)bytes);
+}
+
+void rt_room_move_down(heddle_session *session, uint8_t *to, int64_t by, int64_t bytes) {
+  if (!session->queue) {
+    memmove(to, to + by, (size_t)bytes);
+    return;
+  }
+  for (int64_t at = 0; at < bytes; at += by) // pieces that don't overlap, one after the other
+    api_of(session)->copy(session->queue, to + at, to + at + by, bytes - at < by ? bytes - at : by);
+}
+
+heddle_status rt_room_finish(heddle_session *session) {
+  return session->queue ? api_of(session)->finish(session->queue) : HEDDLE_OK;
+}
+
+static bool grow_staging(heddle_session *session, int64_t bytes) {
+  if (bytes <= session->staging.bytes)
+    return true;
+  rt_memory_release(&session->staging);
+  if (!rt_memory_get(&session->staging, bytes, &session->allocator))
+    return false;
+  atomic_fetch_add(&session->scratch.allocations, 1);
+  return true;
+}
+
+static heddle_status no_staging(const rt_value *value, int64_t bytes) {
+  return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                 "'%s' needs %lld bytes of memory on its way to or from the device, which the system refuses; give a "
+                 "dense tensor of the model's own type",
+                 value->desc->name, (long long)bytes);
+}
+
+heddle_status rt_room_stage_in(heddle_session *session, const rt_value *value, void *to) {
+  if (!value->given) {
+    rt_room_fill(session, to, value->desc->dtype, value->desc->initial, value->elements);
+    return HEDDLE_OK;
+  }
+  if (!rt_is_integer(value->desc->dtype) && rt_is_dense(value)) {
+    rt_room_write(session, to, value->given->data, value->bytes);
+    return HEDDLE_OK;
+  }
+  if (!grow_staging(session, value->bytes))
+    return no_staging(value, value->bytes);
+  heddle_status status = rt_stage_in(&session->call, value, session->staging.data);
+  if (status == HEDDLE_OK)
+    rt_room_write(session, to, session->staging.data, value->bytes);
+  return status;
+}
+
+heddle_status rt_room_stage_out(heddle_session *session, const rt_value *value, const void *from) {
+  int64_t bytes = value->elements * rt_dtype_bytes(value->desc->dtype);
+  if (rt_is_dense(value)) {
+    rt_room_read(session, value->given->data, from, bytes);
+    return HEDDLE_OK;
+  }
+  if (!grow_staging(session, bytes))
+    return no_staging(value, bytes);
+  rt_room_read(session, session->staging.data, from, bytes);
+  rt_stage_out(value, session->staging.data);
+  return HEDDLE_OK;
+}
+
+heddle_status rt_room_read_tensor(heddle_session *session, const rt_value *value, const void *from) {
+  heddle_status status = rt_room_stage_out(session, value, from);
+  heddle_status done = rt_room_finish(session);
+  return status != HEDDLE_OK ? status : done;
+}
