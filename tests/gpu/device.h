@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 extern "C" {
@@ -56,13 +57,18 @@ public:
   size_t count;
 };
 
+/// Of this process: tests run side by side.
+inline std::string own_file(const std::string &name) {
+  return testing::TempDir() + std::to_string(getpid()) + "-" + name;
+}
+
 /// Where $HEDDLE_PTXAS names NVIDIA's assembler, it must take the text, too. (Texts with a made-up
 /// instruction aside.)
 inline void expect_valid(const std::string &ptx) {
   const char *ptxas = getenv("HEDDLE_PTXAS");
   if (!ptxas || ptx.find("frobnicate") != ptx.npos)
     return;
-  std::string file = testing::TempDir() + "module.ptx", target = ptx.substr(ptx.find(".target ") + 8, 6);
+  std::string file = own_file("module.ptx"), target = ptx.substr(ptx.find(".target ") + 8, 6);
   target.erase(target.find_last_not_of(",\n\r\t ./") + 1);
   std::ofstream(file) << ptx;
   EXPECT_EQ(system((std::string(ptxas) + " -O0 -arch=" + target + " -o /dev/null " + file).c_str()), 0) << ptx;

@@ -29,12 +29,17 @@ class MlirKernels : public Gpu {
 protected:
   void SetUp() override {
     Gpu::SetUp();
-    std::string out = testing::TempDir() + "products.mlir";
+    std::string out = own_file("products.mlir");
     ASSERT_TRUE(compiles(std::string(HEDDLE_MLIR_OPT) +
                          " --convert-scf-to-cf --gpu-lower-to-nvvm-pipeline=\"cubin-chip=sm_80 "
                          "cubin-features=+ptx80 cubin-format=isa\" " +
                          source("products.mlir") + " -o " + out));
     program = std::make_unique<Program>(assembly_of(read_file(out)));
+  }
+
+  void TearDown() override {
+    std::remove(own_file("products.mlir").c_str());
+    Gpu::TearDown();
   }
 
   std::unique_ptr<Program> program;
@@ -120,7 +125,7 @@ TEST_F(MlirKernels, sums_of_rows) {
 /// Of the kernel's own barriers and waits, each one that is taken away is missed; but for the last one, behind which
 /// nothing is copied any more.
 TEST_F(MlirKernels, without_a_barrier_or_a_wait_are_found_out) {
-  std::string ptx = assembly_of(read_file(testing::TempDir() + "products.mlir"));
+  std::string ptx = assembly_of(read_file(own_file("products.mlir")));
   constexpr int n = 64;
   Buffer<f16> da(random_matrix(n * n, 1)), db(random_matrix(n * n, 2));
   int removed = 0;

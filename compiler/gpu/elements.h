@@ -1,0 +1,78 @@
+// The elements of a kernel's tensors as scalar code: loads of what lies in memory, formulas of everything else. Whoever
+// schedules a kernel says what lies in memory; the rest is computed where it is read.
+#pragma once
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <string>
+
+namespace heddle::gpu {
+
+/// A tensor in memory: dense and row-major.
+struct Stored {
+  mlir::Value address;                    // !llvm.ptr of its memory space
+  llvm::SmallVector<mlir::Value> extents; // index values
+  mlir::Type element;                     // of the tensor; an i1 takes a byte
+};
+
+class Elements {
+public:
+  /// Code is made at the builder's place.
+  Elements(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
+
+  /// Says what scalar, or what tensor in memory, a value of the kernel is.
+  void define(mlir::Value value, mlir::Value code) { scalars_.map(value, code); }
+  void define(mlir::Value tensor, Stored place) { stored_[tensor] = std::move(place); }
+  mlir::Value scalar(mlir::Value value) const { return scalars_.lookup(value); }
+  /// Repeats an op of the kernel on scalars.
+  void repeat(mlir::Operation *op) { b.clone(*op, scalars_); }
+
+  /// A tensor's element; null where this has no form in a kernel, which was reported.
+  mlir::Value element(mlir::Value tensor, mlir::ValueRange place);
+  /// Until `take_back` every element of the tensor that is asked for is this one.
+  void give(mlir::Value tensor, mlir::Value element) { given_.map(tensor, element); }
+  void take_back(mlir::Value tensor) { given_.erase(tensor); }
+  /// From now on the tensor's elements are computed although it is stored: it is still being written.
+  void hide(mlir::Value tensor) { hidden_.insert(tensor); }
+  /// A value of an op's body at a place of all of its loops; null after an error.
+  mlir::Value inner(mlir::linalg::LinalgOp op, mlir::Value value, mlir::ValueRange loops);
+  /// What an op computes at a place of its parallel loops (outermost first): the elements of its results. Reductions go
+  /// over all terms in order. Empty after an error.
+  llvm::SmallVector<mlir::Value> compute(mlir::linalg::LinalgOp op, mlir::ValueRange parallel);
+  /// The place of result `number` at which compute's element belongs.
+  llvm::SmallVector<mlir::Value> place_of(mlir::linalg::LinalgOp op, unsigned number, mlir::ValueRange parallel);
+
+  mlir::Value load(const Stored &from, mlir::ValueRange place);
+  void store(const Stored &to, mlir::ValueRange place, mlir::Value element);
+  /// To a tensor that was defined as stored.
+  void store(mlir::Value tensor, mlir::ValueRange place, mlir::Value element) {
+    store(stored_.at(tensor), place, element);
+  }
+  /// The extents of an op's loops.
+  llvm::SmallVector<mlir::Value> loop_extents(mlir::linalg::LinalgOp op);
+  /// A formula over the kernel's sizes.
+  mlir::Value size(mlir::AffineExpr formula, mlir::Operation *kernel);
+
+private:
+  mlir::Value address(const Stored &tensor, mlir::ValueRange place);
+  llvm::SmallVector<mlir::Value> apply(mlir::AffineMap map, mlir::ValueRange loops);
+  /// Writes the body of an op at a place of all of its loops, with what its results have there so far; `map` then has
+  /// the code of each of its values.
+  mlir::LogicalResult write_body(mlir::linalg::LinalgOp op, mlir::ValueRange loops, mlir::ValueRange before,
+                                 mlir::IRMapping &map);
+  llvm::SmallVector<mlir::Value> body(mlir::linalg::LinalgOp op, mlir::ValueRange loops, mlir::ValueRange before);
+  mlir::Value extracted(mlir::Value tensor, mlir::ValueRange place);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  mlir::IRMapping scalars_, given_;
+  llvm::DenseSet<mlir::Value> hidden_;
+  llvm::DenseMap<mlir::Value, Stored> stored_;
+};
+
+} // namespace heddle::gpu
