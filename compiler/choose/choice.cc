@@ -2,6 +2,7 @@
 // serves yet, the next row takes the largest box `range >= threshold, …` in which one candidate is close to the best.
 #include "compiler/choose/choice.h"
 
+#include "compiler/choose/records.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/sizes.h"
 
@@ -162,6 +163,8 @@ private:
   }
 
   static bool is_better(const Box &a, const Box &b, double allowed) {
+    if (b.classes.empty()) // none yet
+      return true;
     bool fits = a.worst <= allowed, other = b.worst <= allowed;
     if (fits != other)
       return fits;
@@ -211,6 +214,8 @@ private:
 
 static void ask_variants(Choice &choice, mlir::func::FuncOp kernel, const Target &target) {
   for (const Variant *variant : choice.kind->variants) {
+    if (!variant->runs_on(target))
+      continue;
     Result<std::vector<Candidate>> offered = variant->candidates(kernel, target);
     if (!offered) {
       choice.refused.push_back({variant->name, offered.error().message});
@@ -224,11 +229,14 @@ static void ask_variants(Choice &choice, mlir::func::FuncOp kernel, const Target
     choice.seconds.push_back({});
     for (const Candidate &candidate : choice.candidates)
       choice.seconds.back().push_back(candidate.seconds(sizes));
+    choice.measured.emplace_back(choice.candidates.size(), false);
   }
+  if (target.records)
+    use_records(choice, kernel, *target.records);
 }
 
 Choice choose(mlir::func::FuncOp kernel, const Target &target, std::vector<SizeClass> classes) {
-  Choice choice{&kind_of(kernel), {}, {}, std::move(classes), {}, {}, {}};
+  Choice choice{&kind_of(kernel), {}, {}, std::move(classes), {}, {}, {}, {}};
   ask_variants(choice, kernel, target);
   std::vector<mlir::AffineExpr> ranges;
   if (choice.kind->ranges)
@@ -245,7 +253,7 @@ Choice choose(mlir::func::FuncOp kernel, const Target &target) {
 }
 
 std::vector<double> least_seconds(mlir::func::FuncOp kernel, const Target &target, std::span<const SizeClass> classes) {
-  Choice choice{&kind_of(kernel), {}, {}, {classes.begin(), classes.end()}, {}, {}, {}};
+  Choice choice{&kind_of(kernel), {}, {}, {classes.begin(), classes.end()}, {}, {}, {}, {}};
   ask_variants(choice, kernel, target);
   std::vector<double> out;
   for (const std::vector<double> &seconds : choice.seconds)

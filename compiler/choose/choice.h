@@ -32,7 +32,8 @@ struct Choice {
   std::vector<Candidate> candidates;
   std::vector<Refused> refused;
   std::vector<SizeClass> classes;
-  std::vector<std::vector<double>> seconds; // expected, by class and candidate
+  std::vector<std::vector<double>> seconds; // expected or measured, by class and candidate
+  std::vector<std::vector<bool>> measured;  // which of them are measured
   std::vector<size_t> chosen;               // the candidate of each row
   std::vector<ScheduleRow> rows;            // in order of preference; the last one has no `when`
 

@@ -1,6 +1,8 @@
 // Arithmetic: independent chains of FMAs on all vector registers. Bandwidth: summing or copying a buffer, far larger
-// than the caches or of a given size. Best of a few turns, since anything else on the machine only takes away.
-#include "compiler/driver/roof.h"
+// than the caches or of a given size.
+#include "compiler/tune/roof.h"
+
+#include "compiler/tune/turns.h"
 
 #include <algorithm>
 #include <chrono>
@@ -41,21 +43,20 @@ __attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
 }
 
 // In assembler, which has no other spelling on compilers and CPUs that know nothing of the instruction.
-#define HEDDLE_CHAINS_OF(name, instruction)                                                                            \
-  __attribute__((target("avx512f"))) static float name(long rounds) {                                                  \
-    __m512 sum[chains], factor = _mm512_setzero_ps();                                                                  \
-    for (auto &s : sum)                                                                                                \
-      s = factor;                                                                                                      \
+#define HEDDLE_CHAINS_OF(name, isa, vector, instruction)                                                               \
+  __attribute__((target(isa))) static float name(long rounds) {                                                        \
+    vector sum[chains] = {}, factor = {};                                                                              \
     for (long i = 0; i < rounds; ++i)                                                                                  \
       for (auto &s : sum)                                                                                              \
         asm(instruction " %1, %1, %0" : "+v"(s) : "v"(factor));                                                        \
     float out = 0;                                                                                                     \
     for (auto &s : sum)                                                                                                \
-      out += _mm512_reduce_add_ps(s);                                                                                  \
+      out += s[0];                                                                                                     \
     return out;                                                                                                        \
   }
-HEDDLE_CHAINS_OF(dot_bf16, "vdpbf16ps")
-HEDDLE_CHAINS_OF(dot_u8s8, "vpdpbusd")
+HEDDLE_CHAINS_OF(dot_bf16, "avx512f", __m512, "vdpbf16ps")
+HEDDLE_CHAINS_OF(dot_u8s8, "avx512f", __m512, "vpdpbusd")
+HEDDLE_CHAINS_OF(dot_u8s8_avx, "avx2", __m256, "%{vex%} vpdpbusd")
 #undef HEDDLE_CHAINS_OF
 
 namespace {
@@ -73,6 +74,7 @@ constexpr Chains all_chains[] = {
     {"fma", "f32", [] { return !__builtin_cpu_supports("avx512f"); }, fma_256, 8},
     {"dot_bf16", "bf16", [] { return __builtin_cpu_supports("avx512bf16") != 0; }, dot_bf16, 32},
     {"dot_u8s8", "int8", [] { return __builtin_cpu_supports("avx512vnni") != 0; }, dot_u8s8, 64},
+    {"dot_u8s8_avx", "int8", [] { return __builtin_cpu_supports("avxvnni") != 0; }, dot_u8s8_avx, 32},
 };
 
 } // namespace
@@ -95,14 +97,16 @@ __attribute__((target("avx2"))) static long read_256(const std::vector<long> &da
   return _mm256_extract_epi64(_mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3])), 0);
 }
 
+static constexpr int samples = 5; // the second of them counts
+
 static long read_all(const std::vector<long> &data) {
   return __builtin_cpu_supports("avx512f") ? read_512(data) : read_256(data);
 }
 
-/// Seconds that `work` takes when each of `threads` threads does it, the best of some turns.
-static double seconds(int threads, int turns, const std::function<void(int)> &work) {
-  double best = 1e9;
-  for (int turn = 0; turn < turns; ++turn) {
+/// Seconds that `work` takes when each of `threads` threads does it, of some samples.
+static double seconds(int threads, int samples, const std::function<void(int)> &work) {
+  std::vector<double> taken;
+  for (int sample = 0; sample < samples; ++sample) {
     auto begin = std::chrono::steady_clock::now();
     std::vector<std::thread> helpers;
     for (int i = 1; i < threads; ++i)
@@ -110,9 +114,9 @@ static double seconds(int threads, int turns, const std::function<void(int)> &wo
     work(0);
     for (std::thread &helper : helpers)
       helper.join();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  return best;
+  return tune::undisturbed_seconds(std::move(taken));
 }
 
 Roof measure_roof(int threads) {
@@ -122,15 +126,25 @@ Roof measure_roof(int threads) {
   Roof out;
   for (const Chains &kind : all_chains)
     if (kind.is_there()) {
-      double taken = seconds(threads, 3, [&](int) { sink = kind.work(rounds); });
+      double taken = seconds(threads, samples, [&](int) { sink = kind.work(rounds); });
       out.products.push_back(
           {kind.micro_kernel, kind.type, 2.0 * rounds * chains * kind.products * threads / taken / 1e9});
     }
   constexpr size_t words = (128 << 20) / sizeof(long) / 2; // 64 MB each
   std::vector<std::vector<long>> data(threads, std::vector<long>(words, 1));
-  double read = seconds(threads, 3, [&](int i) { sink_bytes = read_all(data[i]); });
+  double read = seconds(threads, samples, [&](int i) { sink_bytes = read_all(data[i]); });
   out.gigabytes = 8.0 * words * threads / read / 1e9;
   return out;
+}
+
+double multiply_add(long rounds) {
+  volatile float sink = 0;
+  for (const Chains &kind : all_chains)
+    if (kind.is_there()) {
+      sink = kind.work(rounds);
+      return 2.0 * double(rounds) * chains * kind.products;
+    }
+  return 0;
 }
 
 const Roof::Products *Roof::find(std::string_view micro_kernel) const {

@@ -24,13 +24,16 @@ struct Roof {
   void raise(const Roof &other);
 };
 
-/// About 0.2 seconds of measuring.
+/// About 0.3 seconds of measuring.
 Roof measure_roof(int threads);
 
-/// GB/s of reading `bytes` again and again, in one turn: from a cache where they fit one, shared out among the threads,
-/// or by one of them, whichever is faster.
+/// Multiply-adds of f32 on this thread, that many rounds of them; how many operations they were.
+double multiply_add(long rounds);
+
+/// GB/s of reading `bytes` again and again, in one sample: from a cache where they fit one, shared out among the
+/// threads, or by one of them, whichever is faster.
 double read_gigabytes(int threads, size_t bytes);
-/// GB/s, reads and writes together, of copying one half of `bytes` to the other again and again, in one turn.
+/// GB/s, reads and writes together, of copying one half of `bytes` to the other again and again, in one sample.
 double copy_gigabytes(int threads, size_t bytes);
 
 } // namespace heddle

@@ -1,0 +1,87 @@
+// A compilation never fails for want of records: without them schedules are chosen by expected cost.
+#include "compiler/driver/records.h"
+
+#include "compiler/passes/equal_kernels.h"
+#include "compiler/passes/kernel_sizes.h"
+#include "compiler/tune/known_records.h"
+#include "compiler/tune/machine.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+namespace heddle {
+
+static std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// $HEDDLE_DB, else heddle/tuning.db in the user's folder for caches; empty where there is no such folder.
+static std::string default_database() {
+  if (std::string named = variable("HEDDLE_DB"); !named.empty())
+    return named;
+  if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+    return cache + "/heddle/tuning.db";
+  std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/heddle/tuning.db";
+}
+
+Result<std::string> database_to_use(const std::string &db) {
+  std::string path = db.empty() ? default_database() : db;
+  if (path.empty() || path == "none")
+    return Error{"no tuning database: $HEDDLE_DB says none, or there is no home; name a file with --db"};
+  if (db.empty() && variable("HEDDLE_DB").empty()) {
+    std::error_code failed;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
+    if (failed)
+      return Error{path + ": its folder cannot be made: " + failed.message()};
+  }
+  return path;
+}
+
+static Result<std::optional<tune::Database>> find_database(const std::string &db) {
+  std::string path = db.empty() ? default_database() : db;
+  std::error_code failed;
+  if (path.empty() || (db.empty() && !std::filesystem::exists(path, failed)))
+    return std::optional<tune::Database>();
+  auto file = tune::Database::read(path);
+  if (file)
+    return std::optional(std::move(*file));
+  if (!db.empty())
+    return file.error();
+  std::fprintf(stderr, "note: %s; compiling without it\n", file.error().message.c_str());
+  return std::optional<tune::Database>();
+}
+
+Status add_records(std::vector<CompileGoal> &goals, const std::string &db) {
+  if (db == "none" || (db.empty() && default_database() == "none"))
+    return Done{};
+  for (CompileGoal &goal : goals) {
+    auto file = find_database(db);
+    if (!file)
+      return file.error();
+    goal.records = std::make_shared<tune::KnownRecords>(std::move(*file), goal.target.name);
+    goal.target.records = goal.records;
+  }
+  return Done{};
+}
+
+std::string records_line(mlir::ModuleOp module, const CompileGoal &goal) {
+  if (!goal.records)
+    return "";
+  size_t kernels = 0, measured = 0;
+  auto expected = passes::kernel_sizes(module, true);
+  for (mlir::func::FuncOp kernel : passes::kernels_of(module)) {
+    ++kernels;
+    measured += measured_classes(kernel, goal.target, passes::size_classes(kernel, expected)) > 0;
+  }
+  if (auto failed = goal.records->error())
+    return "schedules: " + failed->message;
+  if (measured == 0)
+    return "";
+  return "schedules: " + std::to_string(measured) + " of " + std::to_string(kernels) +
+         (kernels == 1 ? " kernel" : " kernels") + " as measured on " + tune::this_machine();
+}
+
+} // namespace heddle
