@@ -43,10 +43,8 @@ public:
   Status run();
 
 private:
-  Status read_inputs();
-  Result<Model> load() const;
   Status read_reference(const Model &model);
-  Result<std::vector<Values>> compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const;
+  Result<std::vector<Values>> compiled(const Shown &shown) const;
   Result<std::vector<Values>> of_library(const std::string &path) const;
   Result<const Entry *> entry(const Program &program, size_t call) const;
   /// The first definition that differs, in the order of the entry; its number in `names`, or -1.
@@ -66,18 +64,6 @@ private:
   double worst_ = 0;
 };
 
-std::vector<const Tensor *> stages_of(const Entry &entry) {
-  std::vector<const Tensor *> out;
-  for (const Step &step : entry.steps)
-    if (auto *stage = std::get_if<Stage>(&step.what))
-      out.push_back(stage->result);
-    else if (auto *loop = std::get_if<Loop>(&step.what))
-      for (const Loop::Collected &collected : loop->collected)
-        if (collected.whole->kind == Tensor::stage)
-          out.push_back(collected.whole);
-  return out;
-}
-
 /// What docs/testing.md allows a model of these types. A number that is computed in a narrow type is rounded by one
 /// side and perhaps not by the other, and what follows from it differs by that; weights and inputs are the same on
 /// both.
@@ -89,11 +75,24 @@ double tolerance_of(const Program &program, const std::string &precision) {
   return out;
 }
 
-/// NaN equals NaN, an infinity itself only.
+/// Whether each axis of the coarse shape is one or several axes of the fine one, as a dump with merged heads has them.
+bool merges_axes(llvm::ArrayRef<int64_t> fine, llvm::ArrayRef<int64_t> coarse) {
+  for (int64_t extent : coarse) {
+    int64_t merged = 1;
+    while (!fine.empty() && (merged < extent || fine.front() == 1)) {
+      merged *= fine.front();
+      fine = fine.drop_front();
+    }
+    if (merged != extent)
+      return false;
+  }
+  return llvm::all_of(fine, [](int64_t extent) { return extent == 1; });
+}
+
 Difference difference_of(const HostTensor &got, const HostTensor &wanted) {
   Difference out;
   TensorView a = got.view(), b = wanted.view();
-  if (a.count() != b.count()) {
+  if (a.count() != b.count() || (a.count() > 0 && !merges_axes(a.shape, b.shape) && !merges_axes(b.shape, a.shape))) {
     out.shapes = true;
     out.most = INFINITY;
     return out;
@@ -103,9 +102,7 @@ Difference difference_of(const HostTensor &got, const HostTensor &wanted) {
     double x = read_element(a, i), y = read_element(b, i);
     if (std::isfinite(y))
       out.largest = std::max(out.largest, std::abs(y));
-    double here = x == y || (std::isnan(x) && std::isnan(y)) ? 0
-                  : std::isfinite(x) && std::isfinite(y)     ? std::abs(x - y)
-                                                             : INFINITY;
+    double here = distance(x, y);
     if (here > out.most) {
       out.most = here;
       worst = i;
@@ -114,9 +111,9 @@ Difference difference_of(const HostTensor &got, const HostTensor &wanted) {
   if (worst >= 0) {
     out.got = read_element(a, worst);
     out.wanted = read_element(b, worst);
-    for (size_t axis = b.shape.size(); axis-- > 0;) {
-      out.at.insert(out.at.begin(), worst % b.shape[axis]);
-      worst /= b.shape[axis];
+    for (size_t axis = a.shape.size(); axis-- > 0;) {
+      out.at.insert(out.at.begin(), worst % a.shape[axis]);
+      worst /= a.shape[axis];
     }
   }
   return out;
@@ -134,14 +131,6 @@ std::string in_words(const Difference &d, const HostTensor &got, const HostTenso
 
 } // namespace
 
-Result<Model> Comparison::load() const {
-  auto model = load_model(options_.model);
-  if (model)
-    if (Status fits = require_weights(*model); !fits)
-      return fits.error();
-  return model;
-}
-
 Result<const Entry *> Comparison::entry(const Program &program, size_t call) const {
   return find_entry(program, entry_of_call(options_.entries, call));
 }
@@ -157,7 +146,7 @@ Status Comparison::read_reference(const Model &model) {
       if (!of)
         return of.error();
       std::set<std::string> known;
-      for (const Tensor *tensor : stages_of(**of))
+      for (const Tensor *tensor : definitions_of(**of))
         known.insert(tensor->name);
       for (const Output &output : (*of)->outputs)
         known.insert(output.name);
@@ -206,22 +195,13 @@ Result<std::vector<Values>> Comparison::of_library(const std::string &path) cons
 }
 
 /// What a library computes that returns the `shown` tensors of each entry besides its results.
-Result<std::vector<Values>>
-Comparison::compiled(const std::function<std::vector<const Tensor *>(const Entry &)> &shown) const {
+Result<std::vector<Values>> Comparison::compiled(const Shown &shown) const {
   auto goal = find_compile_goal(options_.compile);
   if (!goal)
     return goal.error();
-  auto model = load(); // of its own: its entries get further results
+  auto model = showing_model(options_.model, shown); // of its own: its entries get further results
   if (!model)
     return model.error();
-  for (Entry &entry : model->program->entries) {
-    std::set<std::string> taken;
-    for (const Output &output : entry.outputs)
-      taken.insert(output.name);
-    for (const Tensor *tensor : shown(entry))
-      if (taken.insert(tensor->name).second)
-        entry.outputs.push_back({tensor->name, tensor});
-  }
   auto folder = temporary_folder();
   if (!folder)
     return folder.error();
@@ -273,7 +253,7 @@ std::vector<const Tensor *> Comparison::compared(const Entry &entry) const {
   if (auto kernels = kernels_.find(entry.name); kernels != kernels_.end())
     for (const EntryKernel &kernel : kernels->second)
       ends.insert(kernel.definitions.back());
-  for (const Tensor *tensor : stages_of(entry))
+  for (const Tensor *tensor : definitions_of(entry))
     if (ends.count(tensor->name) || !options_.against.empty())
       out.push_back(tensor);
   if (!options_.against.empty())
@@ -295,7 +275,7 @@ Result<std::string> Comparison::inside_kernel(const Model &model, const Entry &o
     return std::string();
   auto opened = compiled([&](const Entry &entry) {
     std::vector<const Tensor *> out;
-    for (const Tensor *tensor : stages_of(entry))
+    for (const Tensor *tensor : definitions_of(entry))
       if (entry.name == of.name && std::find(inside.begin(), inside.end(), tensor->name) != inside.end())
         out.push_back(tensor);
     return out;
@@ -311,7 +291,7 @@ Result<std::string> Comparison::inside_kernel(const Model &model, const Entry &o
     return "\nIts kernel computes " + members +
            "; returned one by one, all of them agree: the fault lies in how they are computed together";
   const Tensor *wrong = nullptr;
-  for (const Tensor *tensor : stages_of(of))
+  for (const Tensor *tensor : definitions_of(of))
     if (tensor->name == inside[within])
       wrong = tensor;
   return "\nIn its kernel (" + members + ") the first that differs is " + place(model, wrong) + "`" + inside[within] +
@@ -352,24 +332,12 @@ Status Comparison::compare(const Model &model, size_t call, const Values &got, c
   return Done{};
 }
 
-Status Comparison::read_inputs() {
-  auto calls = read_calls(options_.in);
+Status Comparison::run() {
+  auto calls = read_compared_calls(options_);
   if (!calls)
     return calls.error();
   calls_ = std::move(*calls);
-  if (!options_.against.empty() && options_.against.size() != calls_.size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls_.size()) + " calls in --in and " +
-                 std::to_string(options_.against.size()) + " files in --against; give one file per call"};
-  if (options_.entries.size() > 1 && options_.entries.size() != calls_.size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls_.size()) + " calls in --in and " +
-                 std::to_string(options_.entries.size()) + " entries in --entry; give one, or one per call"};
-  return Done{};
-}
-
-Status Comparison::run() {
-  if (Status read = read_inputs(); !read)
-    return read;
-  auto model = load();
+  auto model = showing_model(options_.model);
   if (!model)
     return model.error();
   tolerance_ = options_.tolerance.value_or(tolerance_of(*model->program, options_.compile.precision));
@@ -398,6 +366,8 @@ Status Comparison::run() {
   return Done{};
 }
 
-Status compare_command(const CompareCommand &options) { return Comparison(options).run(); }
+Status compare_command(const CompareCommand &options) {
+  return options.parts ? compare_parts(options) : Comparison(options).run();
+}
 
 } // namespace heddle

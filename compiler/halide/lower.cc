@@ -3,6 +3,7 @@
 // section 2: dense tensors in row-major or other layouts, extents that follow from arguments and tensor.empty.
 #include "compiler/halide/lower.h"
 
+#include "compiler/halide/affine.h"
 #include "compiler/halide/infinities.h"
 #include "compiler/halide/ranges.h"
 #include "compiler/halide/scalars.h"
@@ -135,7 +136,7 @@ private:
       auto attr = kernel_.getArgAttrOfType<mlir::AffineMapAttr>(argument.getArgNumber(), ir::names::extents);
       if (attr && attr.getValue().getNumResults() == type.getRank() && attr.getValue().getNumDims() <= sizes_.size()) {
         for (mlir::AffineExpr expr : attr.getValue().getResults())
-          shape.push_back(scalars_.affine(expr, sizes_));
+          shape.push_back(affine(expr, sizes_));
         return shape;
       }
     } else if (auto empty = tensor.getDefiningOp<mlir::tensor::EmptyOp>()) {
@@ -253,7 +254,7 @@ private:
   std::vector<Expr> indices(mlir::AffineMap map, const std::vector<Expr> &loops) {
     std::vector<Expr> all;
     for (mlir::AffineExpr expr : map.getResults())
-      all.push_back(scalars_.affine(expr, loops));
+      all.push_back(affine(expr, loops));
     return all;
   }
 

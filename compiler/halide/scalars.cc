@@ -4,6 +4,7 @@
 // reassociated.
 #include "compiler/halide/scalars.h"
 
+#include "compiler/halide/affine.h"
 #include "compiler/halide/infinities.h"
 #include "compiler/halide/math.h"
 
@@ -97,31 +98,6 @@ Expr Scalars::value(mlir::Value value) {
   return expr;
 }
 
-Expr Scalars::affine(mlir::AffineExpr expr, const std::vector<Expr> &dims, const std::vector<Expr> &symbols) {
-  if (auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr))
-    return dims[dim.getPosition()];
-  if (auto symbol = llvm::dyn_cast<mlir::AffineSymbolExpr>(expr))
-    return symbols[symbol.getPosition()];
-  if (auto number = llvm::dyn_cast<mlir::AffineConstantExpr>(expr))
-    return Halide::Internal::make_const(Halide::Int(32), number.getValue());
-  auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
-  Expr a = affine(binary.getLHS(), dims, symbols), b = affine(binary.getRHS(), dims, symbols);
-  switch (binary.getKind()) {
-  case mlir::AffineExprKind::Add:
-    return a + b;
-  case mlir::AffineExprKind::Mul:
-    return a * b;
-  case mlir::AffineExprKind::Mod:
-    return a % b;
-  case mlir::AffineExprKind::FloorDiv: // divisors of affine expressions are positive, where Halide's / is floor
-    return a / b;
-  case mlir::AffineExprKind::CeilDiv:
-    return (a + b - 1) / b;
-  default:
-    return {};
-  }
-}
-
 /// a / b: by what is the same for all lanes as a product with its reciprocal.
 Expr Scalars::quotient(const Expr &a, const Expr &b) {
   using namespace Halide::Internal;
@@ -161,6 +137,8 @@ static Expr compare(arith::CmpIOp op, Expr a, Expr b) {
     Halide::Type unsigned_type = a.type().with_code(Halide::Type::UInt);
     a = cast(unsigned_type, a);
     b = cast(unsigned_type, b);
+  } else if (a.type() == Halide::Int(32)) {
+    cancel_common_terms(a, b);
   }
   switch (predicate) {
   case P::eq:

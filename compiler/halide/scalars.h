@@ -41,8 +41,6 @@ public:
 
   /// The expression of `value`. After a failure, which `error()` then tells, it is some expression of that type.
   Halide::Expr value(mlir::Value value);
-  Halide::Expr affine(mlir::AffineExpr expr, const std::vector<Halide::Expr> &dims,
-                      const std::vector<Halide::Expr> &symbols = {});
 
   const std::optional<Error> &error() const { return error_; }
   void fail(mlir::Operation *op, const std::string &what);

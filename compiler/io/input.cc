@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,6 +24,35 @@ const char *kind_of(mode_t mode) {
   return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
+/// The files that were read or written, by device and number.
+struct Files {
+  static Files &all() {
+    static Files files;
+    return files;
+  }
+  static std::pair<dev_t, ino_t> identity(const struct stat &info) { return {info.st_dev, info.st_ino}; }
+
+  std::mutex mutex;
+  bool stay = false;
+  std::map<std::pair<dev_t, ino_t>, const char *> known; // why each stays
+};
+
+void note(const struct stat &info, const char *why) {
+  Files &files = Files::all();
+  std::lock_guard lock(files.mutex);
+  if (files.stay)
+    files.known.insert_or_assign(Files::identity(info), why); // a new file may have the number of one that is gone
+}
+
+void note(const std::string &path, const char *why) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) == 0)
+    note(info, why);
+}
+
+constexpr const char *read_before = "is an input of this command, which its output would replace";
+constexpr const char *written_before = "is another output of this command, which this one would replace";
+
 /// A descriptor that closes itself, of a regular file.
 class Opened {
 public:
@@ -29,6 +62,8 @@ public:
       failed_ = cannot_read(path);
     else if (!S_ISREG(info.st_mode))
       failed_ = Error{path + ": is " + kind_of(info.st_mode) + ", not a regular file"};
+    else
+      note(info, read_before);
     size_ = static_cast<size_t>(info.st_size);
   }
   Opened(const Opened &) = delete;
@@ -47,6 +82,30 @@ private:
 };
 
 } // namespace
+
+FilesStay::FilesStay() {
+  std::lock_guard lock(Files::all().mutex);
+  Files::all().stay = true;
+}
+
+FilesStay::~FilesStay() {
+  std::lock_guard lock(Files::all().mutex);
+  Files::all().stay = false;
+  Files::all().known.clear();
+}
+
+void note_input(const std::string &path) { note(path, read_before); }
+void note_output(const std::string &path) { note(path, written_before); }
+
+std::string why_it_stays(const std::string &path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0)
+    return "";
+  Files &files = Files::all();
+  std::lock_guard lock(files.mutex);
+  auto known = files.known.find(Files::identity(info));
+  return known == files.known.end() ? "" : known->second;
+}
 
 Result<std::string> read_file(const std::string &path) {
   Opened file(path);

@@ -25,4 +25,17 @@ private:
   size_t size_ = 0;
 };
 
+/// While one lives, as in each run of the command, no output replaces a file that was read or written since.
+class FilesStay {
+public:
+  FilesStay();
+  ~FilesStay();
+  FilesStay(const FilesStay &) = delete;
+};
+/// Says that a file is read, as read_file and MappedFile do, or has been written, as those of output.h do.
+void note_input(const std::string &path);
+void note_output(const std::string &path);
+/// Why no output may replace the file; empty where it may.
+std::string why_it_stays(const std::string &path);
+
 } // namespace heddle

@@ -2,6 +2,8 @@
 // file by file, each of them exchanged with the old one, so that a failure can undo what was done.
 #include "compiler/io/output.h"
 
+#include "compiler/io/input.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -47,13 +49,17 @@ int write_all(int descriptor, std::span<const std::byte> bytes) {
   return 0;
 }
 
+Error stays(const std::string &path, const std::string &why, const char *wanted) {
+  return Error{path + ": " + why + "; name another " + wanted};
+}
+
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
 } // namespace
 
-Result<OutputFile> OutputFile::create(const std::string &path) {
+Result<OutputFile> OutputFile::create(const std::string &path, bool rewrites) {
   OutputFile out;
   out.path_ = out.place_ = path;
   std::error_code ignored;
@@ -66,6 +72,8 @@ Result<OutputFile> OutputFile::create(const std::string &path) {
     return Error{path + ": is a folder; name a file to write"};
   if (exists && !S_ISREG(old.st_mode))
     return Error{path + ": is not a regular file; name a file to write"};
+  if (std::string why = rewrites ? "" : why_it_stays(out.place_); !why.empty())
+    return stays(path, why, "file to write");
   out.temporary_ = Unfinished::file(out.place_ + ".part-XXXXXX", out.descriptor_);
   if (out.descriptor_ < 0)
     return cannot_write(path, errno);
@@ -116,17 +124,21 @@ Status OutputFile::commit() {
   if (rename(temporary_.path().c_str(), place_.c_str()) != 0)
     return cannot_write(path_, errno);
   temporary_.keep();
+  note_output(place_);
   return Done{};
 }
 
-Status write_file(const std::string &path, std::string_view text) {
-  Result<OutputFile> file = OutputFile::create(path);
+static Status write_text(const std::string &path, std::string_view text, bool rewrites) {
+  Result<OutputFile> file = OutputFile::create(path, rewrites);
   if (!file)
     return file.error();
   if (Status status = file->write(text); !status)
     return status;
   return file->commit();
 }
+
+Status write_file(const std::string &path, std::string_view text) { return write_text(path, text, false); }
+Status rewrite_file(const std::string &path, std::string_view text) { return write_text(path, text, true); }
 
 MappedOutput::~MappedOutput() {
   if (!bytes_.empty())
@@ -187,12 +199,20 @@ Result<MappedOutput> OutputFolder::map(const std::string &name, size_t bytes) {
   return MappedOutput({static_cast<std::byte *>(at), bytes});
 }
 
+/// All that is in a new folder.
+static void note_outputs(const std::string &folder) {
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    note_output(at->path());
+}
+
 Status OutputFolder::commit() {
   auto lock = no_end_meanwhile();
   std::error_code ignored;
   if (!fs::exists(path_, ignored)) {
     if (rename(temporary_.path().c_str(), path_.c_str()) == 0) {
       temporary_.keep();
+      note_outputs(path_);
       return Done{};
     }
     if (errno != ENOTEMPTY && errno != EEXIST) // another process has made it meanwhile
@@ -219,6 +239,9 @@ Status OutputFolder::replace_files() {
     std::string place, old; // a second name of what was there, or nothing
   };
   std::vector<Replaced> replaced;
+  for (const fs::path &file : files)
+    if (std::string why = why_it_stays(path_ + "/" + file.filename().string()); !why.empty())
+      return stays(path_ + "/" + file.filename().string(), why, "folder to write into");
   for (const fs::path &file : files) {
     std::string name = file.filename().string(), place = path_ + "/" + name;
     std::string old = temporary_.path() + "/.old-" + name;
@@ -226,6 +249,7 @@ Status OutputFolder::replace_files() {
     if (rename(file.c_str(), place.c_str()) == 0) {
       if (kept || nothing)
         replaced.push_back({place, kept ? old : ""});
+      note_output(place);
       continue;
     }
     int error = errno;

@@ -1,5 +1,7 @@
 // Output that is whole or absent: it is written beside its place and renamed into it when it is complete.
-// What is not committed is removed. Places are regular files, new or old, or folders: a device or a FIFO is refused.
+// What is not committed is removed. A file that the command has read or written before (input.h) is
+// not replaced, unless it is said to be rewritten. Places are regular files, new or old, or folders: a device or a FIFO
+// is refused.
 #pragma once
 
 #include "compiler/io/unfinished.h"
@@ -16,7 +18,7 @@ namespace heddle {
 /// One file.
 class OutputFile {
 public:
-  static Result<OutputFile> create(const std::string &path);
+  static Result<OutputFile> create(const std::string &path, bool rewrites = false);
   OutputFile(OutputFile &&other) noexcept;
   OutputFile &operator=(OutputFile &&other) noexcept;
   ~OutputFile();
@@ -40,6 +42,8 @@ private:
 };
 
 Status write_file(const std::string &path, std::string_view text);
+/// The same in the place of a file that was read for it.
+Status rewrite_file(const std::string &path, std::string_view text);
 
 /// Bytes of a file of known size, mapped for writing.
 class MappedOutput {

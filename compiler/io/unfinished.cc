@@ -1,13 +1,18 @@
 // The list of live paths is the one piece of global state of the compiler: an interrupt has no other way to know them.
-// It is never destroyed, since threads may outlast main().
+// It is never destroyed, since threads may outlast main(). Nothing runs after `kill -9`: what it leaves among the
+// system's temporary files is known by its lock, which ended with the process, and the next one removes it.
 #include "compiler/io/unfinished.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <mutex>
 #include <set>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 namespace heddle {
@@ -22,6 +27,7 @@ struct Live {
 };
 
 constexpr int most_turns = 1000; // of removing what other threads are still adding to
+constexpr std::string_view temporary_name = "heddle-scratch-";
 
 } // namespace
 
@@ -49,12 +55,14 @@ Unfinished Unfinished::file(std::string pattern, int &descriptor) {
   return out;
 }
 
-Unfinished::Unfinished(Unfinished &&other) noexcept : path_(std::exchange(other.path_, {})) {}
+Unfinished::Unfinished(Unfinished &&other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::exchange(other.lock_, -1)) {}
 
 Unfinished &Unfinished::operator=(Unfinished &&other) noexcept {
   if (this != &other) {
     remove();
     path_ = std::exchange(other.path_, {});
+    lock_ = std::exchange(other.lock_, -1);
   }
   return *this;
 }
@@ -71,18 +79,54 @@ void Unfinished::keep() {
   auto lock = no_end_meanwhile();
   live().paths.erase(path_);
   path_.clear();
+  if (lock_ >= 0)
+    close(std::exchange(lock_, -1));
+}
+
+static int open_folder(const std::string &path) {
+  return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+void Unfinished::lock() {
+  lock_ = open_folder(path_);
+  if (lock_ >= 0)
+    flock(lock_, LOCK_EX); // a file system that has no locks does without, and nothing is removed there
+}
+
+/// Removes what processes have left that are no more.
+static void remove_abandoned(const fs::path &base) {
+  std::error_code failed;
+  for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed)) {
+    if (!at->path().filename().string().starts_with(temporary_name))
+      continue;
+    int folder = open_folder(at->path());
+    struct stat found{};
+    std::error_code ignored;
+    if (folder >= 0 && fstat(folder, &found) == 0 && found.st_uid == geteuid() && flock(folder, LOCK_EX | LOCK_NB) == 0)
+      fs::remove_all(at->path(), ignored);
+    if (folder >= 0)
+      close(folder);
+  }
 }
 
 Result<Unfinished> temporary_folder() {
   std::error_code error;
   fs::path base = fs::temp_directory_path(error);
-  if (error)
-    return Error{"there is no folder for temporary files ($TMPDIR): " + error.message()};
-  std::string pattern = base / "heddle-XXXXXX";
-  Unfinished out = Unfinished::folder(pattern);
-  if (out.path().empty())
-    return Error{base.string() + ": temporary files ($TMPDIR) cannot be written there: " + std::strerror(errno)};
-  return out;
+  if (error) {
+    const char *named = std::getenv("TMPDIR");
+    return Error{(named ? named : "/tmp") +
+                 std::string(": there is no folder for temporary files; name one by $TMPDIR: ") + error.message()};
+  }
+  static std::once_flag once;
+  std::call_once(once, remove_abandoned, base);
+  for (;;) {
+    Unfinished out = Unfinished::folder(base / (std::string(temporary_name) + "XXXXXX"));
+    if (out.path().empty())
+      return Error{base.string() + ": temporary files ($TMPDIR) cannot be written there: " + std::strerror(errno)};
+    out.lock();
+    if (fs::exists(out.path(), error))
+      return out; // else another process has found it before it was locked
+  }
 }
 
 void remove_unfinished() {

@@ -26,12 +26,16 @@ public:
   void remove();
   /// It has moved to its place.
   void keep();
+  /// Of a folder: other processes can tell from now on that this one lives.
+  void lock();
 
 private:
   std::string path_;
+  int lock_ = -1;
 };
 
-/// A new empty folder among the system's temporary files ($TMPDIR).
+/// A new empty folder among the system's temporary files ($TMPDIR). The first one of a process also removes those that
+/// killed processes have left there.
 Result<Unfinished> temporary_folder();
 
 /// While this lock is held the process does not end by remove_unfinished(): for steps of which all or none are to be

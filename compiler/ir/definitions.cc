@@ -46,4 +46,13 @@ std::vector<std::string> outer_names(const std::vector<Definition> &definitions)
   return out;
 }
 
+std::string in_words(const std::vector<Definition> &definitions) {
+  std::string out;
+  for (const std::string &name : outer_names(definitions))
+    out += (out.empty() ? "`" : ", `") + name + "`";
+  if (!definitions.empty())
+    out += " (" + definitions.front().path + ":" + std::to_string(definitions.front().line) + ")";
+  return out;
+}
+
 } // namespace heddle::ir

@@ -22,5 +22,7 @@ std::vector<Definition> definitions_in(mlir::Location loc);
 std::string outer_name(const std::string &name, const std::vector<Definition> &definitions);
 /// Their names, each once, without the reductions inside of those that are there, too.
 std::vector<std::string> outer_names(const std::vector<Definition> &definitions);
+/// "`x`, `y` (model.heddle:12)": the outer names, and where the first definition stands; empty where there is none.
+std::string in_words(const std::vector<Definition> &definitions);
 
 } // namespace heddle::ir

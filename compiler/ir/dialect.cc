@@ -55,9 +55,11 @@ SmallVector<StringRef> dim_names(ModuleOp module) {
   return out;
 }
 
-std::string precision_of(ModuleOp module) {
-  auto precision = module->getAttrOfType<StringAttr>(names::precision);
-  return precision ? precision.str() : "f32";
+SmallVector<WeightOp> packed_weights(ModuleOp module) {
+  llvm::StringSet<> read;
+  module.walk([&](GetOp get) { read.insert(get.getWeight()); });
+  return llvm::filter_to_vector(module.getOps<WeightOp>(),
+                                [&](WeightOp weight) { return read.contains(weight.getSymName()); });
 }
 
 int dim_number(ModuleOp module, StringRef name) {
@@ -75,8 +77,11 @@ static LogicalResult verify_layout(function_ref<InFlightDiagnostic()> emit, Type
 
 LogicalResult WeightOp::verify() {
   auto type = cast<RankedTensorType>(getType());
-  if (getNames().empty())
-    return emitOpError("has no name in the weights file");
+  if (getNames().empty() != getComputed().has_value())
+    return emitOpError(getComputed() ? "is computed, but has a name in the weights file"
+                                     : "has no name in the weights file");
+  if (getComputed() && (getPart() || getGathered()))
+    return emitOpError("is computed, but taken from a tensor of the weights file");
   int64_t stored = 1;
   for (int64_t extent : getStored())
     stored *= extent;
@@ -96,6 +101,18 @@ LogicalResult WeightOp::verify() {
       return emitOpError() << "is part of " << seen << " elements, but there are " << stored << " in the weights file";
     stored = elements;
   }
+  if (auto gathered = getGathered()) {
+    if (getPart())
+      return emitOpError("is gathered from a part");
+    if (llvm::product_of(gathered->getFrom()) != stored)
+      return emitOpError() << "is gathered from " << llvm::product_of(gathered->getFrom())
+                           << " elements, but there are " << stored << " in the weights file";
+    AffineMap places = gathered->getPlaces();
+    if (places.getNumDims() != gathered->getShape().size() || places.getNumResults() != gathered->getFrom().size() ||
+        places.getNumSymbols())
+      return emitOpError("is gathered at places that are none of the tensor's");
+    stored = llvm::product_of(gathered->getShape());
+  }
   if (auto derived = getDerived()) {
     int64_t channels = 1;
     for (int64_t axis : derived->getChannels())
@@ -113,6 +130,27 @@ LogicalResult WeightOp::verify() {
     return emitOpError() << "has " << type.getNumElements() << " elements, but " << stored << " in the weights file";
   if (auto layout = getLayout())
     return verify_layout([&] { return emitOpError(); }, type, *layout);
+  return success();
+}
+
+LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto computed = getComputed();
+  if (!computed)
+    return success();
+  auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, computed->getFunction());
+  if (!function || !function->hasAttr(names::computes))
+    return emitOpError() << computed->getFunction() << " is no function that computes weights";
+  FunctionType type = function.getFunctionType();
+  if (type.getNumInputs() != computed->getOf().size() || type.getNumResults() != 1 ||
+      cast<RankedTensorType>(type.getResult(0)).getShape() != getStored())
+    return emitOpError() << computed->getFunction() << " is " << type;
+  for (auto [input, name] : llvm::zip_equal(type.getInputs(), computed->getOf())) {
+    auto weight = symbols.lookupNearestSymbolFrom<WeightOp>(*this, name);
+    if (!weight)
+      return emitOpError() << name << " is not a heddle.weight";
+    if (cast<RankedTensorType>(weight.getType()).getNumElements() != cast<RankedTensorType>(input).getNumElements())
+      return emitOpError() << name << " is " << weight.getType() << ", which is no view of " << input;
+  }
   return success();
 }
 

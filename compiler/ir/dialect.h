@@ -25,9 +25,10 @@
 namespace heddle::ir {
 
 namespace names {
-inline constexpr llvm::StringLiteral dims = "heddle.dims";               // module: [{name, most}, …, {name, product}]
-inline constexpr llvm::StringLiteral tokens = "heddle.tokens";           // module: [{name, id}] of the configuration
-inline constexpr llvm::StringLiteral precision = "heddle.precision";     // module: what products multiply; absent: f32
+inline constexpr llvm::StringLiteral dims = "heddle.dims";           // module: [{name, most}, …, {name, product}]
+inline constexpr llvm::StringLiteral tokens = "heddle.tokens";       // module: [{name, id}] of the configuration
+inline constexpr llvm::StringLiteral precision = "heddle.precision"; // module: what products multiply; absent: f32
+inline constexpr llvm::StringLiteral keep = "heddle.keep";           // module: {path = precision} of parts of the model
 inline constexpr llvm::StringLiteral single_copy = "heddle.single_copy"; // module: no weight is stored twice
 inline constexpr llvm::StringLiteral second_copy = "heddle.second_copy"; // weight: of another one that lies otherwise
 inline constexpr llvm::StringLiteral expected = "heddle.expected"; // module: {dim = value} to choose schedules for
@@ -38,6 +39,7 @@ inline constexpr llvm::StringLiteral initial = "heddle.initial";   // argument: 
 inline constexpr llvm::StringLiteral extents = "heddle.extents";   // argument, result: its shape over the sizes
 inline constexpr llvm::StringLiteral layout = "heddle.layout";     // argument of a kernel: #heddle.layout
 inline constexpr llvm::StringLiteral kernel = "heddle.kernel";     // function: a kernel of that kind
+inline constexpr llvm::StringLiteral computes = "heddle.computes"; // function: of weights, evaluated when packing
 inline constexpr llvm::StringLiteral schedule = "heddle.schedule"; // function: rows of {variant, params, when}
 } // namespace names
 
@@ -45,8 +47,9 @@ inline constexpr llvm::StringLiteral schedule = "heddle.schedule"; // function: 
 llvm::SmallVector<llvm::StringRef> dim_names(mlir::ModuleOp module);
 int dim_number(mlir::ModuleOp module, llvm::StringRef name);
 
-/// What the module's products multiply: "f32", "bf16".
-std::string precision_of(mlir::ModuleOp module);
+/// The weights that some `heddle.get` reads, in order: those of the packed file. What only computed weights are made of
+/// is none of them.
+llvm::SmallVector<WeightOp> packed_weights(mlir::ModuleOp module);
 
 /// Every dialect that a module of Heddle may hold, at any stage before the LLVM dialect.
 void register_dialects(mlir::DialectRegistry &registry);

@@ -77,20 +77,48 @@ def DerivedAttr : AttrDef<HeddleDialect, "Derived"> {
   let assemblyFormat = "`<` $what `of` `[` $shape `]` `along` `[` $channels `]` `>`";
 }
 
-def WeightOp : HeddleOp<"weight", [Symbol]> {
+def GatheredAttr : AttrDef<HeddleDialect, "Gathered"> {
+  let mnemonic = "gathered";
+  let summary = "A weight whose elements are those of a tensor of the file at other places";
+  let description = [{
+    The element at an index of the row-major `shape` is that of the tensor, seen as the row-major `from`, at the place that
+    `places` gives, and 0 where that lies outside of it.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::AffineMap":$places,
+                    ArrayRefParameter<"int64_t">:$from);
+  let assemblyFormat = "`<` `[` $shape `]` `at` $places `from` `[` $from `]` `>`";
+}
+
+def ComputedAttr : AttrDef<HeddleDialect, "Computed"> {
+  let mnemonic = "computed";
+  let summary = "A weight that packing computes from other weights";
+  let description = [{
+    It is the result of `function`, a function of the module with the attribute `heddle.computes`, for these weights.
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$function,
+                    OptionalArrayRefParameter<"::mlir::FlatSymbolRefAttr">:$of);
+  let assemblyFormat = "`<` $function (`of` $of^)? `>`";
+}
+
+def WeightOp : HeddleOp<"weight", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor of the weights file";
   let description = [{
     `type` is the shape in which the program and its kernels see the weight; `stored` is the shape in the file, of which
     `type` is a row-major view. `names` are its paths in the file, in the order in which they are tried.
     `layout` says how the compiler lays it out in the packed file. Absent: row-major.
     With `part` the weight is less than the tensor in the file: of that one, seen as the row-major `part`, it has the
-    elements whose place on each axis is the number in `at`, -1 being all places. With `derived` it is computed from these.
+    elements whose place on each axis is the number in `at`, -1 being all places. With `gathered` its
+    elements are gathered from other places. With `computed` it is in no file, has no names, and `stored` is the
+    shape of what is computed. With `derived` it is derived from these elements.
+    A weight that only computed ones are made of is not in the packed file: no `heddle.get` reads it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, StrArrayAttr:$names,
                    DenseI64ArrayAttr:$stored, OptionalAttr<DenseI64ArrayAttr>:$part, OptionalAttr<DenseI64ArrayAttr>:$at,
-                   OptionalAttr<LayoutAttr>:$layout, OptionalAttr<DerivedAttr>:$derived);
+                   OptionalAttr<LayoutAttr>:$layout, OptionalAttr<DerivedAttr>:$derived,
+                   OptionalAttr<GatheredAttr>:$gathered, OptionalAttr<ComputedAttr>:$computed);
   let assemblyFormat = [{
-    $sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`derived` $derived^)? (`layout` $layout^)?
+    $sym_name `:` $type `names` $names `stored` $stored (`part` $part^ `at` $at)? (`gathered` $gathered^)?
+    (`computed` $computed^)? (`derived` $derived^)? (`layout` $layout^)?
     attr-dict
   }];
   let hasVerifier = 1;

@@ -4,9 +4,14 @@
 #include "compiler/ir/import.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import_entry.h"
+#include "compiler/ir/import_gather.h"
 #include "compiler/ir/import_reducers.h"
+#include "compiler/ir/import_sizes.h"
+#include "compiler/ir/shapes.h"
 #include "dsl/check/exact.h"
 #include "dsl/check/used_tensors.h"
+#include "dsl/forms/forms.h"
+#include "dsl/forms/shapes.h"
 
 namespace heddle::ir {
 
@@ -18,24 +23,16 @@ namespace {
 class Importer {
 public:
   Importer(const Program &program, MLIRContext &context, Diagnostics &diagnostics)
-      : program_(program), context_(context), diagnostics_(diagnostics), builder_(&context) {}
+      : program_(program), forms_(program), steps_(forms_.steps(program)),
+        module_sizes_(program, steps_, forms_.tensors(), context), context_(context), diagnostics_(diagnostics),
+        builder_(&context) {}
 
   OwningOpRef<ModuleOp> run();
 
 private:
-  void find_products();
-  void find_products(const Size &size);
-  void find_products(const std::vector<Step> &steps);
-  ArrayAttr dims_attribute();
-  /// A Size over the module's dims.
-  AffineExpr to_affine(const Size &size);
-  AffineExpr to_affine(const Size::Atom &atom);
-  unsigned n_dims() const { return program_.dims.size() + products_.size(); }
-  std::string dim_name(unsigned number) const;
-
   void import_weights();
   void import_states();
-  void import_entry(const Entry &entry);
+  void import_entry(const Entry &entry, const std::vector<Step> &steps);
   void import_steps(const std::vector<Step> &steps);
   void import_step(const Stage &stage);
   void import_step(const Loop &loop);
@@ -44,6 +41,8 @@ private:
   mlir::Value pointwise(const Stage &stage);
   mlir::Value reduction(const Stage &stage);
   mlir::Value best_position(const Stage &stage);
+  mlir::Value reshape(const Tensor &from, const Tensor &to);
+  mlir::Value gather(const Stage &stage);
 
   /// The operands of a stage with their maps, and which argument of the body each read is.
   struct Operands {
@@ -74,12 +73,16 @@ private:
   Location location(Span span, const std::string &name = "");
 
   const Program &program_;
+  forms::Forms forms_;
+  std::vector<std::vector<Step>> steps_; // of each entry, in their forms
+  ModuleSizes module_sizes_;
   MLIRContext &context_;
   Diagnostics &diagnostics_;
   OpBuilder builder_;
   OwningOpRef<ModuleOp> module_;
   DenseMap<const Tensor *, std::string> symbols_; // of weights and states
-  std::vector<Size> products_;                    // of run-time sizes: dims of the module that no call tells
+  DenseMap<const Tensor *, WeightOp> weights_;
+  int gathered_ = 0; // weights
   // of the entry being built
   Location loc_ = UnknownLoc::get(&context_);
   DenseMap<const Tensor *, mlir::Value> values_;
@@ -107,91 +110,11 @@ RankedTensorType Importer::type_of(const std::vector<Size> &shape, mlir::Type el
 AffineMapAttr Importer::extents_attribute(const std::vector<Size> &shape) {
   SmallVector<AffineExpr> extents;
   for (const Size &size : shape)
-    extents.push_back(to_affine(size));
-  return AffineMapAttr::get(AffineMap::get(n_dims(), 0, extents, &context_));
+    extents.push_back(module_sizes_.to_affine(size));
+  return AffineMapAttr::get(AffineMap::get(module_sizes_.count(), 0, extents, &context_));
 }
 
 // --- sizes
-
-void Importer::find_products(const Size &size) {
-  std::function<void(const Size::Atom &)> look = [&](const Size::Atom &atom) {
-    if (atom.inner)
-      find_products(*atom.inner);
-    for (const Size::Atom &factor : atom.factors)
-      look(factor);
-    if (atom.kind == Size::Atom::product && !llvm::is_contained(products_, Size::of_atom(atom)))
-      products_.push_back(Size::of_atom(atom));
-  };
-  for (const Size::Term &term : size.terms())
-    look(term.atom);
-}
-
-void Importer::find_products(const std::vector<Step> &steps) {
-  for (const Step &step : steps) {
-    if (auto *stage = std::get_if<Stage>(&step.what))
-      for (const Index &index : stage->over)
-        find_products(index.extent);
-    if (auto *loop = std::get_if<Loop>(&step.what)) {
-      find_products(loop->index.extent);
-      find_products(loop->steps);
-    }
-  }
-}
-
-void Importer::find_products() {
-  for (const Tensor &tensor : program_.tensors)
-    for (const Size &size : tensor.shape)
-      find_products(size);
-  for (const HExpr &expr : program_.exprs)
-    find_products(expr.extent);
-  for (const Size &size : program_.products)
-    find_products(size);
-  for (const Entry &entry : program_.entries) {
-    find_products(entry.steps);
-    for (const Input &input : entry.inputs)
-      find_products(input.below.value_or(Size()));
-  }
-}
-
-AffineExpr Importer::to_affine(const Size::Atom &atom) {
-  if (atom.kind == Size::Atom::dim)
-    return getAffineDimExpr(atom.dim_index, &context_);
-  if (atom.kind == Size::Atom::product)
-    return getAffineDimExpr(program_.dims.size() + (llvm::find(products_, Size::of_atom(atom)) - products_.begin()),
-                            &context_);
-  AffineExpr inner = to_affine(*atom.inner);
-  return atom.kind == Size::Atom::floor_div ? inner.floorDiv(atom.divisor) : inner % atom.divisor;
-}
-
-AffineExpr Importer::to_affine(const Size &size) {
-  AffineExpr out = getAffineConstantExpr(size.constant(), &context_);
-  for (const Size::Term &term : size.terms())
-    out = out + to_affine(term.atom) * term.factor;
-  return out;
-}
-
-std::string Importer::dim_name(unsigned number) const {
-  size_t own = program_.dims.size();
-  return number < own ? program_.dims[number].name : products_[number - own].text(program_.dim_names());
-}
-
-ArrayAttr Importer::dims_attribute() {
-  SmallVector<Attribute> dims;
-  for (unsigned number = 0; number < n_dims(); ++number) {
-    SmallVector<NamedAttribute> row{builder_.getNamedAttr("name", builder_.getStringAttr(dim_name(number)))};
-    if (number >= program_.dims.size()) {
-      SmallVector<AffineExpr> factors;
-      for (const Size::Atom &factor : products_[number - program_.dims.size()].terms()[0].atom.factors)
-        factors.push_back(to_affine(factor));
-      AffineMap product = AffineMap::get(n_dims(), 0, factors, &context_);
-      row.push_back(builder_.getNamedAttr("product", AffineMapAttr::get(product)));
-    } else if (auto most = program_.dims[number].most) {
-      row.push_back(builder_.getNamedAttr("most", builder_.getI64IntegerAttr(*most)));
-    }
-    dims.push_back(builder_.getDictionaryAttr(row));
-  }
-  return builder_.getArrayAttr(dims);
-}
 
 void Importer::import_weights() {
   for (const Weight &weight : program_.weights) {
@@ -199,10 +122,11 @@ void Importer::import_weights() {
     symbols_[weight.tensor] = symbol;
     SmallVector<StringRef> names(weight.names.begin(), weight.names.end());
     SmallVector<int64_t> stored(weight.stored.begin(), weight.stored.end());
-    WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
-                     TypeAttr::get(type_of(weight.tensor->shape, to_mlir(weight.tensor->type, &context_))),
-                     builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), DenseI64ArrayAttr(),
-                     DenseI64ArrayAttr(), LayoutAttr(), DerivedAttr());
+    weights_[weight.tensor] =
+        WeightOp::create(builder_, location(weight.tensor->span, weight.tensor->name), builder_.getStringAttr(symbol),
+                         TypeAttr::get(type_of(weight.tensor->shape, to_mlir(weight.tensor->type, &context_))),
+                         builder_.getStrArrayAttr(names), builder_.getDenseI64ArrayAttr(stored), DenseI64ArrayAttr(),
+                         DenseI64ArrayAttr(), LayoutAttr(), DerivedAttr(), GatheredAttr(), ComputedAttr());
   }
 }
 
@@ -230,7 +154,7 @@ mlir::Value Importer::dim_value(int number) {
   mlir::Value &value = dims_[number];
   if (!value)
     value = in_front([&]() -> mlir::Value {
-      auto name = builder_.getStringAttr(dim_name(number));
+      auto name = builder_.getStringAttr(module_sizes_.name(number));
       return DimOp::create(builder_, loc_, builder_.getIndexType(), name);
     });
   return value;
@@ -245,12 +169,12 @@ mlir::Value Importer::size_value(const Size &size) {
   if (size.is_constant())
     return value = in_front(
                [&]() -> mlir::Value { return arith::ConstantIndexOp::create(builder_, loc_, size.constant()); });
-  AffineExpr formula = to_affine(size);
+  AffineExpr formula = module_sizes_.to_affine(size);
   if (auto dim = dyn_cast<AffineDimExpr>(formula))
     return value = dim_value(dim.getPosition());
   SmallVector<AffineExpr> renumbered;
   SmallVector<mlir::Value> operands;
-  for (size_t i = 0; i < n_dims(); ++i) {
+  for (size_t i = 0; i < module_sizes_.count(); ++i) {
     bool used = formula.isFunctionOfDim(i);
     renumbered.push_back(used ? getAffineDimExpr(operands.size(), &context_) : getAffineConstantExpr(0, &context_));
     if (used)
@@ -434,6 +358,50 @@ mlir::Value Importer::best_position(const Stage &stage) {
       })[1];
 }
 
+/// The elements of `from` in their order, as a tensor of another shape. Null where that takes a copy.
+mlir::Value Importer::reshape(const Tensor &from, const Tensor &to) {
+  RankedTensorType type = type_of(to.shape, to_mlir(to.type, &context_));
+  if (from.kind == Tensor::weight)
+    return GetOp::create(builder_, loc_, type, symbols_.lookup(&from));
+  auto axes = forms::axes_in_common(from.shape, to.shape);
+  if (!axes || from.kind != Tensor::stage)
+    return {};
+  auto groups = [](const std::vector<forms::CommonAxes::Group> &list) {
+    return llvm::map_to_vector(list, [](auto &group) { return ReassociationIndices(group.begin(), group.end()); });
+  };
+  mlir::Value value = value_of(from);
+  if (axes->places.size() < from.shape.size())
+    value = tensor::CollapseShapeOp::create(builder_, loc_, type_of(axes->places, type.getElementType()), value,
+                                            groups(axes->from));
+  if (failed(extent_formulas(value)))
+    return {};
+  if (axes->places.size() == to.shape.size())
+    return value;
+  SmallVector<OpFoldResult> extents;
+  for (const Size &extent : to.shape)
+    extents.push_back(extent.is_constant() ? OpFoldResult(builder_.getIndexAttr(extent.constant()))
+                                           : OpFoldResult(size_value(extent)));
+  return tensor::ExpandShapeOp::create(builder_, loc_, type, value, groups(axes->to), extents);
+}
+
+/// Elements of a weight at places that are known when it is packed: a weight that packing gathers. Null for any other
+/// stage.
+mlir::Value Importer::gather(const Stage &stage) {
+  RankedTensorType type = type_of(stage.result->shape, to_mlir(stage.result->type, &context_));
+  std::optional<Gather> places = type.hasStaticShape() ? gather_of(stage, &context_) : std::nullopt;
+  if (!places || places->weight->type != stage.result->type)
+    return {};
+  WeightOp of = weights_.lookup(places->weight);
+  auto from = cast<RankedTensorType>(of.getType());
+  OpBuilder builder(of);
+  auto attribute = GatheredAttr::get(&context_, type.getShape(), places->map, from.getShape());
+  std::string symbol = of.getSymName().str() + "_" + std::to_string(gathered_++);
+  builder.setInsertionPointAfter(of);
+  WeightOp::create(builder, loc_, builder.getStringAttr(symbol), TypeAttr::get(type), of.getNames(), of.getStoredAttr(),
+                   DenseI64ArrayAttr(), DenseI64ArrayAttr(), LayoutAttr(), DerivedAttr(), attribute, ComputedAttr());
+  return in_front([&]() -> mlir::Value { return GetOp::create(builder_, loc_, type, symbol); });
+}
+
 void Importer::import_step(const Stage &stage) {
   loc_ = location(stage.span, stage.result->name);
   mlir::Value value;
@@ -442,8 +410,13 @@ void Importer::import_step(const Stage &stage) {
     BodyWriter writer = this->writer(builder_, stage, operand, true);
     mlir::Value element = writer.write(*stage.value);
     value = tensor::FromElementsOp::create(builder_, loc_, RankedTensorType::get({}, element.getType()), element);
+  } else if (stage.reducer == Reducer::none && !stage.exact && stage.value->tensor &&
+             stage.value->type == stage.result->type && forms::reshapes(*stage.value, stage.space)) {
+    value = reshape(*stage.value->tensor, *stage.result);
+    value = value ? value : pointwise(stage);
   } else if (stage.reducer == Reducer::none) {
-    value = pointwise(stage);
+    value = gather(stage);
+    value = value ? value : pointwise(stage);
   } else if (stage.reducer == Reducer::argmax || stage.reducer == Reducer::argmin) {
     value = best_position(stage);
   } else {
@@ -531,13 +504,14 @@ DictionaryAttr Importer::input_attributes(const Input &input) {
   if (input.below && input.below->is_constant())
     out.emplace_back(names::below, builder_.getI64IntegerAttr(input.below->constant()));
   else if (input.below)
-    out.emplace_back(names::below, AffineMapAttr::get(AffineMap::get(n_dims(), 0, to_affine(*input.below))));
+    out.emplace_back(names::below, AffineMapAttr::get(AffineMap::get(module_sizes_.count(), 0,
+                                                                     module_sizes_.to_affine(*input.below))));
   if (input.initial)
     out.emplace_back(names::initial, builder_.getF64FloatAttr(*input.initial));
   return builder_.getDictionaryAttr(out);
 }
 
-void Importer::import_entry(const Entry &entry) {
+void Importer::import_entry(const Entry &entry, const std::vector<Step> &steps) {
   values_.clear();
   dims_.clear();
   sizes_.clear();
@@ -568,7 +542,7 @@ void Importer::import_entry(const Entry &entry) {
   builder_.setInsertionPointToStart(function.addEntryBlock());
   for (auto [input, argument] : llvm::zip_equal(entry.inputs, function.getArguments()))
     values_[input.tensor] = argument;
-  import_steps(entry.steps);
+  import_steps(steps);
   SmallVector<mlir::Value> returned;
   for (const Output &output : entry.outputs)
     returned.push_back(value_of(*output.tensor));
@@ -577,13 +551,12 @@ void Importer::import_entry(const Entry &entry) {
 
 OwningOpRef<ModuleOp> Importer::run() {
   module_ = ModuleOp::create(UnknownLoc::get(&context_), program_.name);
-  find_products();
-  (*module_)->setAttr(names::dims, dims_attribute());
+  (*module_)->setAttr(names::dims, module_sizes_.attribute());
   builder_.setInsertionPointToEnd(module_->getBody());
   import_weights();
   import_states();
-  for (const Entry &entry : program_.entries)
-    import_entry(entry);
+  for (auto [entry, steps] : llvm::zip_equal(program_.entries, steps_))
+    import_entry(entry, steps);
   return std::move(module_);
 }
 

@@ -102,6 +102,20 @@ static Formulas of_mixed(ArrayRef<OpFoldResult> sizes) {
   return out;
 }
 
+/// The dim of the module that is the product of these; null where there is none, or in a kernel.
+static AffineExpr product_of_sizes(Operation *op, ArrayRef<AffineExpr> sizes) {
+  auto dims = op->getParentOfType<ModuleOp>()->getAttrOfType<ArrayAttr>(names::dims);
+  if (!dims || !scope_of(op)->hasAttr(names::entry))
+    return {};
+  for (auto [number, dim] : llvm::enumerate(dims)) {
+    auto product = cast<DictionaryAttr>(dim).getAs<AffineMapAttr>("product");
+    if (product && product.getValue().getNumResults() == sizes.size() &&
+        std::is_permutation(sizes.begin(), sizes.end(), product.getValue().getResults().begin()))
+      return getAffineDimExpr(unsigned(number), op->getContext());
+  }
+  return {};
+}
+
 static Formulas of_collapse(tensor::CollapseShapeOp op) {
   auto source = extent_formulas(op.getSrc());
   if (failed(source))
@@ -109,13 +123,16 @@ static Formulas of_collapse(tensor::CollapseShapeOp op) {
   SmallVector<AffineExpr> out;
   for (auto group : op.getReassociationIndices()) {
     AffineExpr product = getAffineConstantExpr(1, op.getContext());
-    for (int64_t at : group) {
-      AffineExpr factor = (*source)[at];
-      if (!isa<AffineConstantExpr>(product) && !isa<AffineConstantExpr>(factor))
-        return failure(); // a product of run-time sizes
-      product = product * factor;
-    }
-    out.push_back(product);
+    SmallVector<AffineExpr> sizes;
+    for (int64_t at : group)
+      if (isa<AffineConstantExpr>((*source)[at]))
+        product = product * (*source)[at];
+      else
+        sizes.push_back((*source)[at]);
+    AffineExpr size = sizes.size() == 1 ? sizes[0] : sizes.empty() ? product : product_of_sizes(op, sizes);
+    if (!size)
+      return failure();
+    out.push_back(sizes.empty() ? product : size * product);
   }
   return out;
 }

@@ -19,6 +19,10 @@
 
 namespace heddle {
 
+namespace gpu {
+class Program;
+} // namespace gpu
+
 using Parameters = std::map<std::string, int64_t>;
 
 /// One row of `heddle.schedule`.
@@ -44,7 +48,7 @@ struct Candidate {
   std::function<double(llvm::ArrayRef<int64_t> sizes)> seconds;
 };
 
-/// One way to compute a kind: a file of its own, and a line in its kind's list.
+/// One way to compute a kind, on CPUs or on GPUs: a file of its own, and a line in its kind's list.
 struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
@@ -52,9 +56,15 @@ struct Variant {
   /// The rows worth considering for a kernel, or why the variant computes none of it. Where an argument has a layout,
   /// those that suit it.
   Result<std::vector<Candidate>> (*candidates)(mlir::func::FuncOp kernel, const Target &target);
-  /// Applies a row. Whatever it leaves alone is inlined.
+  /// On CPUs: applies a row. Whatever it leaves alone is inlined.
   Status (*schedule)(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
   bool multiplies = false; // in register tiles: its rows name a micro-kernel
+  /// Raised by a commit after which some row is other code: measurements of the variant before that don't count.
+  int version = 1;
+  /// On GPUs, instead: writes the launches of a row. Failure was reported.
+  mlir::LogicalResult (*write)(gpu::Program &program, const ScheduleRow &row, const Target &target) = nullptr;
+
+  bool runs_on(const Target &target) const { return (write != nullptr) == (target.gpu != nullptr); }
 };
 
 struct KernelKind {

@@ -167,21 +167,25 @@ private:
   KernelOutput &host() { return kernel_.outputs.back(); }
   bool one_nest() const { return kernel_.outputs.size() == 1; }
 
-  /// Elements that one row of an output or of what it is made from takes.
+  /// Elements that one row of an output or of what it is made from takes; of more than a grain, a grain.
   Halide::Expr row_length() {
     Halide::Expr longest = 1;
+    auto times = [&](const Halide::Expr &length, const Halide::Expr &extent) { // which may need more than 32 bits
+      return Halide::cast<int>(
+          min(Halide::cast<int64_t>(length) * Halide::cast<int64_t>(extent), Halide::Expr(int64_t(grain_))));
+    };
     auto consider = [&](Halide::Expr length) { longest = Halide::Internal::simplify(max(longest, length)); };
     for (const KernelOutput &output : kernel_.outputs) {
       Halide::Expr length = 1;
       for (size_t axis = rows_; axis < output.axes.size(); ++axis)
-        length = length * output.axes[axis].extent;
+        length = times(length, output.axes[axis].extent);
       consider(length);
     }
     for (const LoweredOp &stage : kernel_.stages) {
       Halide::Expr length = 1;
       for (const LoweredLoop &loop : stage.loops)
         if (loop.reduction)
-          length = length * loop.extent;
+          length = times(length, loop.extent);
       consider(length);
     }
     return longest;

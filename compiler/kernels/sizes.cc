@@ -35,8 +35,7 @@ int64_t terms_of(mlir::linalg::LinalgOp sum) {
   return terms;
 }
 
-/// The extent of an axis of what an op computes: of its type, or of the tensor.empty behind it.
-static mlir::AffineExpr extent_of(mlir::linalg::LinalgOp op, unsigned axis) {
+mlir::AffineExpr extent_of(mlir::linalg::LinalgOp op, unsigned axis) {
   mlir::Value init = op.getDpsInitOperand(0)->get();
   auto type = llvm::cast<mlir::RankedTensorType>(init.getType());
   if (!type.isDynamicDim(axis))

@@ -14,6 +14,9 @@ constexpr int64_t unknown = 256;
 /// The extent of an axis of the kernel's first result, as a formula over its sizes; null where nothing is known.
 mlir::AffineExpr extent_of(mlir::func::FuncOp kernel, int axis);
 
+/// The same of what an op of the kernel computes: of its type, or of the tensor.empty behind it.
+mlir::AffineExpr extent_of(mlir::linalg::LinalgOp op, unsigned axis);
+
 /// A formula over a kernel's sizes, at these.
 int64_t evaluate(mlir::AffineExpr formula, llvm::ArrayRef<int64_t> sizes);
 

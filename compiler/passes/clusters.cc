@@ -11,6 +11,7 @@
 // A reduction over a contraction's row (a norm after a product) stays a cluster of its own.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/passes/form_kernels.h"
 #include "compiler/passes/loop_classes.h"
 
@@ -60,6 +61,7 @@ private:
   bool makes_cycle(const Members &members) const;
   bool shares_rows(const Members &members) const;
   bool is_epilogue(const Members &producer, const Members &consumer) const;
+  bool keeps_lanes(const Members &producer, const Members &consumer) const;
   bool follows_contraction(int producer, int consumer) const;
   bool may_join(int producer, int consumer) const;
   bool not_worth_storing(int last, const Members &members) const;
@@ -297,7 +299,8 @@ bool Clusters::shares_rows(const Members &members) const {
   return true;
 }
 
-/// Whether element-wise consumers range over exactly the elements of the producers' contraction.
+/// Whether element-wise consumers range over exactly the elements of the producers' contraction, and write them as
+/// fast.
 bool Clusters::is_epilogue(const Members &producer, const Members &consumer) const {
   Members all(producer);
   all.append(consumer);
@@ -305,7 +308,31 @@ bool Clusters::is_epilogue(const Members &producer, const Members &consumer) con
   auto ops = ops_of(all);
   LoopClasses classes = classes_of(ops);
   auto rows = rows_of(ops, classes);
-  return rows && llvm::all_of(all, [&](int m) { return op(m).getNumParallelLoops() == rows->size(); });
+  return rows && llvm::all_of(all, [&](int m) { return op(m).getNumParallelLoops() == rows->size(); }) &&
+         keeps_lanes(producer, consumer);
+}
+
+/// Whether lanes can still run along what the kernel writes. A product in which they can, as one factor alone has its
+/// last axis, is not written by what has another axis last that both have.
+bool Clusters::keeps_lanes(const Members &producer, const Members &consumer) const {
+  auto found = llvm::find_if(producer, [&](int m) { return work_[m] == Work::reuse; });
+  auto product = found == producer.end() ? std::nullopt : contraction::product_of(op(*found));
+  if (!product)
+    return true;
+  Members all(producer);
+  all.append(consumer);
+  llvm::sort(all);
+  LoopClasses classes = classes_of(ops_of(all));
+  auto has_lanes = [&](int m) { // along the last axis of the op's result
+    AffineMap map = op(m).getMatchingIndexingMap(op(m).getDpsInitOperand(0));
+    AffineExpr back = map.getNumResults() ? map.getResults().back() : AffineExpr();
+    auto last = dyn_cast_if_present<AffineDimExpr>(back);
+    for (unsigned loop = 0; last && loop < op(*found).getNumLoops(); ++loop)
+      if (classes.of_loop(op(*found), loop) == classes.of_loop(op(m), last.getPosition()))
+        return product->left.loops.test(loop) != product->right.loops.test(loop);
+    return true;
+  };
+  return !has_lanes(*found) || llvm::all_of(consumer, [&](int m) { return !used_outside(m, all) || has_lanes(m); });
 }
 
 /// Whether an op does nothing but round its operand, at the same place.

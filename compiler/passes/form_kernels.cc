@@ -1,6 +1,7 @@
 // Puts the ops of each cluster (clusters.cc has the rule) into one heddle.kernel region, isolated from above. Values
 // that other clusters need become results; run-time sizes, weights and other clusters' results become operands;
-// constants, fills and empty tensors are copied into every kernel that uses them. Each body of a loop is cut into
+// constants, fills and empty tensors are copied into every kernel that uses them, but for constants that differ from
+// layer to layer (heddle.given). Each body of a loop is cut into
 // kernels of its own, to which the number of the iteration comes as a scalar.
 //
 //   %p = linalg.generic {matmul} ins(%x, %w) …                 %y = heddle.kernel(%B, %x, %w, %b) : … {
@@ -9,6 +10,7 @@
 //   …                                                          %z = heddle.kernel(%B, %y, …) : … {the norm}
 #include "compiler/passes/form_kernels.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/passes.h"
 
@@ -23,8 +25,8 @@ namespace {
 
 /// Copied into the kernels that use it, rather than passed.
 bool is_copied(Operation *op) {
-  return isa<tensor::EmptyOp, arith::ConstantOp, affine::AffineApplyOp, linalg::FillOp, arith::AddIOp, arith::SubIOp,
-             arith::MulIOp>(op);
+  return !op->hasAttr(ir::names::given) && isa<tensor::EmptyOp, arith::ConstantOp, affine::AffineApplyOp,
+                                               linalg::FillOp, arith::AddIOp, arith::SubIOp, arith::MulIOp>(op);
 }
 
 class KernelBuilder {

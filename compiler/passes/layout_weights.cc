@@ -66,6 +66,9 @@ constexpr int64_t sampled_dims[] = {1, 8, 64, 512};
 /// A kernel's argument at which weights arrive.
 using Reader = std::pair<func::FuncOp, unsigned>;
 
+/// The layouts that each reader of a weight may profit from; none: row-major.
+using Wanted = llvm::MapVector<Reader, std::vector<AffineMap>>;
+
 /// A weight's uses, where it is stored twice.
 struct Shares {
   AffineMap first, second;
@@ -95,9 +98,8 @@ private:
     return out;
   }
 
-  std::vector<AffineMap> wanted(const Reader &reader);
-  std::vector<AffineMap> offered(ArrayRef<Use> uses);
-  std::vector<double> losses(const Reader &reader, ArrayRef<AffineMap> layouts);
+  Wanted wanted(ArrayRef<Use> uses);
+  std::vector<double> losses(const Reader &reader, bool packs, ArrayRef<AffineMap> layouts);
   bool pays(ArrayRef<Use> uses, AffineMap one, const Shares &two);
   void store(ir::WeightOp weight, ArrayRef<Use> uses, AffineMap layout);
   ir::WeightOp copy(ir::WeightOp weight, ArrayRef<Use> uses);
@@ -109,19 +111,23 @@ private:
   SmallVector<Reader> set_; // while choosing: a kernel's weights must suit each other
 };
 
-/// The layouts that a reader may profit from; none: row-major.
-std::vector<AffineMap> Layouts::wanted(const Reader &reader) {
-  auto [kernel, argument] = reader;
-  const KernelKind &kind = kind_of(kernel);
-  return kind.layouts ? kind.layouts(kernel, argument, target_) : std::vector<AffineMap>();
+Wanted Layouts::wanted(ArrayRef<Use> uses) {
+  Wanted out;
+  for (const Use &use : uses) {
+    auto [kernel, argument] = reader_of(use);
+    if (auto layouts = kind_of(kernel).layouts; layouts && !out.contains({kernel, argument}))
+      out[{kernel, argument}] = layouts(kernel, argument, target_);
+    else
+      out.try_emplace({kernel, argument});
+  }
+  return out;
 }
 
 /// The layouts that any reader of a weight may profit from, and row-major where one asks for nothing else.
-std::vector<AffineMap> Layouts::offered(ArrayRef<Use> uses) {
+std::vector<AffineMap> offered(const Wanted &wanted) {
   std::vector<AffineMap> out;
   bool row_major = false;
-  for (const Use &use : uses) {
-    std::vector<AffineMap> of_reader = wanted(reader_of(use));
+  for (auto &[reader, of_reader] : wanted) {
     row_major |= of_reader.empty();
     for (AffineMap layout : of_reader)
       if (!llvm::is_contained(out, layout))
@@ -133,10 +139,9 @@ std::vector<AffineMap> Layouts::offered(ArrayRef<Use> uses) {
 }
 
 /// How many times as long as with the best layout for it a reader is expected to take with each, in the mean over its
-/// size classes. Row-major is nothing for readers that profit from another one: they would pack at every call.
-std::vector<double> Layouts::losses(const Reader &reader, ArrayRef<AffineMap> layouts) {
+/// size classes. Row-major is nothing for readers that profit from another one: they pack what they read at every call.
+std::vector<double> Layouts::losses(const Reader &reader, bool packs, ArrayRef<AffineMap> layouts) {
   constexpr double never = std::numeric_limits<double>::infinity();
-  bool packs = !wanted(reader).empty();
   std::vector<SizeClass> classes = size_classes(reader.first, expected_);
   std::vector<std::vector<double>> costs;
   for (AffineMap layout : layouts)
@@ -232,13 +237,13 @@ void Layouts::choose() {
   bool copies = !module_->hasAttr(ir::names::single_copy);
   for (auto &[weight_op, all_uses] : uses_of_weights(module_)) {
     ArrayRef<Use> uses = all_uses;
-    std::vector<AffineMap> layouts = offered(uses);
+    Wanted by_reader = wanted(uses);
+    std::vector<AffineMap> layouts = offered(by_reader);
     if (layouts.empty())
       continue;
     llvm::MapVector<Reader, std::vector<double>> readers;
-    for (const Use &use : uses)
-      if (Reader reader = reader_of(use); !readers.contains(reader))
-        readers[reader] = losses(reader, layouts);
+    for (auto &[reader, own] : by_reader)
+      readers[reader] = losses(reader, /*packs=*/!own.empty(), layouts);
     auto loss = [&](size_t first, size_t second) {
       double sum = 0;
       for (auto &[reader, of_layout] : readers)
@@ -315,6 +320,8 @@ struct LayoutWeights : PassWrapper<LayoutWeights, OperationPass<ModuleOp>> {
   StringRef getDescription() const override { return "weights in the layouts that kernels want"; }
 
   void runOnOperation() override {
+    if (target.gpu) // its variants read weights row by row
+      return;
     Layouts layouts(getOperation(), target);
     layouts.choose();
     layouts.apply();

@@ -11,10 +11,13 @@
 // So are both operands of a product of two activations, such as attention's, where the target has the instruction: the
 // weights of a softmax, which never leave their kernel, are rounded in it (skip_roundings.cc). Products between which
 // there are only element-wise ops and reductions are one kernel's, which multiplies one type: all of them or none. What
-// comes from a state, or is read at computed places, stays f32, and so do short sums.
+// comes from a state, or is read at computed places, stays f32, and so do short sums, and parts that are to be kept so;
+// a weight that these share with others is stored in both types.
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -43,16 +46,17 @@ Value tensor_read(linalg::LinalgOp op, Value element) {
 class Narrowing {
 public:
   Narrowing(ModuleOp module, FloatType type, bool activations)
-      : module_(module), symbols_(module), type_(type), activations_(activations) {}
+      : module_(module), symbols_(module), precisions_(module), type_(type), activations_(activations) {}
 
   void run() {
     SmallVector<Product> products, of_activations;
-    module_.walk([&](linalg::GenericOp op) {
-      if (auto product = contraction::product_of(op); product && is_wanted(*product))
-        products.push_back(*product);
-      else if (product && !has_weight(*product))
-        of_activations.push_back(*product);
-    });
+    for (func::FuncOp entry : entries(module_))
+      entry.walk([&](linalg::GenericOp op) {
+        if (auto product = contraction::product_of(op); product && is_wanted(*product))
+          products.push_back(*product);
+        else if (product && !has_weight(*product))
+          of_activations.push_back(*product);
+      });
     if (activations_)
       llvm::append_range(products, narrowable(of_activations));
     llvm::SetVector<Operation *> weights;
@@ -80,7 +84,7 @@ private:
   }
 
   /// Those of the products of activations that are narrowed: with all others that they meet in a kernel.
-  static SmallVector<Product> narrowable(ArrayRef<Product> products) {
+  SmallVector<Product> narrowable(ArrayRef<Product> products) {
     llvm::EquivalenceClasses<Operation *> kernels;
     for (const Product &product : products) {
       kernels.insert(product.op);
@@ -97,7 +101,7 @@ private:
     }
     llvm::SmallPtrSet<Operation *, 8> wide;
     for (const Product &product : products)
-      if (!is_worth_rounding(product) || !reads_rounded(product, product.left) ||
+      if (stays_wide(product.op) || !is_worth_rounding(product) || !reads_rounded(product, product.left) ||
           !reads_rounded(product, product.right))
         wide.insert(kernels.getLeaderValue(product.op));
     return llvm::filter_to_vector(
@@ -124,7 +128,16 @@ private:
            op->getOperand(element.getArgNumber()).getDefiningOp<linalg::GenericOp>();
   }
 
+  bool stays_wide(Operation *op) { return precisions_.of(op) == "f32"; }
+  /// Of a use of a weight, which an op reads as an operand or in its body.
+  bool stays_wide(OpOperand &use) {
+    auto body = use.getOwner()->getParentOfType<linalg::GenericOp>();
+    return stays_wide(body ? body.getOperation() : use.getOwner());
+  }
+
   bool is_wanted(const Product &product) {
+    if (stays_wide(product.op))
+      return false;
     bool real = product.left.value.getType().isF32() && product.right.value.getType().isF32();
     for (const contraction::Factor *factor : {&product.left, &product.right})
       if (ir::WeightOp weight = weight_of(product, *factor))
@@ -132,7 +145,7 @@ private:
     return false;
   }
 
-  /// Whether all readers of a weight take it element by element, so that they can widen what they read.
+  /// Whether all readers of a narrow weight take it element by element, so that they can widen what they read.
   bool can_be_narrow(ir::WeightOp weight) {
     auto [known, is_new] = narrowable_.try_emplace(weight, true);
     if (!is_new)
@@ -143,7 +156,7 @@ private:
         return;
       for (OpOperand &use : get->getUses()) {
         auto reader = dyn_cast<linalg::GenericOp>(use.getOwner());
-        out &= isa<tensor::ExtractOp>(use.getOwner()) || (reader && reader.isDpsInput(&use));
+        out &= stays_wide(use) || isa<tensor::ExtractOp>(use.getOwner()) || (reader && reader.isDpsInput(&use));
       }
     });
     return narrowable_[weight] = out;
@@ -153,28 +166,55 @@ private:
     return arith::ExtFOp::create(builder, element.getLoc(), wide, element);
   }
 
+  /// Makes what an op reads of a weight narrow, and widens it there.
+  void narrow(OpOperand &use, Value weight) {
+    use.set(weight);
+    Value element;
+    OpBuilder builder(use.getOwner());
+    if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner())) {
+      element = reader.getMatchingBlockArgument(&use);
+      builder.setInsertionPointToStart(reader.getBlock());
+    } else {
+      element = use.getOwner()->getResult(0);
+      builder.setInsertionPointAfter(use.getOwner());
+    }
+    Type was = element.getType();
+    element.setType(type_);
+    Value wide = widened(builder, element, was);
+    element.replaceAllUsesExcept(wide, wide.getDefiningOp());
+  }
+
   void narrow(ir::WeightOp weight) {
-    weight.setType(cast<RankedTensorType>(weight.getType()).clone(type_));
+    SmallVector<ir::GetOp> gets;
     module_.walk([&](ir::GetOp get) {
-      if (get.getWeight() != weight.getSymName())
-        return;
-      auto seen = cast<RankedTensorType>(get.getType());
-      get.getResult().setType(seen.clone(type_));
-      for (OpOperand &use : get->getUses()) {
-        Value element;
-        OpBuilder builder(use.getOwner());
-        if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner())) {
-          element = reader.getMatchingBlockArgument(&use);
-          builder.setInsertionPointToStart(reader.getBlock());
-        } else {
-          element = use.getOwner()->getResult(0);
-          builder.setInsertionPointAfter(use.getOwner());
-        }
-        element.setType(type_);
-        Value wide = widened(builder, element, seen.getElementType());
-        element.replaceAllUsesExcept(wide, wide.getDefiningOp());
-      }
+      if (get.getWeight() == weight.getSymName())
+        gets.push_back(get);
     });
+    bool has_wide_use = llvm::any_of(gets, [&](ir::GetOp get) {
+      return llvm::any_of(get->getUses(), [&](OpOperand &use) { return stays_wide(use); });
+    });
+    ir::WeightOp into = weight;
+    if (has_wide_use) { // it is stored in both types
+      into = weight.clone();
+      into.setSymName(weight.getSymName().str() + ".bf16");
+      symbols_.insert(into, std::next(Block::iterator(weight)));
+    }
+    into.setType(cast<RankedTensorType>(weight.getType()).clone(type_));
+    for (ir::GetOp get : gets) {
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : get->getUses())
+        if (!stays_wide(use))
+          uses.push_back(&use);
+      if (uses.empty())
+        continue;
+      OpBuilder builder(get);
+      Value seen = ir::GetOp::create(builder, get.getLoc(), cast<RankedTensorType>(get.getType()).clone(type_),
+                                     into.getSymName());
+      for (OpOperand *use : uses)
+        narrow(*use, seen);
+      if (get->use_empty())
+        get.erase();
+    }
   }
 
   void narrow(const Product &product, const contraction::Factor &factor) {
@@ -257,6 +297,7 @@ private:
 
   ModuleOp module_;
   SymbolTable symbols_;
+  ir::Precisions precisions_;
   FloatType type_;
   bool activations_;
   DenseMap<Operation *, bool> narrowable_;
@@ -271,7 +312,8 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {
-    if (ir::precision_of(getOperation()) == "f32")
+    ir::Precisions precisions(getOperation());
+    if (!precisions.has("bf16") && !precisions.has("int8"))
       return;
     const MicroKernel &dot = *find_micro_kernel("dot_bf16");
     Narrowing(getOperation(), BFloat16Type::get(&getContext()), (dot.needs & ~target.cpu_features()) == 0).run();

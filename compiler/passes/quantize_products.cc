@@ -4,11 +4,17 @@
 //   amax[m] = max[k](abs(x[m, k]))     q[m, k] = u8(round(x[m, k] * 127 / amax[m]) + 128)
 //   y[m, n] = (sum[k](q[m, k] * w8[n, k]) - 128 * sums[n]) * (amax[m] / 127) * scales[n]
 //
-// where w8, scales and sums are derived weights (heddle.derived). u8 times s8 is what the CPUs' dot products take; the
+// Where the module has a scale for the activation (heddle.scales), that takes the place of amax / 127 for all rows, and
+// what exceeds it is clamped.
+//
+// Above, w8, scales and sums are derived weights (heddle.derived). u8 times s8 is what the CPUs' dot products take; the
 // offset's share is the column sum. What remains in floats is narrow_products' matter.
+#include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unread_weights.h"
 
@@ -17,6 +23,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+
+#include <set>
 
 namespace heddle::passes {
 
@@ -47,21 +55,28 @@ struct Candidate {
 
 class Quantizing {
 public:
-  explicit Quantizing(ModuleOp module) : module_(module), symbols_(module), builder_(module.getContext()) {}
+  explicit Quantizing(ModuleOp module)
+      : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()) {}
 
   void run() {
     std::vector<Candidate> candidates;
-    module_.walk([&](GenericOp op) {
-      if (auto candidate = candidate_of(op))
-        candidates.push_back(*candidate);
-    });
+    for (func::FuncOp entry : entries(module_))
+      entry.walk([&](GenericOp op) {
+        if (auto candidate = candidate_of(op))
+          candidates.push_back(*candidate);
+      });
     for (Candidate &candidate : candidates)
       quantize(candidate);
+    SmallVector<StringRef> names(quantized_.begin(), quantized_.end());
+    if (!names.empty())
+      module_->setAttr(ir::names::quantized, builder_.getStrArrayAttr(names));
   }
 
 private:
   struct Rows {
-    Value numbers, largest;
+    Value numbers;
+    Value largest;              // null where the scale is known
+    std::optional<float> known; // the magnitude that 127 stands for
   };
   struct Weights {
     ir::WeightOp numbers, scales, sums;
@@ -85,7 +100,7 @@ private:
 
   std::optional<Candidate> candidate_of(GenericOp op) {
     std::optional<Product> product = contraction::product_of(op);
-    if (!product)
+    if (!product || precisions_.of(op) != "int8")
       return std::nullopt;
     std::optional<Side> left = side_of(op, product->left), right = side_of(op, product->right);
     if (!left || !right)
@@ -119,6 +134,13 @@ private:
     return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
   }
 
+  /// A constant of one layer, as its bits: what is the same in all layers shares kernels.
+  Value given(OpBuilder &builder, Location loc, float value) {
+    auto out = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(llvm::bit_cast<int32_t>(value)));
+    out->setAttr(ir::names::given, builder.getUnitAttr());
+    return out;
+  }
+
   using Body = llvm::function_ref<Value(OpBuilder &, Location, ValueRange)>;
   Value generic(OpBuilder &builder, Location loc, ValueRange inputs, Value init, ArrayRef<AffineMap> maps,
                 ArrayRef<utils::IteratorType> loops, Body body) {
@@ -139,11 +161,44 @@ private:
     return arith::BitcastOp::create(builder, loc, builder.getF32Type(), bits);
   }
 
+  /// The definition or input that an activation is; empty where it has no name.
+  static std::string name_of(Value activation) {
+    if (auto argument = dyn_cast<BlockArgument>(activation)) {
+      auto entry = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+      auto name = entry ? entry.getArgAttrOfType<StringAttr>(argument.getArgNumber(), ir::names::name) : StringAttr();
+      return name ? name.str() : "";
+    }
+    std::vector<ir::Definition> definitions = ir::definitions_in(activation.getLoc());
+    return definitions.empty() ? "" : definitions.back().name;
+  }
+
+  /// A magnitude that all rows of the activation share, where one was given.
+  std::optional<float> scale_of(Value activation) {
+    std::string name = name_of(activation);
+    if (name.empty())
+      return std::nullopt;
+    quantized_.insert(name);
+    auto scales = module_->getAttrOfType<DictionaryAttr>(ir::names::scales);
+    auto scale = scales ? scales.getAs<FloatAttr>(name) : FloatAttr();
+    return scale ? std::optional<float>(scale.getValue().convertToDouble()) : std::nullopt;
+  }
+
+  /// x * scale, rounded to a whole number from 0 to 255 whose zero is 128.
+  Value byte_of(OpBuilder &at, Location loc, Value x, Value scale, bool clamped) {
+    Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, x, scale));
+    Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
+    if (clamped) {
+      number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, int64_t(-127)));
+      number = arith::MinSIOp::create(at, loc, number, constant(at, loc, int64_t(127)));
+    }
+    Value shifted = arith::AddIOp::create(at, loc, number, constant(at, loc, int64_t(128)));
+    return arith::TruncIOp::create(at, loc, at.getI8Type(), shifted);
+  }
+
   /// The quantized rows of an activation, made once for all products that read it alike.
   std::optional<Rows> rows_of(const Side &side) {
     Value x = side.operand->get();
-    auto [known, is_new] = rows_.try_emplace(
-        std::make_pair(x, AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())));
+    auto [known, is_new] = rows_.try_emplace(key_of(side));
     if (!is_new)
       return known->second;
     OpBuilder builder(module_.getContext());
@@ -163,26 +218,37 @@ private:
     SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel), reduced(parallel);
     for (int64_t axis : side.summed)
       reduced[axis] = utils::IteratorType::reduction;
+    Value bytes = tensor::EmptyOp::create(builder, loc, sizes, builder.getI8Type());
+    Rows out;
+    out.known = scale_of(x);
+    if (out.known) {
+      Value scale = given(builder, loc, 127 / *out.known);
+      out.numbers =
+          generic(builder, loc, x, bytes, {all, all}, parallel, [&](OpBuilder &at, Location loc, ValueRange e) {
+            return byte_of(at, loc, e[0], real(at, loc, scale), true);
+          });
+      return remember(side, out);
+    }
     Value empty = tensor::EmptyOp::create(builder, loc, kept, builder.getI32Type());
     int64_t least = llvm::bit_cast<int32_t>(1e-30f); // something is divided by it
     Value none = linalg::FillOp::create(builder, loc, constant(builder, loc, least), empty).getResult(0);
-    Rows out;
     out.largest = generic(builder, loc, x, none, {all, row}, reduced, [&](OpBuilder &at, Location loc, ValueRange e) {
       Value magnitude = bits(at, loc, math::AbsFOp::create(at, loc, e[0]));
       return arith::MaxSIOp::create(at, loc, e[1], magnitude).getResult();
     });
-    Value bytes = tensor::EmptyOp::create(builder, loc, sizes, builder.getI8Type());
     out.numbers = generic(builder, loc, {x, out.largest}, bytes, {all, row, all}, parallel,
                           [&](OpBuilder &at, Location loc, ValueRange e) {
                             Value scale = arith::DivFOp::create(at, loc, constant(at, loc, 127.0), real(at, loc, e[1]));
-                            Value whole =
-                                math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, e[0], scale));
-                            Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
-                            Value shifted = arith::AddIOp::create(at, loc, number, constant(at, loc, int64_t(128)));
-                            return arith::TruncIOp::create(at, loc, at.getI8Type(), shifted).getResult();
+                            return byte_of(at, loc, e[0], scale, false);
                           });
-    return rows_[{x, AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())}] = out;
+    return remember(side, out);
   }
+
+  /// Axes of an activation that have scales of their own.
+  std::pair<Value, AffineMap> key_of(const Side &side) {
+    return {side.operand->get(), AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())};
+  }
+  Rows remember(const Side &side, const Rows &rows) { return rows_[key_of(side)] = rows; }
 
   SmallVector<AffineExpr> axes(ArrayRef<int64_t> which) {
     return llvm::map_to_vector(which, [&](int64_t axis) { return builder_.getAffineDimExpr(axis); });
@@ -197,9 +263,10 @@ private:
     auto derive = [&](const char *suffix, ir::Derivation what, RankedTensorType derived) {
       OpBuilder builder(of);
       auto attr = ir::DerivedAttr::get(module_.getContext(), what, type.getShape(), channels);
-      auto weight = ir::WeightOp::create(builder, of.getLoc(), builder.getStringAttr(of.getSymName() + suffix),
-                                         TypeAttr::get(derived), of.getNames(), of.getStoredAttr(), of.getPartAttr(),
-                                         of.getAtAttr(), ir::LayoutAttr(), attr);
+      auto weight =
+          ir::WeightOp::create(builder, of.getLoc(), builder.getStringAttr(of.getSymName() + suffix),
+                               TypeAttr::get(derived), of.getNames(), of.getStoredAttr(), of.getPartAttr(),
+                               of.getAtAttr(), ir::LayoutAttr(), attr, of.getGatheredAttr(), of.getComputedAttr());
       symbols_.insert(weight, Block::iterator(of));
       return weight;
     };
@@ -245,16 +312,24 @@ private:
     };
     AffineMap all = AffineMap::getMultiDimIdentityMap(result.getNumResults(), module_.getContext());
     SmallVector<utils::IteratorType> parallel(result.getNumResults(), utils::IteratorType::parallel);
-    Value scaled =
-        generic(builder, loc, {product, rows->largest, read(weights.scales), read(weights.sums)}, empty.getResult(),
-                {all, along(candidate.rows), along(candidate.weight), along(candidate.weight), all}, parallel,
-                [&](OpBuilder &at, Location loc, ValueRange e) {
-                  Value share = arith::MulIOp::create(at, loc, e[3], constant(at, loc, int64_t(128)));
-                  Value whole =
-                      arith::SIToFPOp::create(at, loc, at.getF32Type(), arith::SubIOp::create(at, loc, e[0], share));
-                  Value row = arith::MulFOp::create(at, loc, real(at, loc, e[1]), constant(at, loc, 1.0 / 127));
-                  return arith::MulFOp::create(at, loc, arith::MulFOp::create(at, loc, whole, row), e[2]).getResult();
-                });
+    SmallVector<Value> read_at{product};
+    SmallVector<AffineMap> maps{all};
+    if (rows->largest) {
+      read_at.push_back(rows->largest);
+      maps.push_back(along(candidate.rows));
+    }
+    size_t scales = read_at.size();
+    read_at.append({read(weights.scales), read(weights.sums)});
+    maps.append({along(candidate.weight), along(candidate.weight), all});
+    Value known = rows->known ? given(builder, loc, *rows->known / 127) : Value();
+    Value scaled = generic(
+        builder, loc, read_at, empty.getResult(), maps, parallel, [&](OpBuilder &at, Location loc, ValueRange e) {
+          Value share = arith::MulIOp::create(at, loc, e[scales + 1], constant(at, loc, int64_t(128)));
+          Value whole = arith::SIToFPOp::create(at, loc, at.getF32Type(), arith::SubIOp::create(at, loc, e[0], share));
+          Value row = rows->known ? real(at, loc, known)
+                                  : arith::MulFOp::create(at, loc, real(at, loc, e[1]), constant(at, loc, 1.0 / 127));
+          return arith::MulFOp::create(at, loc, arith::MulFOp::create(at, loc, whole, row), e[scales]).getResult();
+        });
     op.getResult(0).replaceAllUsesWith(scaled);
     op.erase();
     if (get->use_empty())
@@ -263,7 +338,9 @@ private:
 
   ModuleOp module_;
   SymbolTable symbols_;
+  ir::Precisions precisions_;
   Builder builder_;
+  std::set<std::string> quantized_; // activations
   DenseMap<std::pair<Value, AffineMap>, Rows> rows_;
   DenseMap<std::pair<Operation *, Attribute>, Weights> weights_;
 };
@@ -275,10 +352,28 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {
-    if (ir::precision_of(getOperation()) != "int8")
+    ir::Precisions precisions(getOperation());
+    if (failed(check_kept(precisions)))
+      return signalPassFailure();
+    if (!precisions.has("int8"))
       return;
     Quantizing(getOperation()).run();
     erase_unread_weights(getOperation()); // those that only products read are not stored as floats, too
+  }
+
+  /// A part whose precision was asked for has products.
+  LogicalResult check_kept(const ir::Precisions &precisions) {
+    SmallVector<Operation *> products;
+    getOperation().walk([&](GenericOp op) {
+      if (contraction::product_of(op))
+        products.push_back(op);
+    });
+    std::vector<std::string> unreached = precisions.unreached(products);
+    if (unreached.empty())
+      return success();
+    return emitError(UnknownLoc::get(&getContext()))
+           << "--keep " << unreached.front() << "=…: no product is computed there, and all else is as the model has it "
+           << "in any precision; leave it out, or name a part that has products";
   }
 };
 

@@ -1,16 +1,19 @@
-// Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers.
-// A part of a state that lies in one piece is a view of it (tensor.extract_slice). What a body reads at its own indices
-// is an operand, and what it does not use is not computed. Weights that nothing reads any more are dropped. Runs
-// between upstream's canonicalize and cse, which do the rest.
+// Reads through stages that only rearrange: a permuted or broadcast copy becomes the indexing map of its readers,
+// unless it is there for a product to read along memory. A part of a state that lies in one piece is a view of it
+// (tensor.extract_slice). What a body reads at its own indices is an operand, and what it does not use is not computed.
+// Weights that nothing reads any more are dropped. Runs between upstream's canonicalize and cse, which do the rest.
 //
 //   %t = linalg.generic {(a, b) -> (b, a)} ins(%x) {yield %in}        (gone)
 //   %y = linalg.generic {(i, j) -> (i, j)} ins(%t) …            →     %y = linalg.generic {(i, j) -> (j, i)} ins(%x) …
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unread_weights.h"
 
+#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Tensor/Transforms/Transforms.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/StringSet.h"
@@ -41,6 +44,20 @@ std::optional<Copy> copy_of(Value value) {
   return Copy{source->get(), place};
 }
 
+/// Whether a product would read across memory what a copy has along it: the copy has an axis in front that both factors
+/// have, of which each place is a product by itself, and its source has it last.
+bool serves_product(linalg::GenericOp op, AffineMap of_copy, AffineMap of_source) {
+  auto product = contraction::product_of(op);
+  auto chooses = [&](AffineMap map) {
+    AffineExpr back = map.getNumResults() ? map.getResults().back() : AffineExpr();
+    auto last = dyn_cast_if_present<AffineDimExpr>(back);
+    if (!last || op.getIteratorTypesArray()[last.getPosition()] == utils::IteratorType::reduction)
+      return false;
+    return product->left.loops.test(last.getPosition()) && product->right.loops.test(last.getPosition());
+  };
+  return product && contraction::is_matrix_product(op) && chooses(of_source) && !chooses(of_copy);
+}
+
 struct ReadThroughCopy : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -57,7 +74,7 @@ struct ReadThroughCopy : OpRewritePattern<linalg::GenericOp> {
       bool covered = true;
       for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
         covered &= llvm::any_of(maps, [&](AffineMap map) { return map.isFunctionOfDim(loop); });
-      if (!covered) {
+      if (!covered || serves_product(op, old, maps[number])) {
         maps[number] = old;
         continue;
       }
@@ -286,6 +303,48 @@ struct UnusedOperand : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// A view of a weight is the weight in that shape.
+template <class Reshape> struct ReshapedWeight : OpRewritePattern<Reshape> {
+  using OpRewritePattern<Reshape>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Reshape op, PatternRewriter &rewriter) const override {
+    auto get = op.getSrc().template getDefiningOp<ir::GetOp>();
+    if (!get)
+      return failure();
+    rewriter.replaceOpWithNewOp<ir::GetOp>(op, op.getResult().getType(), get.getWeight());
+    return success();
+  }
+};
+
+/// An empty tensor in another shape is one of that shape.
+struct ReshapedEmpty : OpRewritePattern<tensor::ExpandShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExpandShapeOp op, PatternRewriter &rewriter) const override {
+    if (!op.getSrc().getDefiningOp<tensor::EmptyOp>())
+      return failure();
+    rewriter.replaceOpWithNewOp<tensor::EmptyOp>(op, op.getMixedOutputShape(), op.getType().getElementType());
+    return success();
+  }
+};
+
+/// Whether an element-wise op reads a product in another shape, and nothing else does: what it computes is an epilogue
+/// of the product in the product's own shape.
+bool is_epilogue_behind_reshape(OpOperand *operand) {
+  auto op = dyn_cast<linalg::GenericOp>(operand->getOwner());
+  auto reshape = operand->get().getDefiningOp<tensor::CollapseShapeOp>();
+  auto product = reshape ? reshape.getSrc().getDefiningOp<linalg::LinalgOp>() : linalg::LinalgOp();
+  if (!op || !product || op.getNumReductionLoops() > 0 || op->getNumResults() != 1 || !reshape->hasOneUse() ||
+      !reshape.getSrc().hasOneUse())
+    return false;
+  // What a body computes from its indices it computes from those of the product's axes, where their extents are known.
+  bool known = true;
+  for (ArrayRef<int64_t> axes : reshape.getReassociationIndices())
+    for (int64_t axis : axes.drop_front())
+      known &= !reshape.getSrcType().isDynamicDim(unsigned(axis));
+  return known || (!op.hasIndexSemantics() && op.getBlock()->getOps<tensor::ExtractOp>().empty());
+}
+
 struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Simplify)
   StringRef getArgument() const override { return "simplify"; }
@@ -294,7 +353,10 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand,
-                 ConstantOperand, UnusedOperand>(&getContext());
+                 ConstantOperand, UnusedOperand, ReshapedWeight<tensor::CollapseShapeOp>,
+                 ReshapedWeight<tensor::ExpandShapeOp>, ReshapedEmpty>(&getContext());
+    linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, is_epilogue_behind_reshape);
+    tensor::populateReassociativeReshapeFoldingPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("simplify: the rewrites do not come to an end");
       return signalPassFailure();
@@ -308,9 +370,13 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 void erase_unread_weights(ModuleOp module) {
   llvm::StringSet<> read;
   module.walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
-  for (auto weight : llvm::make_early_inc_range(module.getOps<ir::WeightOp>()))
+  auto weights = llvm::to_vector(module.getOps<ir::WeightOp>());
+  for (ir::WeightOp weight : llvm::reverse(weights)) // what is computed stands behind what it is made of
     if (!read.contains(weight.getSymName()))
       weight.erase();
+    else if (auto computed = weight.getComputed())
+      for (FlatSymbolRefAttr of : computed->getOf())
+        read.insert(of.getValue());
 }
 
 std::unique_ptr<Pass> simplify() { return std::make_unique<Simplify>(); }

@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
+#include "llvm/Support/MathExtras.h"
+
 namespace heddle::passes {
 
 using namespace mlir;
@@ -30,6 +32,16 @@ static SizeRange product(const SizeRange &a, const SizeRange &b) {
   return {held(std::min(corners)), held(std::max(corners))};
 }
 
+/// Of positive divisors; what is open stays so, unless the divisor is, too.
+static SizeRange quotient(const SizeRange &a, const SizeRange &b, int64_t (*divide)(int64_t, int64_t)) {
+  auto share = [&](int64_t end, int64_t divisor) {
+    bool is_open = (end == -SizeRange::open || end == SizeRange::open) && divisor < SizeRange::open;
+    return is_open ? end : divide(end, divisor);
+  };
+  return {std::min(share(a.least, b.least), share(a.least, b.most)),
+          std::max(share(a.most, b.least), share(a.most, b.most))};
+}
+
 SizeRange range_of(AffineExpr expr, ArrayRef<SizeRange> operands, unsigned dims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return {constant.getValue(), constant.getValue()};
@@ -45,10 +57,17 @@ SizeRange range_of(AffineExpr expr, ArrayRef<SizeRange> operands, unsigned dims)
     return product(left, right);
   if (right.least < 1) // divisors are positive
     return {};
-  if (expr.getKind() == AffineExprKind::Mod)
-    return {0, right.most - 1};
-  // A quotient is no larger than its dividend, and no further from 0, apart from the rounding of small ones.
-  return {std::min<int64_t>(left.least, 0), std::max<int64_t>(left.most, 0)};
+  auto floor_quotient = [&] {
+    return quotient(left, right, [](int64_t a, int64_t b) { return llvm::divideFloorSigned(a, b); });
+  };
+  if (expr.getKind() == AffineExprKind::FloorDiv)
+    return floor_quotient();
+  if (expr.getKind() == AffineExprKind::CeilDiv)
+    return quotient(left, right, [](int64_t a, int64_t b) { return llvm::divideCeilSigned(a, b); });
+  // A remainder of one number, or of numbers below the divisor, is known.
+  if (left.least == left.most && right.least == right.most)
+    return sum(left, product({-right.least, -right.least}, floor_quotient()));
+  return {0, left.least >= 0 ? std::min(left.most, right.most - 1) : right.most - 1};
 }
 
 static SizeRange range_of_dim(ArrayRef<ModuleDim> dims, const ModuleDim &dim, DictionaryAttr given) {

@@ -74,10 +74,10 @@ void split(ir::WeightOp weight, ArrayRef<tensor::ExtractOp> reads, SymbolTable &
       }
     ir::WeightOp &part = parts[at];
     if (!part) {
-      part =
-          ir::WeightOp::create(builder, weight.getLoc(), builder.getStringAttr(name), TypeAttr::get(part_type),
-                               weight.getNames(), weight.getStoredAttr(), builder.getDenseI64ArrayAttr(type.getShape()),
-                               builder.getDenseI64ArrayAttr(at), ir::LayoutAttr(), ir::DerivedAttr());
+      part = ir::WeightOp::create(builder, weight.getLoc(), builder.getStringAttr(name), TypeAttr::get(part_type),
+                                  weight.getNames(), weight.getStoredAttr(),
+                                  builder.getDenseI64ArrayAttr(type.getShape()), builder.getDenseI64ArrayAttr(at),
+                                  ir::LayoutAttr(), ir::DerivedAttr(), ir::GatheredAttr(), ir::ComputedAttr());
       symbols.insert(part, Block::iterator(weight));
     }
     OpBuilder here(read.getTensor().getDefiningOp());
@@ -100,7 +100,7 @@ struct SplitWeights : PassWrapper<SplitWeights, OperationPass<ModuleOp>> {
     getOperation().walk([&](ir::GetOp get) { gets[get.getWeight()].push_back(get); });
     for (auto weight : llvm::make_early_inc_range(getOperation().getOps<ir::WeightOp>())) {
       auto found = gets.find(weight.getSymName());
-      if (found == gets.end() || weight.getPart() || weight.getLayout())
+      if (found == gets.end() || weight.getPart() || weight.getGathered() || weight.getComputed() || weight.getLayout())
         continue;
       if (auto reads = reads_of_elements(weight, found->second))
         split(weight, *reads, symbols);

@@ -3,6 +3,8 @@
 
 #include "runtime/cpu_features.h"
 
+#include <vector>
+
 namespace heddle {
 
 static const Target table[] = {
@@ -12,18 +14,68 @@ static const Target table[] = {
 #undef HEDDLE_TARGET
 };
 
+static const Gpu gpus[] = {
+#define HEDDLE_GPU(name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, memory_rate)                    \
+  {name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, memory_rate},
+#include "compiler/targets/gpus.def"
+#undef HEDDLE_GPU
+};
+
 std::span<const Target> targets() { return table; }
 
-std::string halide_name(uint32_t cpu_features) {
-  static constexpr const char *names[] = {
-#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide) halide,
+std::span<const Target> gpu_targets() {
+  static const std::vector<Target> all = [] {
+    std::vector<Target> out;
+    for (const Gpu &gpu : gpus) {
+      Target target = table[0]; // the host program's
+      target.name = gpu.name;
+      target.base = target.further = 0;
+      target.gpu = &gpu;
+      out.push_back(std::move(target));
+    }
+    return out;
+  }();
+  return all;
+}
+
+namespace {
+
+/// How a row of runtime/cpu_features.def is called.
+struct Words {
+  const char *halide;
+  uint32_t beyond; // other rows that Halide's words allow
+  const char *llvm;
+};
+
+constexpr Words words[] = {
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm) {halide, beyond, llvm},
 #include "runtime/cpu_features.def"
 #undef HEDDLE_CPU_FEATURE
-  };
+};
+
+} // namespace
+
+std::string halide_name(uint32_t cpu_features) {
   std::string out = "x86-64-linux";
-  for (size_t i = 0; i < std::size(names); ++i)
-    if ((cpu_features & 1u << i) && *names[i])
-      out += std::string("-") + names[i];
+  for (size_t i = 0; i < std::size(words); ++i)
+    if (cpu_features & 1u << i)
+      out += std::string("-") + words[i].halide;
+  return out;
+}
+
+bool halide_allows_more(uint32_t cpu_features) {
+  uint32_t allowed = 0;
+  for (size_t i = 0; i < std::size(words); ++i)
+    if (cpu_features & 1u << i)
+      allowed |= words[i].beyond;
+  return (allowed & ~cpu_features) != 0;
+}
+
+std::string llvm_features(uint32_t cpu_features) {
+  std::string out = "+prefer-no-gather"; // on Intel's of these machines it is slower than loads
+  for (size_t i = 0; i < std::size(words); ++i)
+    if (cpu_features & 1u << i)
+      out += std::string(",") + words[i].llvm;
   return out;
 }
 
@@ -39,14 +91,13 @@ Result<Target> find_target(std::string_view name) {
                    ") needs; name a target to compile for another machine"};
     return *best;
   }
-  for (const Target &target : table)
-    if (target.name == name)
-      return target;
-  if (name.starts_with("cuda:"))
-    return Error{"the target `" + std::string(name) + "` is not built yet; use one of the x86-64 targets"};
   std::string known = "native";
-  for (const Target &target : table)
-    known += ", " + target.name;
+  for (std::span<const Target> some : {targets(), gpu_targets()})
+    for (const Target &target : some) {
+      if (target.name == name)
+        return target;
+      known += ", " + target.name;
+    }
   return Error{"there is no target `" + std::string(name) + "`; the targets are " + known};
 }
 

@@ -1,15 +1,31 @@
 // What a kernel's schedule needs to know of the machine it is compiled for: facts, no decisions. The targets are
-// the rows of targets.def. `native` is resolved here, so every later room sees the name of a row.
+// the rows of targets.def and gpus.def. `native` is resolved here, so every later room sees the name of a row.
 #pragma once
 
 #include "dsl/errors/result.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace heddle {
+
+class Records; // compiler/choose/records.h
+
+/// What a GPU has beside what every target has.
+struct Gpu {
+  std::string_view name; // of the target
+  int sm;                // compute capability, ten times: 80
+  int ptx;               // version of the PTX that is written, ten times: 70
+  int driver;            // least version of the driver that reads it, as cuDriverGetVersion gives it: 11000
+  int multiprocessors;
+  int64_t shared;      // bytes of shared memory that a block may have without asking
+  int64_t shared_most; // and at most
+  double flops;        // f32 operations per second
+  double memory_rate;  // bytes per second
+};
 
 struct Target {
   std::string name;
@@ -22,13 +38,17 @@ struct Target {
   double l2_bytes_per_cycle, l3_bytes_per_cycle, memory_bytes_per_cycle;
   uint32_t base;    // of every kernel: HEDDLE_CPU_* of runtime/cpu_features.h
   uint32_t further; // what variants may need beyond that
+  /// What was measured of kernels' candidates on this machine; null: nothing.
+  std::shared_ptr<const Records> records = nullptr;
+  const Gpu *gpu = nullptr; // null: a CPU
 
   uint32_t cpu_features() const { return base | further; }
   double seconds(double cycles) const { return cycles / (gigahertz * 1e9); }
 };
 
-/// All targets, from the least demanding on.
+/// All CPUs, from the least demanding on, and all GPUs.
 std::span<const Target> targets();
+std::span<const Target> gpu_targets();
 
 /// The target of that name; `native` is the most demanding one that this machine can run. The message of an
 /// unknown name lists the known ones.
@@ -36,5 +56,9 @@ Result<Target> find_target(std::string_view name);
 
 /// These features in Halide's words: "x86-64-linux-sse41-…".
 std::string halide_name(uint32_t cpu_features);
+/// Whether these words allow Halide features beyond those.
+bool halide_allows_more(uint32_t cpu_features);
+/// And in LLVM's words, which allow exactly them: "+avx2,…".
+std::string llvm_features(uint32_t cpu_features);
 
 } // namespace heddle

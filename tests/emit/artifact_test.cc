@@ -244,7 +244,7 @@ TEST_F(Artifact, half_precision_weights_become_f32) {
   std::vector<WeightsLayout> layouts = lay_out_weights(modules, "tiny");
   Progress progress(Progress::Show::nothing);
   std::vector<std::byte> bytes(packed_bytes(layouts.front()));
-  pack_weights(modules, layouts, &*files, bytes, progress);
+  ASSERT_TRUE(pack_weights(modules, layouts, &*files, bytes, progress));
   const float *packed = reinterpret_cast<const float *>(bytes.data() + 4096);
   EXPECT_EQ(packed[0 * 4 + 1], weights.w[1 * 6 + 0]);
   EXPECT_EQ(packed[5 * 4 + 3], weights.w[3 * 6 + 5]);

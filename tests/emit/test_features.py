@@ -45,6 +45,7 @@ WORDS = {
     "AVX512_BITS": "avx512ifma+avx512vbmi+avx512_vbmi2+avx512_bitalg+avx512_vpopcntdq",
     "AVX512_BF16": "avx512_bf16",
     "AMX": "amx_tile+amx_bf16+amx_int8",
+    "AVX_VNNI": "avx_vnni",
 }
 
 
@@ -81,14 +82,24 @@ class Features(SharedScratch):
         return out, json.loads((out / "model.json").read_text())["cpu_features"]
 
     def test_each_target_needs_what_its_code_uses(self):
-        for target in ("x86-64-v3", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"):
-            for options in ((), ("--set", "real=bf16"), *([("--precision", "int8")] if "+" not in target else [])):
+        for target in ("x86-64-v3", "x86-64-v3+vnni", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"):
+            for options in ((), ("--set", "real=bf16"), *([("--precision", "int8")] if "+amx" not in target else [])):
                 with self.subTest(target=target, options=options):
                     out, features = self.compile(target, *options)
                     code = instructions(out / "libmodel.so")
                     self.assertGreater(len(code), 1000)
                     self.assertEqual(refused(code, features), [])
                     self.assertNotEqual(refused(code, features[:-1]), [], "one feature less would do")
+
+    def test_bytes_need_the_dot_product_alone(self):
+        code = {}
+        for target, features in (("x86-64-v3+vnni", ["AVX2", "AVX_VNNI"]), ("x86-64-v4+vnni", ["AVX2", "AVX512", "AVX512_VNNI"])):
+            out, needed = self.compile(target, "--precision", "int8")
+            self.assertEqual(needed, features)
+            code[target] = [line for line in instructions(out / "libmodel.so") if "vpdpbusd" in line]
+        self.assertTrue(all("ymm" in line for line in code["x86-64-v3+vnni"]))
+        self.assertGreater(len(code["x86-64-v3+vnni"]), 5)
+        self.assertGreater(sum("zmm" in line for line in code["x86-64-v4+vnni"]), 5)
 
     def test_a_target_with_instructions_that_no_kernel_uses_asks_for_none_of_them(self):
         self.assertEqual(self.compile("x86-64-v4+amx")[1], ["AVX2", "AVX512"])

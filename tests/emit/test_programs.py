@@ -6,7 +6,7 @@ import math
 import unittest
 
 import numpy as np
-from program import Program, real, whole
+from program import Program, must, real, whole
 
 import heddle as heddle_library
 
@@ -30,6 +30,122 @@ class Weights(Program):
               }
             }""", weights)
         self.check([("run", {"x": real(b, 6), "n": whole(*range(b)) % 3}) for b in (1, 2, 7)])
+
+    def test_elements_at_other_places_are_gathered(self):
+        """Taps of phases, of which some have fewer; a rotation; a weight that is also read as it is."""
+        self.compile("""
+            config C = 3, O = 5
+            dim B, N
+            model M {
+              param w: real[C, O, 3, 3]
+              param g: real[O, 6]
+              entry run(x: real[B, C, N, N]) -> y: real[B, O, 2 * N + 1, 2 * N + 1], z: real[B, 6] {
+                y[b, o, i in 2 * N + 1, j in 2 * N + 1] = sum[c, u, v where (i + 1 - u) % 2 == 0 and (j + 1 - v) % 2 == 0](
+                  x[b, c, (i + 1 - u) // 2, (j + 1 - v) // 2 | 0] * w[c, o, u, v])
+                h[k in 6, o in O] = g[o, (k + 5 - o) % 6]
+                r[b, o] = sum[c, i, j](x[b, c, i, j] * w[c, o, 1, 2])
+                z[b, k in 6] = sum[o](r[b, o] * h[k, o])
+                return y, z
+              }
+            }""", {"w": real(3, 5, 3, 3), "g": real(5, 6)})
+        self.check([("run", {"x": real(b, 3, n, n)}) for b, n in ((1, 1), (2, 4), (3, 7))])
+
+    computed = """
+        config I = 20, O = 36
+        dim B <= 8
+        model M {
+          param w:    real[O, I]
+          param gain: real[O]
+          param mu:   real[O]
+          param down: real[3, I]
+          param up:   real[O, 3]
+          param q:    i8[O, I]
+          fn normalised() -> real[O, I] {
+            n[o] = sum[i](w[o, i] ** 2)
+            y[o, i] = gain[o] * w[o, i] / sqrt(n[o])
+            return y
+          }
+          entry layer(x: real[B, I]) -> y: real[B, O] {
+            let v = normalised()
+            merged[o, i] = v[o, i] + sum[r](up[o, r] * down[r, i])
+            y[b, o] = sum[i](x[b, i] * merged[o, i]) - mu[o] * gain[o]
+            return y
+          }
+          entry whole_numbers(x: real[B, I]) -> y: real[B, O], best: i32[O] {
+            v[o, i] = real(q[o, i]) * gain[o]
+            top[o] = argmax[i](v[o, i])
+            y[b, o] = sum[i](x[b, i] * v[o, i]) + x[b, top[o]]
+            return y, top
+          }
+          entry table(x: real[B, I]) -> y: real[B, I], v: real[O, I] {
+            angle[i in I] = exp(-real(i // 2) / 5)
+            y[b, i] = x[b, i] * angle[i] + sin(angle[i])
+            return y, normalised()
+          }
+        }"""
+
+    def of_computed(self):
+        return {"w": real(36, 20), "gain": real(36), "mu": real(36, seed=1), "down": real(3, 20), "up": real(36, 3),
+                "q": np.random.default_rng(1).integers(-128, 128, (36, 20)).astype(np.int8)}
+
+    def test_what_is_made_of_weights_alone_is_computed_when_packing(self):
+        """Normalised and merged matrices, whole numbers with a scale, a table made of nothing; one that is returned as well."""
+        self.compile(self.computed, self.of_computed())
+        calls = [(entry, {"x": real(b, 20)}) for b in (1, 7) for entry in ("layer", "whole_numbers", "table")]
+        self.check(calls)
+        files = [(self.library / "model.weights").read_bytes()]
+        for options in (["--embed-weights"], ["--target", "x86-64-v3,x86-64-v4"], ["--precision", "bf16"], []):
+            must("compile", self.model, *self.options, "-o", self.library, *options)
+            if "bf16" not in options:
+                self.check(calls)
+            if not options:
+                files.append((self.library / "model.weights").read_bytes())
+        self.assertEqual(*(file[4096:] for file in files))
+
+
+class Orders(Program):
+    def test_an_index_that_both_factors_have_last(self):
+        """Of results, with an epilogue, in a batch, of factors that are computed, of a weight; a sum of such a product, too."""
+        self.compile("""
+            config C = 5
+            dim B <= 4, N
+            model M {
+              param w: real[7, C]
+              entry run(x: real[N, N, C], z: real[N, N, C]) -> y: real[N, N, C], s: real[N, C] {
+                y[i, j, c] = sum[k](x[i, k, c] * z[j, k, c])
+                s[i, c] = sum[j](y[i, j, c]) + y[N - 1 - i, i, c]
+                return y, s
+              }
+              entry batched(x: real[B, N, N, C], z: real[B, N, N, C]) -> y: real[B, N, N, C] {
+                gated[b, i, j, c] = x[b, i, j, c] * exp(-z[b, j, i, c])
+                y[b, i, j, c] = relu(sum[k](gated[b, k, i, c] * gated[b, k, j, c]) + z[b, i, j, c])
+                return y
+              }
+              entry weighted(x: real[B, N, C]) -> y: real[B, N, 7, C] {
+                y[b, n, o, c] = sum[m](x[b, m, c] * x[b, n, c]) * w[o, c]
+                return y
+              }
+            }""", {"w": real(7, 5)})
+        calls = []
+        for b, n in ((1, 1), (2, 9), (3, 33)):
+            calls += [("run", {"x": real(n, n, 5), "z": real(n, n, 5, seed=1)}),
+                      ("batched", {"x": real(b, n, n, 5), "z": real(b, n, n, 5, seed=1)}), ("weighted", {"x": real(b, n, 5)})]
+        self.check(calls)
+
+    def test_what_is_added_to_patches_by_their_number(self):
+        self.compile("""
+            config C = 3, O = 20
+            dim B
+            model M {
+              param w: real[O, C, 2, 2]
+              param place: real[17, O]
+              entry run(x: real[B, C, 8, 8], more: real[16]) -> y: real[B, 16, O] {
+                e[b, n in 16, o] = sum[c, u, v](x[b, c, n // 4 * 2 + u, n % 4 * 2 + v] * w[o, c, u, v])
+                y[b, n, o] = e[b, n, o] + place[n + 1, o] * more[15 - n] + real(n)
+                return y
+              }
+            }""", {"w": real(20, 3, 2, 2), "place": real(17, 20)})
+        self.check([("run", {"x": real(b, 3, 8, 8), "more": real(16)}) for b in (1, 5)])
 
 
 class Requirements(Program):
@@ -188,6 +304,55 @@ class Numbers(Program):
         huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (0, 2**31 - 1), (4, 0))
         with self.assertRaisesRegex(heddle_library.Error, "more than 2147483647 elements"):
             model.session(threads=1).run({"x": huge, "y": huge, "z": huge})
+
+    def test_places_whose_quotients_change_with_what_is_taken_away(self):
+        """Halide 21 takes (x * 6 - y) / 2 for x * 3 - y / 2 where it solves for x."""
+        self.compile("""
+            dim N <= 9
+            model M {
+              entry a(x: real[N], z: real[N]) -> y: real[2 * N] {
+                y[i in 2 * N] = sum[p in N + 1](x[p // 2 + (i - p) % 2 | 0] * z[p | 0])
+                return y
+              }
+              entry b(x: real[N], z: real[N]) -> y: real[2 * N] {
+                y[i in 2 * N] = sum[p in N + 1](x[p // 2 + (i - p - 1) % 2 | 0] * z[p | 0])
+                return y
+              }
+              entry c(x: real[N], z: real[N]) -> y: real[2 * N] {
+                y[i in 2 * N] = sum[p in N + 1](x[i - p + p // 2 - (i - p) // 2 * 3 | 0] + z[i + (p - 6 * i) // 2 | 0] + z[3 * i - (6 * i - p) // 2 | 0])
+                return y
+              }
+            }""")
+        for n in (1, 5, 9):
+            for entry in "abc":
+                self.check([(entry, {"x": real(n), "z": real(n)})])
+
+    def test_equations_with_a_term_on_both_sides(self):
+        """Halide 21 takes 4 * y + a == 4 * y + b for y == 0 where it solves for y."""
+        self.compile("""
+            dim N <= 9, M <= 7
+            model Net {
+              param w: real[6, 5]
+              entry e(x: real[N, M]) -> y: real[N + M] {
+                y[i in N + M] = sum[p in 2 * M + 1, q in 4 where (2 * i + p) % 3 == 2 and 2 * q == 2 * p + 2 * q - 3 * i + 2](w[(q - 1) // 2 + 2 * ((-q - i) % 2), i - p - 2 | 0] * x[3 * q - 1, p + 1 | 0])
+                return y
+              }
+            }""", {"w": real(6, 5)})
+        for n, m in ((1, 1), (9, 7), (4, 6)):
+            self.check([("e", {"x": real(n, m)})])
+
+    def test_a_sum_over_more_terms_than_32_bits_count(self):
+        self.compile("""
+            dim N
+            model M {
+              param w: real[100000]
+              entry run(x: real[N]) -> y: real[N] {
+                y[n] = sum[a, b](sin(max(w[a], w[b]) + x[n]))
+                return y
+              }
+            }""", {"w": real(100000)})
+        got = heddle_library.load(self.library).session(threads=1).run({"x": np.zeros(0, np.float32)})
+        self.assertEqual(got["y"].shape, (0,))
 
     def test_a_tensor_without_elements_that_kernels_cannot_address(self):
         self.compile("""

@@ -59,7 +59,7 @@ class Targets(SharedScratch):
         subprocess.run([CC, "-Iseveral", "main.c", "-ldl", "-o", "main"], cwd=cls.folder, check=True)
         cls.given = tensors(BERT / "2x9.in.safetensors")["input_ids"].astype(np.int32)
         native = cls.compile(BERT, "--target", "native", "-o", "native")
-        cls.best = next(name for name in ("x86-64-v4+bf16", "x86-64-v4+vnni", "x86-64-v4", "x86-64-v3") if f"for {name}," in native)
+        cls.best = next(name for name in ("x86-64-v4+bf16", "x86-64-v4+vnni", "x86-64-v4", "x86-64-v3+vnni", "x86-64-v3") if f"for {name}," in native)
         cls.best = cls.best.replace("+vnni", "")  # the library's nearest
 
     @classmethod
@@ -113,6 +113,21 @@ class Targets(SharedScratch):
         self.assertEqual(tensors(self.folder / "out.safetensors")["last_hidden_state"].tobytes(), alone.tobytes())
         self.assertEqual(self.run_program("several", "x86-64-v2"), (None,
                          "model 'bert' was not compiled for target 'x86-64-v2'; it has: x86-64-v4+bf16, x86-64-v4, x86-64-v3"))  # fmt: skip
+
+    def test_avx512_goes_before_the_dot_product_of_256_bits(self):
+        self.compile(BERT, "--target", "x86-64-v3+vnni,x86-64-v4,x86-64-v3", "--precision", "int8", "-o", "bytes")
+        manifest = self.manifest("bytes")
+        self.assertEqual([manifest["target"], *(lower["target"] for lower in manifest["lower_targets"])],
+                         ["x86-64-v4", "x86-64-v3+vnni", "x86-64-v3"])  # fmt: skip
+        features = [lower["cpu_features"] for lower in manifest["lower_targets"]]
+        self.assertEqual(features, [["AVX2", "AVX_VNNI"], ["AVX2"]])
+        least = self.run_program("bytes", "x86-64-v3")[1]
+        there, numbers = self.run_program("bytes", "x86-64-v3+vnni")
+        if there:
+            self.assertLess(difference({"y": numbers}, {"y": least}), 1e-5)
+        else:
+            self.assertIn("needs AVX-VNNI, which this machine lacks", numbers)
+        self.assertEqual(self.run_program("bytes", emulator=["qemu-x86_64", "-cpu", "Haswell"])[0], "x86-64-v3")
 
     def test_it_is_said_what_the_library_has_and_what_is_used(self):
         manifest = self.manifest("several")

@@ -1,5 +1,6 @@
 // Output is whole or absent.
 #include "compiler/io/output.h"
+#include "compiler/io/input.h"
 
 #include "tests/io/files.h"
 
@@ -82,6 +83,44 @@ TEST_F(Output, a_replaced_file_keeps_its_mode_and_a_link_to_it_stays_a_link) {
   EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
   EXPECT_EQ(read("a.txt"), "new");
   EXPECT_EQ(names(), (std::vector<std::string>{"a.txt", "link"}));
+}
+
+TEST_F(Output, what_was_read_is_replaced_only_where_it_is_said) {
+  write("a.txt", "old");
+  std::filesystem::create_symlink("a.txt", path("link"));
+  {
+    FilesStay files;
+    ASSERT_TRUE(read_file(path("a.txt")));
+    for (const char *name : {"a.txt", "link"})
+      EXPECT_EQ(message(write_file(path(name), "new")),
+                std::string(name) +
+                    ": is an input of this command, which its output would replace; name another file to write");
+    EXPECT_EQ(read("a.txt"), "old");
+    EXPECT_TRUE(rewrite_file(path("a.txt"), "new"));
+    EXPECT_EQ(read("a.txt"), "new");
+    ASSERT_TRUE(read_file(path("a.txt")));
+    ASSERT_TRUE(write_file(path("b.txt"), "first"));
+    EXPECT_EQ(message(write_file(path("b.txt"), "second")),
+              "b.txt: is another output of this command, which this one would replace; name another file to write");
+  }
+  EXPECT_TRUE(write_file(path("a.txt"), "newer"));
+  EXPECT_EQ(read("a.txt"), "newer");
+}
+
+TEST_F(Output, a_folder_in_which_an_input_would_be_replaced_is_left_as_it_is) {
+  FilesStay files;
+  std::filesystem::create_directory(path("out"));
+  write("out/b.txt", "old");
+  ASSERT_TRUE(read_file(path("out/b.txt")));
+  Result<OutputFolder> folder = OutputFolder::create(path("out"));
+  ASSERT_TRUE(folder);
+  for (const char *name : {"a.txt", "b.txt"})
+    ASSERT_TRUE(folder->write(name, "new"));
+  EXPECT_EQ(
+      message(folder->commit()),
+      "out/b.txt: is an input of this command, which its output would replace; name another folder to write into");
+  EXPECT_EQ(read("out/b.txt"), "old");
+  EXPECT_FALSE(std::filesystem::exists(path("out/a.txt")));
 }
 
 TEST_F(Output, devices_and_fifos_are_refused_and_stay_what_they_are) {

@@ -386,7 +386,7 @@ TEST(Attention, RoundedOperandsAreMultipliedInPairsWhereTheTargetHasTheInstructi
 }
 
 TEST(Attention, ManyRowsShareACopyOfTheKeys) {
-  Result<Target> target = find_target("native");
+  Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(text(by_mask, 64));
   std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;

@@ -126,7 +126,7 @@ TEST(Contraction, SumsInChunksPackWhatLiesRowMajor) {
 }
 
 TEST(Contraction, LongSumsAreCutIntoChunks) {
-  Result<Target> target = find_target("native");
+  Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(dense_text(70, 3072, 48));
   std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;

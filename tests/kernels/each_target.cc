@@ -9,6 +9,27 @@ using namespace heddle::test;
 
 namespace {
 
+/// y[m, o] = sum[i](x[m, i] * w[o, i]) of u8 and s8, added up in i32.
+constexpr const char *bytes = R"(
+func.func private @k(%M: index, %x: tensor<?x60xi8> {heddle.extents = affine_map<(M) -> (M, 60)>, heddle.below = 128},
+    %w: tensor<100x60xi8> {heddle.below = 128, heddle.extents = affine_map<(M) -> (100, 60)>})
+    -> (tensor<?x100xi32> {heddle.extents = affine_map<(M) -> (M, 100)>}) {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty(%M) : tensor<?x100xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<?x100xi32>) -> tensor<?x100xi32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, o, i) -> (m, i)>, affine_map<(m, o, i) -> (o, i)>, affine_map<(m, o, i) -> (m, o)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<?x60xi8>, tensor<100x60xi8>) outs(%f : tensor<?x100xi32>) {
+  ^bb0(%a: i8, %c: i8, %acc: i32):
+    %0 = arith.extui %a : i8 to i32
+    %1 = arith.extsi %c : i8 to i32
+    %2 = arith.muli %0, %1 : i32
+    %3 = arith.addi %acc, %2 : i32
+    linalg.yield %3 : i32
+  } -> tensor<?x100xi32>
+  return %p : tensor<?x100xi32>
+})";
+
 class EachTarget : public testing::TestWithParam<std::string> {};
 
 struct Sample {
@@ -22,6 +43,7 @@ TEST_P(EachTarget, compiles_kernels_and_computes_what_the_evaluator_does_where_t
   uint32_t lacks = 0;
   const Sample samples[] = {
       {lit_kernel("contraction_bias_gelu", {{"3072", "100"}, {"768", "60"}}), {7}},
+      {bytes, {7}},
       {lit_kernel("attention_mask", {{"x12x", "x3x"}, {"64", "20"}, {" 12,", " 3,"}}), {2, 37}, true},
       {lit_kernel("layer_norm", {{"768", "60"}}), {5}},
       {lit_kernel("pointwise_gelu", {}), {3}},

@@ -395,6 +395,8 @@ ScheduleRow row_of(std::string_view kind, std::string_view variant, Parameters p
 std::vector<ScheduleRow> all_rows(const KernelKind &kind) {
   std::vector<ScheduleRow> rows;
   for (const Variant *variant : kind.variants) {
+    if (!variant->runs_on(targets().front())) // those of GPUs: tests/cuda
+      continue;
     std::vector<ScheduleRow> of_variant = {{std::string(variant->name), {}, {}, variant->multiplies ? "fma" : ""}};
     for (const Parameter &parameter : variant->parameters) {
       std::vector<ScheduleRow> longer;

@@ -20,19 +20,38 @@ TEST(Targets, native_is_the_last_row_that_this_machine_can_run) {
   EXPECT_TRUE(after);
 }
 
-TEST(Targets, each_row_has_all_that_the_row_before_it_has) {
+TEST(Targets, each_row_has_all_that_the_rows_before_it_have_but_for_what_avx512_has_otherwise) {
   uint32_t before = 0;
   for (const Target &target : targets()) {
     EXPECT_EQ(before & ~target.cpu_features(), 0u) << target.name;
-    before = target.cpu_features();
+    before = target.cpu_features() & ~HEDDLE_CPU_AVX_VNNI;
     EXPECT_EQ(find_target(target.name)->name, target.name);
+  }
+}
+
+TEST(Targets, halide_is_told_of_more_where_it_has_no_words_for_a_dot_product_alone) {
+  uint32_t base = HEDDLE_CPU_AVX2 | HEDDLE_CPU_AVX512, bits = HEDDLE_CPU_AVX512_BITS | HEDDLE_CPU_AVX512_BF16;
+  EXPECT_FALSE(halide_allows_more(base));
+  EXPECT_TRUE(halide_allows_more(base | HEDDLE_CPU_AVX512_VNNI));
+  EXPECT_FALSE(halide_allows_more(base | HEDDLE_CPU_AVX512_VNNI | bits));
+  EXPECT_TRUE(halide_allows_more(HEDDLE_CPU_AVX2 | HEDDLE_CPU_AVX_VNNI));
+  EXPECT_TRUE(llvm_features(HEDDLE_CPU_AVX2 | HEDDLE_CPU_AVX_VNNI).ends_with(",+popcnt,+avxvnni"));
+}
+
+TEST(Targets, each_gpu_allows_all_that_the_one_before_it_allows) {
+  int before = 0;
+  for (const Target &target : gpu_targets()) {
+    ASSERT_NE(target.gpu, nullptr) << target.name;
+    EXPECT_EQ(target.cpu_features(), 0u) << target.name;
+    EXPECT_GT(target.gpu->sm, before) << target.name;
+    before = target.gpu->sm;
+    EXPECT_EQ(find_target(target.name)->gpu, target.gpu);
   }
 }
 
 TEST(Targets, an_unknown_name_is_answered_with_the_known_ones) {
   EXPECT_EQ(find_target("x86-64-v5").error().message,
-            "there is no target `x86-64-v5`; the targets are native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, "
-            "x86-64-v4+bf16, x86-64-v4+amx");
-  EXPECT_EQ(find_target("cuda:sm_90").error().message,
-            "the target `cuda:sm_90` is not built yet; use one of the x86-64 targets");
+            "there is no target `x86-64-v5`; the targets are native, x86-64-v3, x86-64-v3+vnni, x86-64-v4, "
+            "x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx, cuda:sm_80, cuda:sm_90");
+  EXPECT_EQ(find_target("cuda:sm_75").error().message.substr(0, 34), "there is no target `cuda:sm_75`; t");
 }

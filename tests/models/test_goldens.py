@@ -3,9 +3,12 @@
 that one library runs every call and every session of the folder (several batches and lengths). The makers of the
 folders say what they hold.
 
-    python tests/models/test_goldens.py [FOLDER...]           ctest runs each folder as a case of its own, models_FOLDER"""
+    python tests/models/test_goldens.py [FOLDER...]           ctest runs each folder as a case of its own, models_FOLDER
+
+With $HEDDLE_TARGET libraries are compiled for that target; ctest does so for GPUs, as cuda_FOLDER on the emulated one."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +23,9 @@ from heddle_command import GOLDENS, ROOT, difference, must, save, tensors
 
 sys.path.insert(0, str(ROOT / "python"))
 import heddle  # noqa: E402
+
+TARGET = ["--target", os.environ["HEDDLE_TARGET"]] if "HEDDLE_TARGET" in os.environ else []
+evaluates = unittest.skipIf(TARGET, "the evaluator is the same for every target")
 
 TOLERANCE = 2e-4  # of the largest value: float32 sums in another order, over several layers
 
@@ -56,7 +62,7 @@ class Folder:
             source.mkdir()
             shutil.copy(cls.folder / "config.json", source)
             save(source / "model.safetensors", draw(cls.folder))
-        must("compile", source, "-o", Path(cls.scratch.name) / "library")
+        must("compile", source, "-o", Path(cls.scratch.name) / "library", *TARGET)
         cls.model = heddle.load(Path(cls.scratch.name) / "library")
         cls.addClassCleanup(cls.model.close)
         cls.entry = "forward" if "forward" in cls.model.entries else None
@@ -92,6 +98,7 @@ class Folder:
         must("run", self.folder, "--reference", *words, *(word for entry in entries for word in ("--entry", entry)))
         return zip(map(tensors, results), (answer(folder / f"{name}.in.safetensors") for name in names), names)
 
+    @evaluates
     def test_the_evaluator_agrees(self):
         """It is slow: of the calls, the smallest that has more than one element per dim; and no large model."""
         if (self.folder / "weights.json").exists():
@@ -112,6 +119,7 @@ class Sessions:
                 for number, (entry, given, want) in enumerate(made, 1):
                     self.assert_close(session.run(given, entry=entry), want, f"{name}, call {number}")
 
+    @evaluates
     def test_the_evaluator_agrees_in_sessions(self):
         for session in sorted(self.folder.glob("session_*")):
             names = sorted(path.name.removesuffix(".in.safetensors") for path in session.glob("*.in.safetensors"))

@@ -7,6 +7,7 @@
 #include "compiler/emit/artifact/pack_weights.h"
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/python_module.h"
+#include "compiler/emit/device/device.h"
 #include "compiler/emit/host/host.h"
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/io/output.h"
@@ -84,27 +85,51 @@ static Status write_scratch(const std::string &path, std::string_view bytes) {
   return Error{path + ": cannot write: " + std::strerror(errno) + " (temporary files go to $TMPDIR)"};
 }
 
-/// Objects of all rows of all kernels, as files in `scratch`, by module.
-static Result<std::vector<std::vector<std::string>>> compile_kernels(const ArtifactJob &job, const std::string &scratch,
-                                                                     Progress &progress) {
+/// What the kernels of a module are compiled to: files with objects, or what a device runs.
+struct KernelCode {
+  std::vector<std::string> objects;
+  DeviceCode device;
+};
+
+/// The rows of a job, as they go into the library.
+static Status compile_job(const KernelJob &job, const Target &target, const std::string &path, DeviceCode &device,
+                          std::mutex &mutex) {
+  if (!target.gpu) {
+    Result<KernelObject> object = emit_kernels(job.rows, target);
+    return object ? write_scratch(path, object->bytes) : Status(object.error());
+  }
+  for (const KernelRow &row : job.rows) {
+    Result<DeviceRow> made = emit_device_row(row, target);
+    if (!made)
+      return made.error();
+    std::lock_guard lock(mutex);
+    device.rows.emplace(kernel_symbol(row.kernel, row.row), std::move(*made));
+  }
+  return Done{};
+}
+
+/// All rows of all kernels, objects as files in `scratch`, by module.
+static Result<std::vector<KernelCode>> compile_kernels(const ArtifactJob &job, const std::string &scratch,
+                                                       Progress &progress) {
   std::vector<KernelJob> jobs;
   for (auto [number, module] : llvm::enumerate(job.modules))
     add_kernel_jobs(number, module.module, jobs);
   if (job.modules.size() > 1)
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const KernelJob &a, const KernelJob &b) { return a.operations > b.operations; });
-  std::vector<std::vector<std::string>> objects(job.modules.size());
+  std::vector<KernelCode> out(job.modules.size());
   std::vector<std::string> paths;
   for (const KernelJob &kernels : jobs) {
     paths.push_back(scratch + "/kernels" + std::to_string(paths.size()) + ".o");
-    objects[kernels.module].push_back(paths.back());
+    if (!job.modules[kernels.module].target.gpu)
+      out[kernels.module].objects.push_back(paths.back());
   }
   std::mutex mutex;
   std::string first_error;
   progress.stage("compiling kernels", jobs.size());
   for_each_parallel(jobs.size(), [&](int64_t i) {
-    Result<KernelObject> object = emit_kernels(jobs[i].rows, job.modules[jobs[i].module].target);
-    Status written = object ? write_scratch(paths[i], object->bytes) : Status(object.error());
+    size_t module = jobs[i].module;
+    Status written = compile_job(jobs[i], job.modules[module].target, paths[i], out[module].device, mutex);
     progress.step();
     if (written)
       return true;
@@ -115,15 +140,17 @@ static Result<std::vector<std::vector<std::string>>> compile_kernels(const Artif
   });
   if (!first_error.empty())
     return Error{first_error};
-  return objects;
+  return out;
 }
 
-static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts, size_t number) {
+static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts, size_t number,
+                                               const DeviceCode &device) {
   auto [module, target] = job.modules[number];
   HostProgram program{module,           job.name,
                       target.name,      cpu_features(module, target),
                       &layouts[number], job.form.embed_weights ? int64_t(packed_bytes(layouts[number])) : 0,
-                      int(number),      number + 1 == job.modules.size()};
+                      int(number),      number + 1 == job.modules.size(),
+                      target.gpu,       target.gpu ? &device : nullptr};
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)
     return Error{"the host program could not be built; this is a bug of Heddle"};
@@ -144,13 +171,13 @@ static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, 
   progress.stage("compiling the host program");
   std::vector<std::string> out;
   for (size_t number = 0; number < job.modules.size(); ++number) {
-    auto host = compile_host_object(job, layouts, number);
+    auto host = compile_host_object(job, layouts, number, (*kernels)[number].device);
     if (!host)
       return host.error();
     std::string path = scratch + "/host" + std::to_string(number) + ".o";
     if (Status written = write_scratch(path, *host); !written)
       return written.error();
-    std::vector<std::string> &objects = (*kernels)[number];
+    std::vector<std::string> &objects = (*kernels)[number].objects;
     objects.insert(objects.begin(), path);
     if (number > 0) {
       auto object = link_object(objects, {descriptor_symbol(int(number))});
@@ -170,7 +197,8 @@ static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, 
 static Result<std::string> embedded_weights(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts,
                                             const std::string &scratch, Progress &progress) {
   std::vector<std::byte> bytes(packed_bytes(layouts.front()));
-  pack_weights(job.modules, layouts, job.weights, bytes, progress);
+  if (Status packed = pack_weights(job.modules, layouts, job.weights, bytes, progress); !packed)
+    return packed.error();
   std::string path = scratch + "/weights";
   if (Status written = write_scratch(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}); !written)
     return written.error();
@@ -186,7 +214,7 @@ static ArtifactReport::Part part_of(TargetModule target, const WeightsLayout &la
     out.weights_bytes += item.bytes;
     out.shared_bytes += item.shared ? item.bytes : 0;
   }
-  for (auto weight : target.module.getOps<ir::WeightOp>())
+  for (ir::WeightOp weight : ir::packed_weights(target.module))
     if (weight->hasAttr(ir::names::second_copy))
       out.copied_bytes += layout[weight.getSymName()].bytes;
   return out;
@@ -288,7 +316,8 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
     auto weights = folder->map(job.name + ".weights", packed_bytes(layout));
     if (!weights)
       return weights.error();
-    pack_weights(job.modules, layouts, job.weights, weights->bytes(), progress);
+    if (Status packed = pack_weights(job.modules, layouts, job.weights, weights->bytes(), progress); !packed)
+      return packed.error();
   }
 
   progress.stage("writing");

@@ -114,6 +114,8 @@ Result<std::string> link_library(const LinkJob &job) {
       "--hash-style=gnu",
       "--build-id=0x" + llvm::utohexstr(llvm::byteswap(job.build), /*LowerCase=*/true, /*Width=*/16), // bytes
       "--version-script=" + job.version_script};
+  for (const std::string &symbol : job.needed)
+    words.push_back("--undefined=" + symbol);
   words.insert(words.end(), job.objects.begin(), job.objects.end());
   words.push_back("--as-needed");
   words.insert(words.end(), system.begin(), system.end());

@@ -14,6 +14,8 @@ struct LinkJob {
   std::string version_script;       // path; says which symbols the library shows
   std::string soname;
   uint64_t build = 0; // the library's build id
+  /// Symbols whose archive members are taken though no object refers to them.
+  std::vector<std::string> needed = {};
 };
 
 /// Links with lld; the library's bytes. The C library and the maths library that this program itself runs with are

@@ -4,6 +4,7 @@
 
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/precision.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/version.h"
 #include "runtime/cpu_features.h"
@@ -78,7 +79,7 @@ static Json work_json(func::FuncOp entry, const Target &target) {
 /// As runtime/cpu_features.def names them.
 static std::vector<std::string> names_of(uint32_t cpu_features) {
   std::vector<std::string> out;
-#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide)                                     \
+#define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm)                       \
   if (cpu_features & HEDDLE_CPU_##name)                                                                                \
     out.push_back(#name);
 #include "runtime/cpu_features.def"
@@ -115,6 +116,12 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, ArrayR
               {"target", target.name},
               {"cpu_features", names_of(cpu_features(module, target))},
               {"precision", ir::precision_of(module)}};
+  if (auto kept = module->getAttrOfType<DictionaryAttr>(ir::names::keep))
+    for (NamedAttribute part : kept)
+      out["kept"][part.getName().str()] = cast<StringAttr>(part.getValue()).str();
+  if (auto scales = module->getAttrOfType<DictionaryAttr>(ir::names::scales))
+    for (NamedAttribute activation : scales)
+      out["scales"][activation.getName().str()] = cast<FloatAttr>(activation.getValue()).getValueAsDouble();
   out["dims"] = Json::array();
   for (size_t i = 0; i < model.dims.size(); ++i) {
     out["dims"].push_back({{"name", model.dims[i]}});

@@ -3,6 +3,8 @@
 // first cache.
 #include "compiler/emit/artifact/pack_weights.h"
 
+#include "compiler/emit/artifact/computed.h"
+#include "compiler/emit/artifact/gather.h"
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/quantize.h"
 #include "compiler/ir/dialect.h"
@@ -23,12 +25,20 @@ using namespace mlir;
 static constexpr int64_t payload_offset = 4096; // a page, so that the payload is aligned as the mapping is
 static constexpr int64_t piece_elements = 1 << 20;
 
-static const TensorView *find_tensor(ir::WeightOp weight, const WeightFiles &files) {
-  for (auto name : weight.getNames().getAsRange<StringAttr>())
-    if (const TensorView *tensor = files.find(name.str()))
-      return tensor;
-  return nullptr;
-}
+/// What the weights of a module are taken from.
+struct Tensors {
+  TensorView find(ir::WeightOp weight) const {
+    if (weight.getComputed())
+      return computed.find(weight);
+    for (auto name : weight.getNames().getAsRange<StringAttr>())
+      if (const TensorView *tensor = files->find(name.str()))
+        return *tensor;
+    return {};
+  }
+
+  const WeightFiles *files; // null: the model has none
+  ComputedWeights computed = {};
+};
 
 namespace {
 
@@ -55,7 +65,9 @@ struct LaidOut {
 /// The elements of a weight, in the order in which it has them, from the tensor of which it may be a part.
 class Source {
 public:
-  Source(ir::WeightOp weight, const TensorView *tensor, DType dtype) : tensor_(tensor), dtype_(dtype) {
+  Source(ir::WeightOp weight, TensorView tensor, DType dtype) : tensor_(std::move(tensor)), dtype_(dtype) {
+    if (auto gathered = weight.getGathered())
+      gather_ = std::make_shared<Gather>(*gathered);
     if (!weight.getPart())
       return;
     for (auto [extent, place] : llvm::zip_equal(*weight.getPart(), *weight.getAt())) {
@@ -80,12 +92,14 @@ public:
   void read(int64_t begin, std::span<std::byte> out) const {
     if (quantization_)
       return quantization_->read(derivation_, begin, out);
+    if (gather_)
+      return gather(begin, out);
     if (at_.empty())
-      return read_as(*tensor_, dtype_, begin, out);
+      return read_as(tensor_, dtype_, begin, out);
     size_t each = byte_width(dtype_);
     while (!out.empty()) {
       int64_t within = begin % run_, count = std::min<int64_t>(run_ - within, out.size() / each);
-      read_as(*tensor_, dtype_, start_of(begin / run_) + within, out.first(count * each));
+      read_as(tensor_, dtype_, start_of(begin / run_) + within, out.first(count * each));
       out = out.subspan(count * each);
       begin += count;
     }
@@ -105,10 +119,22 @@ private:
     return out;
   }
 
-  const TensorView *tensor_;
+  void gather(int64_t begin, std::span<std::byte> out) const {
+    size_t each = byte_width(dtype_);
+    gather_->for_each(begin, out.size() / each, [&](size_t i, int64_t from) {
+      std::span<std::byte> element = out.subspan(i * each, each);
+      if (from < 0)
+        std::ranges::fill(element, std::byte(0));
+      else
+        read_as(tensor_, dtype_, from, element);
+    });
+  }
+
+  TensorView tensor_;
   DType dtype_;                       // in the packed file
   SmallVector<int64_t> extents_, at_; // of the axes up to the last one that has one place
   int64_t run_ = 1;                   // elements that lie in one piece
+  std::shared_ptr<const Gather> gather_;
   std::shared_ptr<const Quantization> quantization_;
   ir::Derivation derivation_ = ir::Derivation::quantized;
 };
@@ -161,7 +187,8 @@ static void write(const Piece &piece) {
 static std::string floats_of(ir::WeightOp weight) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << weight.getNames() << weight.getPartAttr() << weight.getAtAttr();
+  out << weight.getNames() << weight.getPartAttr() << weight.getAtAttr() << weight.getGatheredAttr()
+      << weight.getComputedAttr();
   for (int64_t extent : weight.getDerived()->getShape())
     out << " " << extent;
   for (int64_t axis : weight.getDerived()->getChannels())
@@ -169,18 +196,8 @@ static std::string floats_of(ir::WeightOp weight) {
   return text;
 }
 
-static DType dtype_of_element(mlir::Type element) {
-  if (element.isF32())
-    return DType::f32;
-  if (element.isBF16())
-    return DType::bf16;
-  if (element.isF16())
-    return DType::f16;
-  return element.isInteger(1) ? DType::boolean : element.isInteger(8) ? DType::i8 : DType::i32;
-}
-
 /// The scales of all weights that are derived from floats, by the text of what they are derived from.
-static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp module, const WeightFiles &files) {
+static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp module, const Tensors &tensors) {
   llvm::StringMap<std::shared_ptr<const Quantization>> out;
   std::vector<std::pair<llvm::StringMapEntry<std::shared_ptr<const Quantization>> *, ir::WeightOp>> wanted;
   for (auto weight : module.getOps<ir::WeightOp>())
@@ -189,7 +206,7 @@ static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp mo
         wanted.emplace_back(&*entry, weight);
   for_each_parallel(wanted.size(), [&](int64_t i) {
     auto [entry, weight] = wanted[i];
-    Source floats(weight, find_tensor(weight, files), DType::f32);
+    Source floats(weight, tensors.find(weight), DType::f32);
     entry->second = std::make_shared<Quantization>(*weight.getDerived(), [floats](int64_t begin, std::span<float> out) {
       floats.read(begin, std::as_writable_bytes(out));
     });
@@ -198,14 +215,14 @@ static llvm::StringMap<std::shared_ptr<const Quantization>> quantize(ModuleOp mo
   return out;
 }
 
-static void cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles *files, std::byte *payload,
+static void cut(ModuleOp module, const WeightsLayout &layout, const Tensors &tensors, std::byte *payload,
                 std::vector<Piece> &out) {
-  llvm::StringMap<std::shared_ptr<const Quantization>> quantizations = quantize(module, *files);
-  for (auto weight : module.getOps<ir::WeightOp>()) {
+  llvm::StringMap<std::shared_ptr<const Quantization>> quantizations = quantize(module, tensors);
+  for (ir::WeightOp weight : ir::packed_weights(module)) {
     if (layout[weight.getSymName()].shared)
       continue;
     auto type = cast<RankedTensorType>(weight.getType());
-    Piece piece{.source = Source(weight, find_tensor(weight, *files), dtype_of_element(type.getElementType())),
+    Piece piece{.source = Source(weight, tensors.find(weight), dtype_of_element(type.getElementType())),
                 .to = payload + layout[weight.getSymName()].offset,
                 .begin = 0,
                 .end = type.getNumElements(),
@@ -230,13 +247,22 @@ static void cut(ModuleOp module, const WeightsLayout &layout, const WeightFiles 
 
 size_t packed_bytes(const WeightsLayout &layout) { return payload_offset + layout.payload_bytes; }
 
-void pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts, const WeightFiles *files,
-                  std::span<std::byte> out, Progress &progress) {
+Status pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts,
+                    const WeightFiles *files, std::span<std::byte> out, Progress &progress) {
   const WeightsLayout &layout = layouts.front();
   std::byte *payload = out.data() + payload_offset;
   std::vector<Piece> pieces;
-  for (auto [module, own] : llvm::zip_equal(modules, layouts))
-    cut(module.module, own, files, payload, pieces);
+  std::vector<Tensors> tensors; // pieces read them
+  tensors.reserve(modules.size());
+  for (auto [module, own] : llvm::zip_equal(modules, layouts)) {
+    Tensors &of = tensors.emplace_back(files);
+    auto read = [&](ir::WeightOp weight, DType dtype, std::span<std::byte> elements) {
+      Source(weight, of.find(weight), dtype).read(0, elements);
+    };
+    if (Status computed = of.computed.compute(module.module, read); !computed)
+      return computed;
+    cut(module.module, own, of, payload, pieces);
+  }
   progress.stage("packing weights", pieces.size());
   for_each_parallel(pieces.size(), [&](int64_t i) {
     write(pieces[i]);
@@ -254,6 +280,7 @@ void pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLa
   header.build = layout.build;
   header.checksum = llvm::xxHash64(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(payload), layout.payload_bytes));
   std::memcpy(out.data(), &header, sizeof header);
+  return Done{};
 }
 
 } // namespace heddle

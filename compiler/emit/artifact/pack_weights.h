@@ -13,9 +13,9 @@ namespace heddle {
 size_t packed_bytes(const WeightsLayout &layout);
 
 /// Writes the file of runtime/abi.h to `out`, packed_bytes() zeros, on all threads. Both sides may be mapped files:
-/// memory stays flat. `layouts` are those of the modules; `files` have passed check_weights; null where the model has
-/// no weights.
-void pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts, const WeightFiles *files,
-                  std::span<std::byte> out, Progress &progress);
+/// memory stays flat, but for what is computed from weights. `layouts` are those of the modules; `files` have passed
+/// check_weights; null where the model has no weights.
+Status pack_weights(llvm::ArrayRef<TargetModule> modules, llvm::ArrayRef<WeightsLayout> layouts,
+                    const WeightFiles *files, std::span<std::byte> out, Progress &progress);
 
 } // namespace heddle

@@ -22,7 +22,8 @@ using namespace mlir;
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
                   sizeof(heddle_entry_desc) == 104 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
-                  sizeof(heddle_model_desc) == 144,
+                  sizeof(heddle_model_desc) == 152 && sizeof(heddle_device_desc) == 48 &&
+                  sizeof(heddle_constant_desc) == 16,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -85,7 +86,8 @@ public:
                                     i64(program.weights->build),
                                     embedded(),
                                     i64(program.embedded_bytes),
-                                    lower()});
+                                    lower(),
+                                    device()});
     auto *global = new llvm::GlobalVariable(module, model->getType(), true, llvm::GlobalValue::ExternalLinkage, model,
                                             descriptor_symbol(program.number));
     global->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -124,6 +126,21 @@ private:
   /// Of the weights file that is linked in (embed_file), where there is one.
   llvm::Constant *embedded() { return program.embedded_bytes == 0 ? null() : elsewhere(embedded_symbol); }
   llvm::Constant *lower() { return program.is_last ? null() : elsewhere(descriptor_symbol(program.number + 1)); }
+
+  /// Of what a GPU runs, where it does.
+  llvm::Constant *device() {
+    if (!program.device)
+      return null();
+    std::vector<llvm::Constant *> launches, constants;
+    for (const std::string &launch : program.device->launches())
+      launches.push_back(text(launch));
+    const llvm::DataLayout &layout = module.getDataLayout();
+    while (auto *global = module.getGlobalVariable(device_constant_symbol(constants.size()), /*AllowInternal=*/true))
+      constants.push_back(record({global, i64(int64_t(layout.getTypeAllocSize(global->getValueType())))}));
+    return constant(
+        record({elsewhere("heddle_cuda"), i32(program.gpu->sm), i32(program.gpu->driver), i32(launches.size()),
+                i32(constants.size()), text(program.device->ptx(*program.gpu)), array(launches), array(constants)}));
+  }
 
   llvm::Constant *extent_desc(const passes::Extent &extent) {
     if (extent.factors.empty())
@@ -211,6 +228,10 @@ private:
 
 std::string descriptor_symbol(int number) {
   return "heddle_model_descriptor" + (number == 0 ? "" : "_" + std::to_string(number));
+}
+
+std::string device_constant_symbol(std::optional<int64_t> number) {
+  return "device_constant." + (number ? std::to_string(*number) : std::string());
 }
 
 void add_descriptor(const HostProgram &program, llvm::Module &module) { DescriptorBuilder(program, module).build(); }

@@ -147,6 +147,13 @@ private:
   LogicalResult build_scratch_bytes() {
     OpBuilder::InsertionGuard guard(b);
     auto out = function("scratch_bytes", i64(), {pointer});
+    if (program.device) {
+      Value bytes = number64(0); // -1 is the largest
+      ask_kernels("scratch.", i64(), out.getArgument(0),
+                  [&](Value own) { bytes = arith::MaxUIOp::create(b, loc, bytes, own); });
+      LLVM::ReturnOp::create(b, loc, bytes);
+      return success();
+    }
     Value most = number32(0);
     ask_kernels("scratch.", i32(), out.getArgument(0),
                 [&](Value lines) { most = arith::MaxSIOp::create(b, loc, most, lines); });

@@ -4,8 +4,10 @@
 
 #include "compiler/emit/host/c_functions.h"
 #include "compiler/emit/host/descriptor.h"
+#include "compiler/emit/host/device_calls.h"
 #include "compiler/emit/host/entry_functions.h"
 #include "compiler/emit/host/kernel_calls.h"
+#include "compiler/emit/kernels/machine_code.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/entry_values.h"
 #include "runtime/abi.h"
@@ -20,14 +22,9 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
-#include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
-
-#include <mutex>
 
 namespace heddle {
 
@@ -41,7 +38,7 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(host->getBody());
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(ir::names::kernel) && failed(build_kernel_call(builder, function)))
+    if (function->hasAttr(ir::names::kernel) && failed(build_kernel_call(builder, function, program.device)))
       return {};
   auto pointer = LLVM::LLVMPointerType::get(context);
   auto event = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer, pointer, builder.getI32Type()});
@@ -53,6 +50,8 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   auto slide = LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer, builder.getI32Type(), builder.getI64Type(),
                                                                   builder.getI64Type(), builder.getI64Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), slide_symbol, slide).setVisibility_(LLVM::Visibility::Hidden);
+  if (program.device)
+    declare_device_functions(builder, module.getLoc());
   if (failed(build_state_extents(builder, program)))
     return {};
   for (auto [number, entry] : llvm::enumerate(passes::entries(module)))
@@ -69,24 +68,6 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   if (failed(passes.run(*host)))
     return {};
   return host;
-}
-
-static Result<std::unique_ptr<llvm::TargetMachine>> target_machine() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser(); // of embed_file
-  });
-  llvm::Triple triple("x86_64-unknown-linux-gnu");
-  std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return Error{"this LLVM cannot generate x86-64 code: " + error};
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, "x86-64", "", {}, llvm::Reloc::PIC_, {}, llvm::CodeGenOptLevel::Default));
 }
 
 static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -112,7 +93,7 @@ Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, M
   std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(host, context, program.name);
   if (!module)
     return Error{"the host program did not translate to LLVM IR; this is a bug of Heddle"};
-  auto machine = target_machine();
+  auto machine = x86_machine(llvm::CodeGenOptLevel::Default);
   if (!machine)
     return machine.error();
   module->setDataLayout((*machine)->createDataLayout());
@@ -122,22 +103,9 @@ Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, M
   return module;
 }
 
-static Result<std::string> compile(llvm::Module &module, llvm::CodeGenFileType type) {
-  auto machine = target_machine();
-  if (!machine)
-    return machine.error();
-  llvm::SmallVector<char> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, type))
-    return Error{"this LLVM cannot write x86-64 objects"};
-  passes.run(module);
-  return std::string(bytes.data(), bytes.size());
-}
-
 /// What an assembler makes of the text.
 static Result<std::string> assemble(const std::string &text) {
-  auto machine = target_machine();
+  auto machine = x86_machine(llvm::CodeGenOptLevel::Default);
   if (!machine)
     return machine.error();
   llvm::LLVMContext context;
@@ -145,7 +113,7 @@ static Result<std::string> assemble(const std::string &text) {
   module.setDataLayout((*machine)->createDataLayout());
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setModuleInlineAsm(text);
-  return compile(module, llvm::CodeGenFileType::ObjectFile);
+  return machine_code(module, llvm::CodeGenFileType::ObjectFile);
 }
 
 Result<std::string> embed_file(const std::string &path) {
@@ -167,7 +135,11 @@ Result<std::string> pool_note() {
                   "\"\n.balign 4\n.hidden rt_own_pool\n0:\n.quad rt_own_pool - 0b\n");
 }
 
-Result<std::string> compile_host(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::ObjectFile); }
-Result<std::string> host_assembly(llvm::Module &module) { return compile(module, llvm::CodeGenFileType::AssemblyFile); }
+Result<std::string> compile_host(llvm::Module &module) {
+  return machine_code(module, llvm::CodeGenFileType::ObjectFile);
+}
+Result<std::string> host_assembly(llvm::Module &module) {
+  return machine_code(module, llvm::CodeGenFileType::AssemblyFile);
+}
 
 } // namespace heddle

@@ -3,6 +3,7 @@
 // dialect (docs/ir.md, section 4), translated to LLVM IR, compiled to one object.
 #pragma once
 
+#include "compiler/emit/device/device.h"
 #include "compiler/emit/host/weights_layout.h"
 #include "dsl/errors/result.h"
 
@@ -10,6 +11,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace llvm {
@@ -29,10 +31,15 @@ struct HostProgram {
   // The library's targets are numbered from the most demanding one on; number 0 has the typed C functions, too.
   int number = 0;
   bool is_last = true;
+  const Gpu *gpu = nullptr; // where a GPU computes, and what it runs there
+  const DeviceCode *device = nullptr;
 };
 
 /// The descriptor of the library's target of that number.
 std::string descriptor_symbol(int number);
+
+/// Symbol of the number-th constant that kernels of a device read; without a number, how all of them begin.
+std::string device_constant_symbol(std::optional<int64_t> number);
 
 inline constexpr const char *embedded_symbol = "heddle_embedded_weights";
 

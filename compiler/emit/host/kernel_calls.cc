@@ -2,6 +2,7 @@
 // call; field numbers and type words below are those of HalideRuntime.h (Halide 21).
 #include "compiler/emit/host/kernel_calls.h"
 
+#include "compiler/emit/host/device_calls.h"
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/emit/kernels/scratch.h"
 #include "compiler/ir/dialect.h"
@@ -284,7 +285,10 @@ private:
 
 } // namespace
 
-LogicalResult build_kernel_call(OpBuilder &builder, func::FuncOp kernel) {
+LogicalResult build_kernel_call(OpBuilder &builder, func::FuncOp kernel, const DeviceCode *device) {
+  if (device)
+    return success(succeeded(build_device_call(builder, kernel, *device)) &&
+                   KernelCall(builder, kernel).build_nothing());
   return success(KernelCall(builder, kernel).build() && KernelCall(builder, kernel).build_scratch() &&
                  KernelCall(builder, kernel).build_nothing());
 }

@@ -3,6 +3,7 @@
 // buffers is completed, then places are overwritten that nobody reads any more.
 #include "compiler/emit/host/entry_functions.h"
 
+#include "compiler/emit/host/device_calls.h"
 #include "compiler/emit/host/host_code.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/plan_memory.h"
@@ -89,7 +90,7 @@ private:
     if (auto made = dyn_cast<tensor::FromElementsOp>(op)) {
       if (made.getElements().size() != 1)
         return made.emitOpError("makes a tensor of several scalars; kernels do that");
-      LLVM::StoreOp::create(b, loc, in_memory(sizes->scalar(made.getElements()[0])), address(made));
+      store_scalar(in_memory(sizes->scalar(made.getElements()[0])), address(made));
       return success();
     }
     bool tensors = llvm::any_of(llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes()),
@@ -198,7 +199,7 @@ private:
     auto count = bytes(*sizes, from);
     if (failed(count))
       return failure();
-    LLVM::MemcpyOp::create(b, loc, to, address(from), *count, false);
+    move(to, address(from), *count);
     return success();
   }
 
@@ -207,6 +208,47 @@ private:
     passes::MemoryPlace place = passes::place_of(from);
     bool there = place.kind == wanted.kind && place.number == wanted.number && place.kind != passes::MemoryPlace::loop;
     return there || place.kind == passes::MemoryPlace::nothing ? success() : copy_bytes(from, to);
+  }
+
+  // ---- What is done to memory, which may be a device's
+
+  /// Leaves the function where a call of the runtime's failed.
+  void device(StringRef name, ValueRange operands) {
+    SmallVector<Value> all{session};
+    llvm::append_range(all, operands);
+    Value code = call_device(b, loc, name, i32(), all);
+    go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, number32(0)), code);
+  }
+
+  void move(Value to, Value from, Value bytes) {
+    if (program.device)
+      device("heddle_device_copy", {to, from, bytes});
+    else
+      LLVM::MemcpyOp::create(b, loc, to, from, bytes, false);
+  }
+
+  Value bytes_of(Type scalar) { return number64(int64_t(scalar.getIntOrFloatBitWidth()) / 8); }
+
+  void store_scalar(Value scalar, Value to) {
+    if (!program.device) {
+      LLVM::StoreOp::create(b, loc, scalar, to);
+      return;
+    }
+    LLVM::StoreOp::create(b, loc, scalar, slice);
+    device("heddle_device_write", {to, slice, bytes_of(scalar.getType())});
+  }
+
+  /// What lies at `from`, or any value where `exists` doesn't hold.
+  Value load_scalar(Type type, Value exists, Value from) {
+    if (program.device) {
+      Value none = LLVM::ZeroOp::create(b, loc, pointer);
+      from = LLVM::SelectOp::create(b, loc, exists, from, none);
+      device("heddle_device_read", {slice, from, bytes_of(type)});
+      from = slice;
+    } else {
+      from = LLVM::SelectOp::create(b, loc, exists, from, slice);
+    }
+    return LLVM::LoadOp::create(b, loc, type, from);
   }
 
   // ---- Scalars and slices
@@ -235,8 +277,7 @@ private:
     Type type = extract.getType(), stored = type.isInteger(1) ? Type(b.getI8Type()) : type;
     Value place = LLVM::GEPOp::create(b, loc, pointer, stored, address(extract.getTensor()),
                                       ArrayRef<LLVM::GEPArg>{sizes->as_i64(at)});
-    place = LLVM::SelectOp::create(b, loc, inside, place, slice);
-    Value value = LLVM::LoadOp::create(b, loc, stored, place);
+    Value value = load_scalar(stored, inside, place);
     if (type.isInteger(1)) {
       Value zero = arith::ConstantIntOp::create(b, loc, 0, 8);
       value = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, zero);
@@ -254,6 +295,14 @@ private:
     for (auto [i, value] : llvm::enumerate(all))
       LLVM::StoreOp::create(b, loc, sizes->as_i64(value), element(slice, i64(), i));
     int64_t each = passes::element_bytes(cast<RankedTensorType>(from.getType()).getElementType());
+    if (program.device) {
+      Value code = call_device(b, loc, "heddle_device_copy_slice", i32(),
+                               {session, to, address(from), number64(each), number32(extents.size()), slice});
+      Value outside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, number32(1));
+      Value reason = arith::SelectOp::create(b, loc, outside, wrong, code);
+      go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, number32(0)), reason);
+      return;
+    }
     auto type = LLVM::LLVMFunctionType::get(i32(), {pointer, pointer, i64(), i32(), pointer});
     auto call = LLVM::CallOp::create(b, loc, type, copy_slice_symbol,
                                      ValueRange{to, address(from), number64(each), number32(extents.size()), slice});
@@ -286,8 +335,7 @@ private:
         Value count = number64(passes::element_bytes(type.getElementType()));
         for (Value extent : *extents)
           count = arith::MulIOp::create(b, loc, count, sizes->as_i64(extent));
-        LLVM::MemcpyOp::create(b, loc, load_pointer(next_states, use.state), load_pointer(states, use.state), count,
-                               false);
+        move(load_pointer(next_states, use.state), load_pointer(states, use.state), count);
       }
     return success();
   }
@@ -432,7 +480,8 @@ private:
     if (symbol.empty()) {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(host);
-      symbol = entry_symbol(number, "constant") + std::to_string(constants.size());
+      symbol = program.device ? device_constant_symbol(device_constants())
+                              : entry_symbol(number, "constant") + std::to_string(constants.size());
       auto elements = cast<DenseElementsAttr>(constant.getValue());
       Type element = elements.getElementType();
       if (element.isInteger(1)) { // a byte each in memory
@@ -443,7 +492,18 @@ private:
       auto flat = elements.reshape(RankedTensorType::get({elements.getNumElements()}, element));
       LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Private, symbol, flat, 64);
     }
+    if (program.device) {
+      int64_t number = std::stoll(symbol.substr(device_constant_symbol({}).size()));
+      return call_device(b, loc, "heddle_device_constant", pointer, {session, number32(number)});
+    }
     return LLVM::AddressOfOp::create(b, loc, pointer, symbol);
+  }
+
+  /// How many constants for a device the host module has.
+  int64_t device_constants() {
+    std::string prefix = device_constant_symbol({});
+    return llvm::count_if(host->getOps<LLVM::GlobalOp>(),
+                          [&](LLVM::GlobalOp global) { return global.getSymName().starts_with(prefix); });
   }
 
   /// Of a slice that lies in one piece: whole behind its first axis.

@@ -1,6 +1,6 @@
 // Offsets are running sums of aligned sizes. The id hashes what both sides must agree on (the library's name, each
-// weight's names, part, type, layout and offset), so a file of another layout is refused while new values under an
-// unchanged layout are accepted.
+// weight's names, part, type, layout and offset, and how it is computed), so a file of another layout is refused while
+// new values under an unchanged layout are accepted.
 #include "compiler/emit/host/weights_layout.h"
 
 #include "compiler/ir/dialect.h"
@@ -34,11 +34,17 @@ static uint64_t build_number(ArrayRef<TargetModule> modules, StringRef name) {
 }
 
 /// What the bytes of a weight depend on beside the file of a model's weights.
-static std::string description(ir::WeightOp weight) {
+static std::string description(ir::WeightOp weight, const SymbolTable &symbols) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getDerivedAttr()
-      << weight.getType() << " " << weight.getLayoutAttr();
+  out << weight.getNames() << " " << weight.getPartAttr() << weight.getAtAttr() << weight.getGatheredAttr()
+      << weight.getDerivedAttr() << weight.getType() << " " << weight.getLayoutAttr();
+  if (auto computed = weight.getComputed()) {
+    auto function = symbols.lookup<func::FuncOp>(computed->getFunction().getValue());
+    function.getBody().front().print(out); // its name is of no account
+    for (FlatSymbolRefAttr of : computed->getOf())
+      out << " of (" << description(symbols.lookup<ir::WeightOp>(of.getValue()), symbols) << ")";
+  }
   return text;
 }
 
@@ -67,8 +73,10 @@ std::vector<WeightsLayout> lay_out_weights(ArrayRef<TargetModule> modules, Strin
   int64_t payload_bytes = 0;
   for (auto [number, layout] : llvm::enumerate(out)) {
     std::map<std::string, int64_t> own;
-    for (auto weight : ModuleOp(modules[number].module).getOps<ir::WeightOp>()) {
-      std::string what = description(weight);
+    ModuleOp module = modules[number].module;
+    SymbolTable symbols(module);
+    for (ir::WeightOp weight : ir::packed_weights(module)) {
+      std::string what = description(weight, symbols);
       int64_t bytes = packed_bytes_of(weight), offset = payload_bytes;
       auto found = before.find(what);
       bool shared = found != before.end();

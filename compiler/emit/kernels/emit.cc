@@ -1,18 +1,18 @@
-// Lowers and schedules rows one by one and compiles them as one module. Halide reports mistakes by exceptions of its
-// own and warnings through a process-wide reporter; both end here, as an Error or nowhere. Halide writes to
+// Lowers and schedules rows one by one and compiles them as one module. Halide writes to
 // files only: texts go through a pipe, which no limit on the size of files stops.
 #include "compiler/emit/kernels/emit.h"
 
+#include "compiler/emit/kernels/halide_messages.h"
+#include "compiler/emit/kernels/narrowed.h"
 #include "compiler/emit/kernels/scratch.h"
 #include "compiler/halide/lower.h"
 #include "compiler/halide/rewrites/rewrites.h"
+#include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -22,24 +22,6 @@
 namespace heddle {
 
 namespace {
-
-/// Warnings speak of schedules, which are ours: users can't act on them.
-class SilentReporter : public Halide::CompileTimeErrorReporter {
-public:
-  void warning(const char *) override {}
-  void error(const char *message) override { throw Halide::CompileError(message); }
-};
-
-void install_reporter() {
-  static SilentReporter reporter;
-  static std::once_flag once;
-  std::call_once(once, [] {
-    Halide::set_custom_compile_time_error_reporter(&reporter);
-    // LLVM would gather the addresses of a tile's rows in a vector and take them out again at every term of the sum.
-    // All that should be a vector is one already. Halide reads options for LLVM from here only.
-    setenv("HL_LLVM_ARGS", "-vectorize-slp=false", 0);
-  });
-}
 
 /// Halide opens it by path and writes; what comes out is kept.
 class Pipe {
@@ -116,13 +98,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string one_line(std::string text) {
-  while (!text.empty() && text.back() == '\n')
-    text.pop_back();
-  for (char &c : text)
-    if (c == '\n')
-      c = ' ';
-  return text;
+/// That no code could be made for a row of a kernel's schedule, and of which definitions the kernel is.
+Error refusal(KernelRow row, std::string why) {
+  if (why.starts_with("mprotect failed")) // Halide compiles on a stack of its own, and mmap has refused it
+    return Error{"there is not enough memory for this"};
+  std::vector<ir::Definition> definitions;
+  for (mlir::Operation &op : row.kernel.getBody().getOps())
+    llvm::append_range(definitions, ir::definitions_in(op.getLoc()));
+  std::string of = definitions.empty() ? "" : " of " + ir::in_words(definitions);
+  return Error{"there is no code for kernel @" + row.kernel.getName().str() + of + " by row " +
+               std::to_string(row.row) + " of its schedule: Halide says \"" + why +
+               "\"; smaller sizes, or a formula in smaller steps, may do"};
 }
 
 /// A row as Halide functions after lowering, and the seconds until it was a scheduled pipeline.
@@ -218,16 +204,23 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
         scratch_function(row.kernel, kernel_symbol(row.kernel, row.row), lowered->module.get_conceptual_stmt()));
   }
   module.set_any_strict_float(true); // else what is said of no single operation may be rearranged
-  if (options.form == KernelForm::object) {
+  bool narrows = halide_allows_more(features) && options.form != KernelForm::statement;
+  if (options.form == KernelForm::object && !narrows) {
     Halide::Buffer<uint8_t> bytes = module.compile_to_buffer();
     object.bytes.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size_in_bytes());
-  } else { // Halide writes texts to files only
+  } else { // Halide writes all else to files only
     Pipe file;
     if (!file.valid())
       return Error{"kernel @" + current.kernel.getName().str() + ": no memory for its text"};
     const std::string path = file.path();
-    module.compile({{file_type(options.form), path}});
+    module.compile({{narrows ? Halide::OutputFileType::bitcode : file_type(options.form), path}});
     object.bytes = file.contents();
+  }
+  if (narrows) {
+    Result<std::string> code = narrowed(object.bytes, features, options.form);
+    if (!code)
+      return Error{"kernel @" + current.kernel.getName().str() + ": " + code.error().message};
+    object.bytes = std::move(*code);
   }
   object.compile_seconds = seconds_since(start) - object.lower_seconds;
   if (object.bytes.empty())
@@ -270,7 +263,7 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
 }
 
 Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &target, const EmitOptions &options) {
-  install_reporter();
+  report_by_exceptions();
   KernelRow current = rows.front();
   try {
     return emit(rows, target, options, current);
@@ -279,8 +272,7 @@ Result<KernelObject> emit_kernels(llvm::ArrayRef<KernelRow> rows, const Target &
       for (const KernelRow &row : rows)
         if (Result<KernelObject> alone = emit_kernels({row}, target, options); !alone)
           return alone.error();
-    return Error{"kernel @" + current.kernel.getName().str() + ", row " + std::to_string(current.row) +
-                 " of its schedule: " + one_line(error.what())};
+    return refusal(current, message_of(error));
   }
 }
 

@@ -1,5 +1,5 @@
 // Bottom up through the statement: an allocation adds to what its body needs, alternatives and successors share, and of
-// a loop's turns the one with the most counts, by Halide's own interval arithmetic. Conditions are taken to hold.
+// a loop's iterations the one with the most counts, by Halide's own interval arithmetic. Conditions are taken to hold.
 #include "compiler/emit/kernels/scratch.h"
 
 #include "runtime/abi.h"

@@ -2,6 +2,7 @@
 //   o[b, i, h, e] = sum[j](softmax[j](f(sum[e](q[b, i, h, e] * k[b, j, h, e]), b, h, i, j)) * v[b, j, h, e])
 // for any f. The scores of all queries never exist at once.
 #include "compiler/kernels/attention/problem.h"
+#include "compiler/kernels/each_element.h"
 
 namespace heddle {
 
@@ -18,7 +19,7 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return out;
 }
 
-static const Variant *const variants[] = {&row_blocks, &copied_keys, &key_blocks};
+static const Variant *const variants[] = {&row_blocks, &copied_keys, &key_blocks, &each_element};
 
 } // namespace attention
 

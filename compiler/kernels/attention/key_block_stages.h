@@ -38,7 +38,7 @@ protected:
   }
   Expr first_key() const { return several() ? c_ * block_keys_ : Expr(0); }
   Expr keys_here() const { return several() ? min(all_keys_ - first_key(), block_keys_) : all_keys_; }
-  Expr turns_here(int step) const { return step == 1 ? keys_here() : (keys_here() + step - 1) / step; }
+  Expr iterations_here(int step) const { return step == 1 ? keys_here() : (keys_here() + step - 1) / step; }
   Expr key_in(const Expr &tile) const { return first_key() + tile * tile_keys_ + j_; }
 
   Expr placed(const Expr &formula, const Expr &key) const {
@@ -162,11 +162,11 @@ protected:
   Expr read_kept(Func func) const override { return func(exprs(in_block({j_, u_, m_}))); }
 
   /// Iterations of a loop over the keys of a block, `step` at a time. The extent may not depend on the block.
-  Expr turns_of_block(int step) const { return several() ? Expr(block_keys_ / step) : turns_here(step); }
-  /// Leaves out the turns that a stage's sum doesn't need. Returns the turn, known to be one of the others.
+  Expr iterations_of_block(int step) const { return several() ? Expr(block_keys_ / step) : iterations_here(step); }
+  /// Leaves out the iterations that a stage's sum doesn't need. Returns the iteration, known to be one of the others.
   template <class Loops> Expr restricted(Loops &loops, const Expr &iteration, int step, const LoweredOp &stage) {
     // Only one condition becomes a bound of the loop.
-    Expr first = 0, last = turns_here(step) - 1, end = last;
+    Expr first = 0, last = iterations_here(step) - 1, end = last;
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
     auto place = [&](const Expr &key) { return step == 1 ? key - first_key() : (key - first_key()) / step; };
     if (range.has_upper_bound())
@@ -203,7 +203,7 @@ protected:
       neutral = hi::make_const(term.type(), -std::numeric_limits<double>::infinity());
     auto combine = [&](const Expr &x, const Expr &y) { return largest ? max(x, y) : x + y; };
 
-    Halide::RDom tiles(0, turns_of_block(tile_keys_));
+    Halide::RDom tiles(0, iterations_of_block(tile_keys_));
     Expr tile = restricted(tiles, tiles.x, tile_keys_, stage);
     std::vector<Var> args = in_block({j_, m_});
     made.lanes(args) = neutral;

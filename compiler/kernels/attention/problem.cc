@@ -48,14 +48,8 @@ mlir::AffineExpr keys_of(const Match &match) {
       auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expr);
       if (!dim || roles[dim.getPosition()] != keys)
         continue;
-      auto type = llvm::cast<mlir::RankedTensorType>(init->get().getType());
-      if (!type.isDynamicDim(unsigned(axis)))
-        return mlir::getAffineConstantExpr(type.getDimSize(unsigned(axis)), made->getContext());
-      mlir::Value from = init->get();
-      if (auto fill = from.getDefiningOp<mlir::linalg::FillOp>())
-        from = fill.getOutputs()[0];
-      if (auto empty = from.getDefiningOp<mlir::tensor::EmptyOp>())
-        return ir::size_formula(empty.getDynamicSizes()[type.getDynamicDimIndex(unsigned(axis))]);
+      if (mlir::AffineExpr extent = sizes::extent_of(op, unsigned(axis)))
+        return extent;
     }
   }
   return {};

@@ -198,8 +198,8 @@ private:
   }
 
   /// Leaves out the keys at which the sum of a stage stays as it is for all of these rows, as after the last of them if
-  /// attention is causal; a turn has `step` keys. Returns the turn, known to be one of the others, so that only their
-  /// scores are computed.
+  /// attention is causal; an iteration has `step` keys. Returns the iteration, known to be one of the others, so that
+  /// only their scores are computed.
   template <class Loops>
   Expr restricted(Loops &loops, const Expr &iteration, int step, const LoweredOp &stage, const Expr &first_row,
                   int rows) {

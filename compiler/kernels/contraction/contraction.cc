@@ -4,6 +4,7 @@
 #include "compiler/kernels/contraction/contraction.h"
 
 #include "compiler/kernels/contraction/problem.h"
+#include "compiler/kernels/each_element.h"
 #include "compiler/layout/layout.h"
 
 namespace heddle {
@@ -86,7 +87,7 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles, &chunks};
+static const Variant *const variants[] = {&tiles, &chunks, &staged_tiles, &each_element};
 
 } // namespace contraction
 

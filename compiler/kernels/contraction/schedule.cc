@@ -15,6 +15,7 @@
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/operands.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/kernels/sizes.h"
 
 #include <algorithm>
 
@@ -421,7 +422,7 @@ private:
       if (stage.func.name() == sums_.front().stage)
         for (const LoweredLoop &loop : stage.loops)
           if (loop.reduction)
-            depth *= loop.size >= 0 ? loop.size : 256;
+            depth *= loop.size >= 0 ? loop.size : sizes::unknown;
     return depth;
   }
 

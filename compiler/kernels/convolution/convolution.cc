@@ -3,6 +3,7 @@
 //   y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + u - P, S * j + v - P, c | 0] * w[o, c, u, v]) + shift[o])
 // What it takes, the layouts that it may want of its weight, and its variants.
 #include "compiler/kernels/convolution/problem.h"
+#include "compiler/kernels/each_element.h"
 
 namespace heddle {
 
@@ -18,7 +19,7 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
   return out;
 }
 
-static const Variant *const variants[] = {&tiles, &chunks};
+static const Variant *const variants[] = {&tiles, &chunks, &each_element};
 
 } // namespace convolution
 

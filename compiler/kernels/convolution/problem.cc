@@ -142,10 +142,9 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   out.terms = sizes::terms_of(reached->product.op);
   auto [weight, axis] = weight_of(*reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
-  if (auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(tensor.getArgNumber(), ir::names::layout))
-    if (std::optional<layout::Panels> panels = layout::panels_of(given.getMap());
-        panels && int(panels->axis) == axis && panels->width % target.lanes == 0)
-      out.given_width = panels->width;
+  if (std::optional<layout::Panels> panels = contraction::given_panels(kernel, tensor.getArgNumber());
+      panels && int(panels->axis) == axis && panels->width % target.lanes == 0)
+    out.given_width = panels->width;
   return out;
 }
 

@@ -1,5 +1,6 @@
 // The kind for what no other kind takes: correct for every kernel, fast for none. Reductions, and stages that several
 // others read, are computed whole before what reads them; lanes run along the innermost axis of each.
+#include "compiler/kernels/each_element.h"
 #include "compiler/kernels/kinds.h"
 
 namespace heddle {
@@ -48,7 +49,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
 }
 
 const Variant stages = {"stages", "one stage after the other", {}, candidates, schedule};
-const Variant *const variants[] = {&stages};
+const Variant *const variants[] = {&stages, &each_element};
 
 } // namespace
 

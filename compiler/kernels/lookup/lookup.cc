@@ -1,5 +1,6 @@
 // Embeddings: x[m, c] = word[ids[m], c] + position[m, c] + …, with the norm that follows where the cluster has it. The
 // number of the row to fetch is read once per row; its elements are contiguous, so lanes run along them.
+#include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
@@ -10,7 +11,7 @@ namespace heddle {
 namespace {
 
 const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
-const Variant *const variants[] = {&rows_variant};
+const Variant *const variants[] = {&rows_variant, &each_element};
 
 /// Whether an index of the read depends on the contents of a tensor.
 bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {

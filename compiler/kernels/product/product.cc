@@ -1,6 +1,8 @@
 // Structure only: a value's loops are those of the operands and `linalg.index` ops that it is computed from.
 #include "compiler/kernels/product/product.h"
 
+#include "compiler/ir/dialect.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -205,6 +207,11 @@ std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel
     results.push_back(std::move(*products));
   }
   return results;
+}
+
+std::optional<layout::Panels> given_panels(mlir::func::FuncOp kernel, unsigned argument) {
+  auto given = kernel.getArgAttrOfType<ir::LayoutAttr>(argument, ir::names::layout);
+  return given ? layout::panels_of(given.getMap()) : std::nullopt;
 }
 
 } // namespace heddle::contraction

@@ -2,6 +2,8 @@
 // depends on. The factors may be any expressions: bare operands, casts, reads at computed places (a convolution).
 #pragma once
 
+#include "compiler/layout/layout.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -52,5 +54,8 @@ bool has_one_product(const std::vector<std::vector<Reached>> &results);
 
 /// All results of a kernel, where each comes from products and nothing else in the kernel is a reduction.
 std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel);
+
+/// The panels in which an argument of the kernel lies, where it has its layout already and that is one of panels.
+std::optional<layout::Panels> given_panels(mlir::func::FuncOp kernel, unsigned argument);
 
 } // namespace heddle::contraction

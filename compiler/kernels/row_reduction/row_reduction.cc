@@ -1,6 +1,7 @@
 // Norms, softmax, pooling: y[m, c] = f(x[m, c], sum[i](g(x[m, i])), …). One task computes whole rows: a row is read
 // from the cache after the first pass, and its sums never leave the core.
 #include "compiler/halide/infinities.h"
+#include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
@@ -9,7 +10,7 @@ namespace heddle {
 namespace {
 
 const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
-const Variant *const variants[] = {&rows_variant};
+const Variant *const variants[] = {&rows_variant, &each_element};
 
 bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false, contracts = false, in_order = false; // nothing to rearrange into lanes

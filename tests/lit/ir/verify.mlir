@@ -13,6 +13,35 @@ module attributes {heddle.dims = ["B"]} {}
 heddle.weight @w : tensor<4xf32> names [] stored [4]
 
 // -----
+// expected-error @+1 {{is computed, but has a name in the weights file}}
+heddle.weight @w : tensor<4xf32> names ["w"] stored [4] computed <@f>
+
+// -----
+// expected-error @+1 {{is computed, but taken from a tensor of the weights file}}
+heddle.weight @w : tensor<4xf32> names [] stored [8] part [2, 4] at [1, -1] computed <@f>
+
+// -----
+// expected-error @+1 {{@f is no function that computes weights}}
+heddle.weight @w : tensor<4xf32> names [] stored [4] computed <@f>
+func.func private @f() -> tensor<4xf32>
+
+// -----
+// expected-error @+1 {{@f is '() -> tensor<5xf32>'}}
+heddle.weight @w : tensor<4xf32> names [] stored [4] computed <@f>
+func.func private @f() -> tensor<5xf32> attributes {heddle.computes}
+
+// -----
+heddle.weight @v : tensor<3xf32> names ["v"] stored [3]
+// expected-error @+1 {{@v is 'tensor<3xf32>', which is no view of 'tensor<4xf32>'}}
+heddle.weight @w : tensor<4xf32> names [] stored [4] computed <@f of @v>
+func.func private @f(tensor<4xf32>) -> tensor<4xf32> attributes {heddle.computes}
+
+// -----
+// expected-error @+1 {{@v is not a heddle.weight}}
+heddle.weight @w : tensor<4xf32> names [] stored [4] computed <@f of @v>
+func.func private @f(tensor<4xf32>) -> tensor<4xf32> attributes {heddle.computes}
+
+// -----
 // expected-error @+1 {{has 4 elements, but 5 in the weights file}}
 heddle.weight @w : tensor<4xf32> names ["w"] stored [5]
 

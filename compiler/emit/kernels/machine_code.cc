@@ -1,0 +1,42 @@
+#include "compiler/emit/kernels/machine_code.h"
+
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <mutex>
+
+namespace heddle {
+
+Result<std::unique_ptr<llvm::TargetMachine>> x86_machine(llvm::CodeGenOptLevel level) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // of assembly in a module
+  });
+  llvm::Triple triple("x86_64-unknown-linux-gnu");
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return Error{"this LLVM cannot generate x86-64 code: " + error};
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, "x86-64", "", {}, llvm::Reloc::PIC_, {}, level));
+}
+
+Result<std::string> machine_code(llvm::Module &module, llvm::CodeGenFileType type, llvm::CodeGenOptLevel level) {
+  auto machine = x86_machine(level);
+  if (!machine)
+    return machine.error();
+  llvm::SmallVector<char> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, type))
+    return Error{"this LLVM cannot write x86-64 objects"};
+  passes.run(module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+} // namespace heddle
