@@ -4,9 +4,9 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
 #include "compiler/driver/measure.h"
-#include "compiler/driver/roof.h"
 #include "compiler/io/manifest_formula.h"
 #include "compiler/io/output.h"
+#include "compiler/tune/roof.h"
 
 #include <nlohmann/json.hpp>
 
@@ -18,8 +18,8 @@
 
 namespace heddle {
 
-static constexpr int turns = 4;
-static constexpr double call_seconds = 0.5, kernel_seconds = 0.25; // of a turn
+static constexpr int rounds = 4;
+static constexpr double call_seconds = 0.5, kernel_seconds = 0.25; // of a round
 static constexpr size_t least_calls = 2;
 static constexpr int64_t default_dim = 1;
 
@@ -201,7 +201,7 @@ Status bench_command(const BenchCommand &options) {
   Roof roof;
   std::vector<double> times;
   std::vector<KernelTime> kernels;
-  for (int turn = 0; turn < turns; ++turn) {
+  for (int round = 0; round < rounds; ++round) {
     roof.raise(measure_roof(library->threads()));
     size_t calls = times.size();
     for (auto begin = Clock::now(); times.size() < calls + least_calls ||

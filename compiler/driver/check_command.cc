@@ -1,7 +1,8 @@
-// `check`, `fmt` and `explain`: what needs no compiler.
+// `check`, `fmt` and `explain`: what makes no code.
 #include "compiler/driver/commands.h"
 
 #include "compiler/driver/library.h"
+#include "compiler/driver/page_facts.h"
 #include "compiler/driver/watch.h"
 #include "compiler/emit/artifact/check_weights.h"
 #include "compiler/io/input.h"
@@ -19,6 +20,19 @@ namespace heddle {
 
 static std::string counted(int64_t count, const char *one, const char *many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+/// What would be slow in a library for this machine. What keeps a library from being made is for `compile` to say.
+static void warn_of_general_kernels(Model &model) {
+  auto goal = find_compile_goal({});
+  if (!goal)
+    return;
+  Progress progress(Progress::Show::nothing);
+  auto compiled = compile_module(model, *goal, passes::PipelineStage::schedule, progress);
+  if (!compiled)
+    return;
+  for (const std::string &line : general_lines(page_facts(model, *compiled->module, goal->target, {})))
+    std::printf("%s\n", line.c_str());
 }
 
 static Status check_model(const ModelOptions &options) {
@@ -59,10 +73,10 @@ static Status check_model(const ModelOptions &options) {
               counted(int64_t(steps), "step", "steps").c_str(),
               counted(int64_t(program.weights.size()), "weight", "weights").c_str(),
               counted(numbers, "number", "numbers").c_str());
-  if (!model->weights)
-    return Done{};
-  for (const std::string &name : unread_tensors(program, *model->weights))
-    std::printf("tensor `%s` of the file is not read\n", name.c_str());
+  if (model->weights)
+    for (const std::string &name : unread_tensors(program, *model->weights))
+      std::printf("tensor `%s` of the file is not read\n", name.c_str());
+  warn_of_general_kernels(*model);
   return Done{};
 }
 
@@ -105,7 +119,7 @@ Status format_command(const FormatOptions &options) {
       continue;
     changed += (changed.empty() ? "" : ", ") + path;
     if (!options.check)
-      if (Status written = write_file(path, *after); !written)
+      if (Status written = rewrite_file(path, *after); !written)
         return written;
   }
   if (options.check && !changed.empty())

@@ -28,6 +28,7 @@ struct CompileCommand {
   CompileOptions compile;
   std::string output;      // empty: the library's name
   std::string name;        // of the library; empty: made of the model file's name
+  bool print_name = false; // and compile nothing
   std::string emit = "so"; // "so", "a" and "o", with commas between
   bool embed_weights = false;
   std::string depfile; // empty: none
@@ -77,8 +78,32 @@ struct CompareCommand {
   std::optional<double> tolerance; // as a share of the largest value; absent: what the model's types allow
   int threads = 0;
   bool all = false;
+  bool parts = false; // a table of what each part loses by the precisions, and of its times
 };
 Status compare_command(const CompareCommand &options);
+
+struct CalibrateCommand {
+  ModelOptions model;
+  std::string target = "native";
+  std::vector<std::string> entries; // none: the model's default; one; or one per call
+  std::vector<std::string> in;
+  std::string output;
+  double percentile = 100; // of an activation's magnitudes: what 127 stands for
+  int threads = 0;
+};
+Status calibrate_command(const CalibrateCommand &options);
+
+struct TuneCommand {
+  ModelOptions model;        // path empty: only records in or out
+  CompileOptions compile;    // its `db`, empty: the default one
+  int threads = 0;           // of measured calls
+  std::string budget = "5m"; // "90s", "5m", "1h"
+  bool resume = false;       // go on with the budget of the search that was interrupted
+  int64_t seed = 1;
+  std::string report;                 // path of a page
+  std::string import_from, export_to; // files of text
+};
+Status tune_command(const TuneCommand &options);
 
 struct BenchCommand {
   std::string path;

@@ -81,8 +81,8 @@ static Status check_name(const std::string &name) {
                 "` would do")};
 }
 
-/// For make and ninja: `made` from the model's files.
-static Status write_depfile(const std::string &path, const std::string &made, const Model &model) {
+/// For make and ninja: `made` from the files.
+static Status write_depfile(const std::string &path, const std::string &made, const std::vector<std::string> &files) {
   auto spelled = [](const std::string &file) {
     std::string out;
     for (char c : std::filesystem::absolute(file).lexically_normal().string()) {
@@ -93,7 +93,7 @@ static Status write_depfile(const std::string &path, const std::string &made, co
     return out;
   };
   std::string text = spelled(made) + ":";
-  for (const std::string &file : model.files)
+  for (const std::string &file : files)
     text += " \\\n  " + spelled(file);
   return write_file(path, text + "\n");
 }
@@ -105,6 +105,15 @@ Status compile_command(const CompileCommand &options) {
     return form.error();
   if (Status good = check_name(options.name); !good)
     return good;
+  if (options.print_name) {
+    Result<std::string> name = options.name;
+    if (options.name.empty())
+      name = find_library_name(options.model);
+    if (!name)
+      return name.error();
+    std::printf("%s\n", name->c_str());
+    return Done{};
+  }
   auto goals = find_compile_goals(options.compile);
   if (!goals)
     return goals.error();
@@ -122,9 +131,14 @@ Status compile_command(const CompileCommand &options) {
   if (!report)
     return report.error();
   const auto &libraries = report->artifact.libraries;
-  if (!options.depfile.empty())
-    if (Status written = write_depfile(options.depfile, output + "/" + libraries[0].first, *model); !written)
+  if (!options.depfile.empty()) {
+    std::vector<std::string> files = model->files;
+    for (const std::string &file : {options.compile.scales, options.compile.db})
+      if (!file.empty() && file != "none")
+        files.push_back(file);
+    if (Status written = write_depfile(options.depfile, output + "/" + libraries[0].first, files); !written)
       return written;
+  }
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (options.timings)
     for (const auto &[stage, time] : progress.timings())
@@ -153,6 +167,8 @@ Status compile_command(const CompileCommand &options) {
                   megabytes(part.copied_bytes).c_str(), targets.size() > 1 ? (" for " + part.target).c_str() : "");
   if (std::string from = where_settings_came_from(*model); !from.empty())
     std::printf("settings: %s\n", from.c_str());
+  for (const std::string &line : report->records)
+    std::printf("%s\n", line.c_str());
   for (const std::string &line : report->general)
     std::printf("%s\n", line.c_str());
   if (!model->weights)

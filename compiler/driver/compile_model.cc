@@ -4,38 +4,64 @@
 
 #include "compiler/driver/commands.h"
 #include "compiler/driver/page_facts.h"
+#include "compiler/driver/records.h"
+#include "compiler/io/scales_file.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
+#include "compiler/ir/precision.h"
 #include "compiler/passes/why.h"
+#include "dsl/check/nearest.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <charconv>
+#include <set>
 
 namespace heddle {
 
 using namespace mlir;
 
+static bool is_precision(StringRef word) { return word == "f32" || word == "bf16" || word == "int8"; }
+
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
-  if (options.precision != "f32" && options.precision != "bf16" && options.precision != "int8")
+  if (!is_precision(options.precision))
     return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
+  bool narrow = options.precision != "f32", quantized = options.precision == "int8";
+  for (const std::string &word : options.keep) {
+    auto [path, precision] = StringRef(word).rsplit('=');
+    if (path.empty() || !is_precision(precision))
+      return Error{usage_mark + ("--keep wants PATH=P, P one of f32, bf16 and int8, not `" + word + "`")};
+    narrow |= precision != "f32";
+    quantized |= precision == "int8";
+  }
+  if (!options.scales.empty() && !quantized)
+    return Error{usage_mark + ("--scales " + options.scales + ": only int8 has scales; say --precision int8, too")};
   std::vector<CompileGoal> out;
   SmallVector<StringRef> words;
   StringRef(options.target).split(words, ',');
   for (StringRef word : words) {
-    if (word.starts_with("cuda:"))
-      return Error{"--target " + word.str() + " is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"};
     Result<Target> target = find_target(word);
     if (!target)
       return target.error();
+    if (target->gpu && narrow)
+      return Error{"--target " + word.str() + " computes in f32 only; leave " +
+                   (options.precision != "f32" ? "--precision " + options.precision : std::string("--keep")) +
+                   " out, or name a CPU"};
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
-      out.push_back({*target, options.precision, options.dims, options.why, options.single_copy});
+      out.push_back(
+          {*target, options.precision, options.keep, options.scales, options.dims, options.why, options.single_copy});
   }
-  // Each target allows all that those below it allow.
+  // GPUs come before CPUs; of either kind the most demanding comes first.
   llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {
-    return a.target.cpu_features() > b.target.cpu_features();
+    auto demand = [](const Target &target) {
+      return std::pair(target.gpu ? target.gpu->sm : 0, std::ranges::find(targets(), target.name, &Target::name));
+    };
+    return demand(a.target) > demand(b.target);
   });
+  if (Status added = add_records(out, options.db); !added)
+    return added.error();
   return out;
 }
 
@@ -89,6 +115,76 @@ Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>
   return out;
 }
 
+/// What a path that the model doesn't have may stand for: one that ends alike, else one of similar spelling.
+static std::string nearest_part(StringRef path, const std::set<std::string> &parts) {
+  std::string tail = "." + path.str();
+  for (const std::string &part : parts)
+    if (StringRef(part).ends_with(tail))
+      return part;
+  return checking::nearest_of(path.str(), {parts.begin(), parts.end()});
+}
+
+/// "layers.0=f32" words as {path = precision}; every path must be a part of the program.
+static Result<NamedAttrList> read_kept(const std::vector<std::string> &words, const Program &program,
+                                       Builder &builder) {
+  NamedAttrList out;
+  std::set<std::string> parts;
+  for (const Tensor &tensor : words.empty() ? std::deque<Tensor>() : program.tensors)
+    if (tensor.kind == Tensor::weight || tensor.kind == Tensor::stage)
+      for (StringRef path = tensor.name; !path.empty(); path = path.rsplit('.').first)
+        if (!parts.insert(path.str()).second || !path.contains('.'))
+          break;
+  for (const std::string &word : words) {
+    auto [path, precision] = StringRef(word).rsplit('=');
+    if (!parts.count(path.str())) {
+      std::string near = nearest_part(path, parts);
+      return Error{"--keep " + word + ": the model has no part `" + path.str() + "`" +
+                   (near.empty() ? "" : "; did you mean `" + near + "`?") +
+                   "\n`heddle show MODEL --stage tree` lists weights and definitions by their paths"};
+    }
+    if (Attribute before = out.set(path, builder.getStringAttr(precision));
+        before && cast<StringAttr>(before).getValue() != precision)
+      return Error{"--keep " + word + ": `" + path.str() + "` was " + cast<StringAttr>(before).str() +
+                   " before; name one precision"};
+  }
+  return out;
+}
+
+std::vector<std::string> shape_words(const Tensor &tensor, const Program &program) {
+  std::vector<std::string> out, dims = program.dim_names();
+  for (const Size &extent : tensor.shape)
+    out.push_back(extent.text(dims));
+  return out;
+}
+
+/// {activation = magnitude} of a file of scales, which must be this program's.
+static Result<DictionaryAttr> read_known_scales(const std::string &path, const Program &program, Builder &builder) {
+  auto scales = read_scales(path);
+  if (!scales)
+    return scales.error();
+  const char *again = "; `heddle calibrate` makes one for this model";
+  if (scales->model != program.name)
+    return Error{path + ": has scales of model `" + scales->model + "`, and this is `" + program.name + "`" + again};
+  std::map<std::string, const Tensor *> known;
+  for (const Tensor &tensor : program.tensors)
+    if (tensor.kind == Tensor::stage)
+      known[tensor.name] = &tensor;
+  for (const Entry &entry : program.entries)
+    for (const Input &input : entry.inputs)
+      known.emplace(input.name, input.tensor);
+  NamedAttrList out;
+  for (const auto &[name, activation] : scales->activations) {
+    auto found = known.find(name);
+    if (found == known.end())
+      return Error{path + ": has a scale of `" + name + "`, which this model doesn't compute" + again};
+    if (std::vector<std::string> shape = shape_words(*found->second, program); shape != activation.shape)
+      return Error{path + ": `" + name + "` has shape [" + llvm::join(activation.shape, ", ") +
+                   "] there, and here it is [" + llvm::join(shape, ", ") + "]" + again};
+    out.set(name, builder.getF32FloatAttr(float(activation.largest)));
+  }
+  return out.getDictionary(builder.getContext());
+}
+
 Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, passes::PipelineStage stage,
                                       Progress &progress) {
   DialectRegistry registry;
@@ -118,6 +214,19 @@ Result<CompiledModule> compile_module(Model &model, const CompileGoal &goal, pas
 
   if (goal.precision != "f32")
     (*out.module)->setAttr(ir::names::precision, builder.getStringAttr(goal.precision));
+
+  auto kept = read_kept(goal.keep, *model.program, builder);
+  if (!kept)
+    return kept.error();
+  if (!kept->empty())
+    (*out.module)->setAttr(ir::names::keep, kept->getDictionary(out.context.get()));
+
+  if (!goal.scales.empty()) {
+    auto scales = read_known_scales(goal.scales, *model.program, builder);
+    if (!scales)
+      return scales.error();
+    (*out.module)->setAttr(ir::names::scales, *scales);
+  }
 
   if (goal.single_copy)
     (*out.module)->setAttr(ir::names::single_copy, builder.getUnitAttr());
@@ -166,13 +275,11 @@ Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal>
     if (goal.why)
       report.why += (goals.size() > 1 ? "for " + goal.target.name + "\n" : "") +
                     passes::why_schedules(*compiled.back().module, goal.target);
-    PageFacts facts = page_facts(model, *compiled.back().module, goal.target, {});
-    for (const GeneralWork &work : general_work(facts)) {
-      const PageSource &at = facts.kernels[work.kernel].reduced_at;
-      std::string line = at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work);
+    if (std::string line = records_line(*compiled.back().module, goal); !line.empty())
+      report.records.push_back(line + (goals.size() > 1 ? ", for " + goal.target.name : ""));
+    for (std::string &line : general_lines(page_facts(model, *compiled.back().module, goal.target, {})))
       if (!llvm::is_contained(report.general, line))
         report.general.push_back(std::move(line));
-    }
   }
   auto written = write_artifact(job, progress);
   if (!written)

@@ -5,6 +5,7 @@
 #include "compiler/emit/artifact/artifact.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/targets/target.h"
+#include "compiler/tune/known_records.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -14,18 +15,25 @@ namespace heddle {
 struct CompileOptions {
   std::string target = "native"; // several with commas between
   std::string precision = "f32";
+  std::vector<std::string> keep; // PATH=P: precisions of parts
+  std::string scales;            // a file of `heddle calibrate`; empty: scales are found in each call
   std::vector<std::string> dims; // NAME=N: sizes to choose schedules for
   bool why = false;              // print what schedules were chosen from
   bool single_copy = false;      // store no weight in two layouts
+  std::string db;                // tuning database; "none": no records; empty: the default one
 };
 
 /// What a model is compiled for.
 struct CompileGoal {
   Target target;
   std::string precision;              // of products
+  std::vector<std::string> keep = {}; // PATH=P: of those of a part
+  std::string scales = "";            // a file of `heddle calibrate`
   std::vector<std::string> dims = {}; // NAME=N: sizes to choose schedules for
   bool why = false;                   // report what schedules were chosen from
   bool single_copy = false;           // store no weight in two layouts
+  /// The target's, as what they are.
+  std::shared_ptr<const tune::KnownRecords> records = nullptr;
 };
 
 /// The options' goals, where this version can reach them: one for each target, from the most demanding one on.
@@ -35,6 +43,9 @@ Result<CompileGoal> find_compile_goal(const CompileOptions &options);
 
 /// "B=8" words; every name must be a dim of the program.
 Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words, const Program &program);
+
+/// A tensor's extents as files of scales have them: "B", "S", "768".
+std::vector<std::string> shape_words(const Tensor &tensor, const Program &program);
 
 /// A module and the context that owns its types.
 struct CompiledModule {
@@ -50,7 +61,8 @@ struct CompileReport {
   ArtifactReport artifact;
   /// A line for each kernel without a schedule of its own that has a good part of an entry's work.
   std::vector<std::string> general;
-  std::string why; // the candidates for schedules, for each goal
+  std::string why;                  // the candidates for schedules, for each goal
+  std::vector<std::string> records; // for each goal what schedules were measured, where any was
 };
 
 /// All of it: MODEL to a folder with one library for all goals.

@@ -5,7 +5,9 @@
 #include "compiler/driver/manual.h"
 #include "compiler/driver/signals.h"
 #include "compiler/driver/version_text.h"
+#include "compiler/io/input.h"
 #include "compiler/io/unfinished.h"
+#include "compiler/tune/worker.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,6 +24,7 @@
 #include <poll.h>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -53,6 +56,33 @@ std::string empty_option(const CLI::App &app) {
   return "";
 }
 
+/// What CLI11 has found, where its own words say what it did instead of what is wanted.
+std::string words_of(const CLI::Error &error) {
+  std::string text = error.what();
+  if (error.get_name() == "ArgumentMismatch")
+    return text.substr(0, text.find(':')) +
+           (text.find("At Most") == std::string::npos ? ": wants a value" : ": was given more than once");
+  if (size_t at = text.find(" = "); error.get_name() == "ConversionError" && at != std::string::npos)
+    return text.substr(text.find("--"), at - text.find("--")) + ": wants a number, not `" + text.substr(at + 3) + "`";
+  return text;
+}
+
+/// The words of a command line from the last to the first, as CLI11 takes them. Of `--name=` it would take the next
+/// word for the value.
+std::vector<std::string> words_from_the_last(int argc, char **argv) {
+  std::vector<std::string> out;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string word = argv[i];
+    bool empty = word.starts_with("--") && word.ends_with('=');
+    if (empty) {
+      out.push_back("");
+      word.pop_back();
+    }
+    out.push_back(word);
+  }
+  return out;
+}
+
 constexpr const char *about = R"(Compiles Transformer models to native libraries.
 
 MODEL is a .heddle file, or a folder in the Hugging Face layout (config.json and model.safetensors), for which
@@ -81,7 +111,7 @@ public:
       std::string command = at->get_name();
       for (const CLI::App *chosen : at->get_subcommands())
         command += " " + chosen->get_name();
-      return error_word(stderr_paint()) + " " + error.what() + "\n`" + command + " --help` says what there is\n";
+      return error_word(stderr_paint()) + " " + words_of(error) + "\n`" + command + " --help` says what there is\n";
     });
     app.formatter(std::make_shared<Layout>());
     app.get_formatter()->column_width(34);
@@ -95,6 +125,7 @@ public:
     add_bench();
     add_show();
     add_compare();
+    add_calibrate();
     add_lsp();
     add_completion();
     add_man();
@@ -123,6 +154,11 @@ private:
     to->add_option("--set", model.settings, "Set a config by its name or config.json key; may be given again")
         ->type_name("K=V")
         ->allow_extra_args(false);
+    to->add_option(
+          "--io", model.io,
+          "Type of real inputs and results as a caller sees them: f32, bf16 or f16; if not given, as the model "
+          "file has them")
+        ->type_name("T");
   }
   static void add_model(CLI::App *to, ModelOptions &model, const char *word = "MODEL",
                         const char *what = "A .heddle file or a Hugging Face folder") {
@@ -138,14 +174,30 @@ private:
   }
   static void add_compile_options(CLI::App *to, CompileOptions &compile, const char *more = "") {
     to->add_option("--target", compile.target,
-                   std::string("native, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx") + more)
+                   std::string("native, x86-64-v3, x86-64-v3+vnni, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, "
+                               "x86-64-v4+amx, cuda:sm_80, cuda:sm_90") +
+                       more)
         ->type_name("T")
         ->capture_default_str();
     to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8")
         ->type_name("P")
         ->capture_default_str();
+    to->add_option(
+          "--keep", compile.keep,
+          "Another precision for a part of the model: a weight's or definition's path, as stage tree of `show` "
+          "has it, with all beneath it; may be given again")
+        ->type_name("PATH=P")
+        ->allow_extra_args(false);
+    to->add_option("--scales", compile.scales,
+                   "int8: scales of activations, from `heddle calibrate`; without it, they are found in each call")
+        ->type_name("S.json");
     to->add_flag("--single-copy", compile.single_copy,
                  "Store no weight in two layouts, also where kernels that read it want that");
+    to->add_option(
+          "--db", compile.db,
+          "Tuning database to choose schedules by; `none`: by expected cost alone; if not given, $HEDDLE_DB or "
+          "heddle/tuning.db in the folder for caches")
+        ->type_name("FILE|none");
   }
 
   void add_check() {
@@ -185,6 +237,8 @@ private:
         ->type_name("DIR");
     sub->add_option("--name", compile.name, "Name of the library, its files and functions, instead of the model file's")
         ->type_name("NAME");
+    sub->add_flag("--print-name", compile.print_name,
+                  "Print the name that the library would have, and compile nothing");
     sub->add_option("--emit", compile.emit,
                     "What to write, with commas between: so (shared library), a (static library), o (object)")
         ->type_name("so,a,o")
@@ -256,10 +310,32 @@ private:
         ->check(not_negative());
   }
   void add_tune() {
-    auto *sub = command("tune", "Search for the fastest schedules of a model", [] {
-      return Status(Error{"tune is not built yet; `heddle compile` uses the schedules of its cost model"});
-    });
-    sub->allow_extras()->group(""); // not offered
+    auto *sub =
+        command("tune", "Search for the fastest schedules of a model by measurement; `heddle compile` goes by them",
+                [this] { return tune_command(tune); });
+    sub->add_option("MODEL", tune.model.path, "A .heddle file or a Hugging Face folder; none: only records in or out")
+        ->option_text("MODEL");
+    sub->add_option("--model", tune.model.own, "A model file of your own, for the config.json and weights of a folder")
+        ->type_name("FILE.heddle");
+    add_settings(sub, tune.model);
+    add_weights(sub, tune.model);
+    add_compile_options(sub, tune.compile);
+    sub->add_option("--dim", tune.compile.dims, "A dim's value, such as B=8; every dim must have one")
+        ->type_name("NAME=N")
+        ->allow_extra_args(false);
+    sub->add_option("--threads", tune.threads, "Of measured calls; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(not_negative());
+    sub->add_option("--budget", tune.budget, "How long it may take in all: 90s, 5m, 1h")
+        ->type_name("TIME")
+        ->capture_default_str();
+    sub->add_flag("--resume", tune.resume, "Go on with what is left of an interrupted search's budget");
+    sub->add_option("--seed", tune.seed, "Decides what is measured out of turn")->capture_default_str();
+    sub->add_option("--report", tune.report, "Write what was found as one page of HTML")->type_name("FILE.html");
+    sub->add_option("--import", tune.import_from, "Put the records of a file of text into the database")
+        ->type_name("FILE");
+    sub->add_option("--export", tune.export_to, "Write the database's records as text, sorted; -: to standard output")
+        ->type_name("FILE");
   }
   void add_bench() {
     auto *sub =
@@ -288,12 +364,14 @@ private:
     sub->add_flag("--why", show.compile.why,
                   "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--stage", show.stage, "Which stage")
-        ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "llvm", "asm"}))
+        ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "ptx", "llvm", "asm"}))
         ->capture_default_str();
     sub->add_option("--html", show.html, "Write the whole road, from the model's lines to kernels, as one page")
         ->type_name("FILE");
-    sub->add_option("--dim", show.dims,
-                    "A dim's value for the numbers on the page and of --why, such as B=8; may be given again")
+    sub->add_option(
+           "--dim", show.dims,
+           "A dim's value, such as B=8: for the numbers on the page; else a size to expect, as of `compile`; may "
+           "be given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
     sub->add_flag("--measure", show.measure,
@@ -336,6 +414,36 @@ private:
         ->type_name("N")
         ->check(not_negative());
     sub->add_flag("--all", compare.all, "Print a line for every definition that is compared");
+    sub->add_flag("--parts", compare.parts,
+                  "Instead, a table of what each part loses by --precision and --keep against f32, and of its times in "
+                  "both: which parts to --keep");
+  }
+  void add_calibrate() {
+    auto *sub = command("calibrate", "Find scales of activations on real inputs, for `--precision int8 --scales`",
+                        [this] { return calibrate_command(calibrate); });
+    add_model(sub, calibrate.model);
+    add_weights(sub, calibrate.model);
+    sub->add_option("--target", calibrate.target, "What to compile for, to compute the activations")
+        ->type_name("T")
+        ->capture_default_str();
+    sub->add_option(
+           "--entry", calibrate.entries,
+           "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
+        ->type_name("E")
+        ->allow_extra_args(false);
+    sub->add_option("--in", calibrate.in, "Inputs, as of `heddle run`; several files are several calls on one session")
+        ->required()
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+    sub->add_option("-o,--output", calibrate.output, "File to write")->required()->type_name("S.json");
+    sub->add_option("--percentile", calibrate.percentile,
+                    "The share of an activation's magnitudes, in percent, that its scale reaches; 100: all")
+        ->type_name("P")
+        ->check(CLI::Range(50.0, 100.0))
+        ->capture_default_str();
+    sub->add_option("--threads", calibrate.threads, "At most so many threads; 0: all that the machine allows")
+        ->type_name("N")
+        ->check(not_negative());
   }
   void add_lsp() {
     auto *sub = command("lsp", "Serve an editor: the Language Server Protocol on standard input and output",
@@ -357,9 +465,10 @@ private:
     });
   }
   static KnownValues known_values() {
-    KnownValues out{{"--target", {"native"}}, {"--precision", {"f32"}}};
-    for (const Target &target : targets())
-      out["--target"].push_back(target.name);
+    KnownValues out{{"--target", {"native"}}, {"--precision", {"f32"}}, {"--io", {"f32", "bf16", "f16"}}};
+    for (std::span<const Target> some : {targets(), gpu_targets()})
+      for (const Target &target : some)
+        out["--target"].push_back(target.name);
     return out;
   }
 
@@ -373,6 +482,8 @@ private:
   RunCommand run;
   GenerateCommand generate;
   BenchCommand bench;
+  CalibrateCommand calibrate;
+  TuneCommand tune;
   ShowCommand show;
   CompareCommand compare;
 };
@@ -403,18 +514,25 @@ static int flush_output() {
 
 /// What no one foresaw ends in one message, too.
 static Status run(const std::function<Status()> &command) {
+  FilesStay files;
   try {
     return command();
   } catch (const std::bad_alloc &) {
     return Error{"there is not enough memory for this"};
   } catch (const std::length_error &) {
     return Error{"there is not enough memory for this"};
+  } catch (const std::system_error &error) {
+    if (error.code() == std::errc::resource_unavailable_try_again || error.code() == std::errc::not_enough_memory)
+      return Error{"there is not enough memory for this, or too many threads run"};
+    return Error{std::string(error.what()) + "; this is a bug of Heddle, please report it with what you ran"};
   } catch (const std::exception &error) {
     return Error{std::string(error.what()) + "; this is a bug of Heddle, please report it with what you ran"};
   }
 }
 
 int run_driver(int argc, char **argv) {
+  if (argc == 2 && argv[1] == tune::worker_word)
+    return tune::run_worker();
   CommandLine line;
   if (argc == 1) {
     std::fputs(line.app.help().c_str(), stderr);
@@ -426,9 +544,9 @@ int run_driver(int argc, char **argv) {
     return 2;
   }
   try {
-    line.app.parse(argc, argv);
+    line.app.parse(words_from_the_last(argc, argv));
   } catch (const CLI::ParseError &error) {
-    return line.app.exit(error) == 0 ? 0 : 2;
+    return line.app.exit(error) == 0 ? flush_output() : 2;
   }
   if (std::string option = empty_option(line.app); !option.empty()) {
     print_error({option + " is empty: give it a value or leave it out"});

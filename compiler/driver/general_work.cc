@@ -51,4 +51,13 @@ std::string general_text(const PageFacts &facts, const GeneralWork &work) {
          " in a general kernel, the slowest kind: " + facts.kernels[work.kernel].why;
 }
 
+std::vector<std::string> general_lines(const PageFacts &facts) {
+  std::vector<std::string> out;
+  for (const GeneralWork &work : general_work(facts)) {
+    const PageSource &at = facts.kernels[work.kernel].reduced_at;
+    out.push_back(at.path + ":" + std::to_string(at.line) + ": " + general_text(facts, work));
+  }
+  return out;
+}
+
 } // namespace heddle

@@ -1,6 +1,7 @@
 // Every message is the library's own (heddle_last_error), which names entry, input and numbers.
 #include "compiler/driver/library.h"
 
+#include "compiler/io/input.h"
 #include "runtime/heddle.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -64,6 +65,9 @@ Result<Library> Library::open(const std::string &path, int threads, const std::s
   how.target = target.empty() ? nullptr : target.c_str();
   if (heddle_open(path.c_str(), &how, &model) != HEDDLE_OK)
     return last_error();
+  for (const std::string &name : library_names(path))
+    for (const std::string &file : {"lib" + name + ".so", name + ".weights", name + ".json", name + ".h"})
+      note_input(path + "/" + file);
   Library out;
   out.path_ = path;
   out.model_ = {model, [](heddle_model *m) { heddle_close(m); }};

@@ -65,7 +65,7 @@ static std::string place_of_carried(const std::string &path, const std::string &
     return place.string();
   std::error_code failed;
   fs::create_directories(place.parent_path(), failed);
-  return !failed && write_file(place.string(), text) ? place.string() : "";
+  return !failed && rewrite_file(place.string(), text) ? place.string() : "";
 }
 
 Status lsp_command() {

@@ -1,6 +1,7 @@
 // `use NAME` is looked for beside the model file, then among the models carried in the compiler.
 #include "compiler/driver/model.h"
 
+#include "compiler/driver/interface_types.h"
 #include "compiler/driver/library.h"
 #include "compiler/emit/artifact/check_weights.h"
 #include "compiler/emit/host/c_names.h"
@@ -105,6 +106,19 @@ static Status find_carried(const std::string &folder, Named &out) {
   return Done{};
 }
 
+static std::string library_name_of(const std::string &model_file) {
+  return library_name(fs::path(model_file).stem().string());
+}
+
+Result<std::string> find_library_name(const ModelOptions &options) {
+  if (!options.own.empty() || fs::path(options.path).extension() == ".heddle")
+    return library_name_of(options.own.empty() ? options.path : options.own);
+  Named named;
+  if (Status found = find_carried(options.path, named); !found)
+    return found.error();
+  return library_name_of(named.path);
+}
+
 static Result<Named> find_named(const ModelOptions &options) {
   Named out;
   std::error_code ignored;
@@ -202,12 +216,16 @@ Result<Model> load_model(const ModelOptions &options) {
     return -1;
   };
   syntax::File file = syntax::parse(*out.sources, source, *out.diagnostics);
-  out.program = check(*out.sources, file, check_options, *out.diagnostics); // also what a slip left to be checked
+  out.program = check(*out.sources, file, check_options,
+                      *out.diagnostics); // also what the parser could read of a file with errors
   if (out.diagnostics->has_errors() || !out.program)
     return Error{out.diagnostics->render(10, stderr_paint())};
   if (std::string warnings = out.diagnostics->render(10, stderr_paint()); !warnings.empty())
     std::fputs(warnings.c_str(), stderr);
-  out.library_name = library_name(fs::path(named->path).stem().string());
+  if (!options.io.empty())
+    if (Status set = set_interface_types(*out.program, options.io); !set)
+      return set.error();
+  out.library_name = library_name_of(named->path);
   return out;
 }
 

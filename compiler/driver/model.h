@@ -20,6 +20,7 @@ struct ModelOptions {
   std::vector<std::string> settings; // K=V
   std::string weights;               // path; empty: those of the folder, if it is one
   std::vector<std::string> tokens;   // NAME=ID, instead of the folder's
+  std::string io;                    // type of real inputs and results; empty: as the model file says
 };
 
 struct Model {
@@ -32,6 +33,9 @@ struct Model {
   std::vector<std::string> files; // all that was read and is on the disk
   std::string library_name;       // C identifier made of the model file's name
 };
+
+/// The name of the model's library, of which nothing is read but, of a folder, which model it is of.
+Result<std::string> find_library_name(const ModelOptions &options);
 
 /// Reads and checks the model. A failure's message is ready to print (see print_error).
 Result<Model> load_model(const ModelOptions &options);

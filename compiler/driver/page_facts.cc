@@ -77,7 +77,7 @@ public:
     for (auto function : module_.getOps<func::FuncOp>())
       if (function->hasAttr(ir::names::kernel))
         add_kernel(function);
-    for (auto weight : module_.getOps<ir::WeightOp>())
+    for (ir::WeightOp weight : ir::packed_weights(module_))
       add_weight(weight);
     for (func::FuncOp entry : passes::entries(module_))
       add_entry(entry);

@@ -132,6 +132,8 @@ struct GeneralWork {
 std::vector<GeneralWork> general_work(const PageFacts &facts);
 /// "`z` takes 98 % of the work of `forward` (N = 64) in a general kernel, the slowest kind: …".
 std::string general_text(const PageFacts &facts, const GeneralWork &work);
+/// A line for each, with its place.
+std::vector<std::string> general_lines(const PageFacts &facts);
 
 /// The page: one file that needs nothing else.
 std::string page_html(const PageFacts &facts);
@@ -139,5 +141,15 @@ std::string page_html(const PageFacts &facts);
 const char *page_colour(const std::string &kind);
 /// Kernels under the roofs of the machine, as a drawing; "" where nothing was measured (page_roofline.cc).
 std::string roofline_svg(const PageFacts &facts);
+/// All measured calls of a kernel.
+struct RooflinePoint {
+  std::string name, kind; // name: of what the point leads to on the page
+  double flops = 0, bytes = 0, ms = 0;
+};
+std::string roofline_svg(const PageRoof &roof, const std::vector<RooflinePoint> &points);
+
+/// What pages of Heddle have in common: everything up to the first heading, and text as HTML has it.
+std::string page_begin(const std::string &title);
+std::string escaped(std::string_view text);
 
 } // namespace heddle

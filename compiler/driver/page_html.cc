@@ -55,7 +55,11 @@ const char *page_colour(const std::string &kind) {
   return found == known.end() ? "#475569" : found->second;
 }
 
-namespace {
+std::string page_begin(const std::string &title) {
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+         "content=\"width=device-width, initial-scale=1\">\n<title>" +
+         escaped(title) + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n";
+}
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -72,6 +76,8 @@ std::string escaped(std::string_view text) {
       out += c;
   return out;
 }
+
+namespace {
 
 std::string scaled(double value, std::initializer_list<const char *> units, double step) {
   auto unit = units.begin();
@@ -122,9 +128,7 @@ public:
 
 private:
   void head() {
-    out_ << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         << "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" << escaped(facts_.model)
-         << ": from model text to kernels</title>\n<style>" << style << "</style>\n</head>\n<body>\n";
+    out_ << page_begin(facts_.model + ": from model text to kernels");
     out_ << "<h1>" << escaped(facts_.model) << "</h1>\n<p class=\"soft\">" << escaped(facts_.path) << ", compiled for "
          << escaped(facts_.target) << "</p>\n";
     int64_t weight_bytes = 0;

@@ -1,11 +1,9 @@
 // Measured times on the page: the observer names each call by its kernel and its first definition, and so do the steps
 // of the facts.
-#include "compiler/driver/compile_model.h"
-#include "compiler/driver/library.h"
 #include "compiler/driver/measure.h"
 #include "compiler/driver/page_facts.h"
-#include "compiler/driver/roof.h"
-#include "compiler/io/unfinished.h"
+#include "compiler/driver/temporary_library.h"
+#include "compiler/tune/roof.h"
 
 #include <algorithm>
 #include <chrono>
@@ -64,27 +62,22 @@ static Status measure_entry(Library &library, const std::vector<int64_t> &dims, 
 Status measure_page(Model &model, const CompileGoal &goal, int threads, PageFacts &facts) {
   if (Status fits = require_weights(model); !fits)
     return fits;
-  auto folder = temporary_folder();
-  if (!folder)
-    return folder.error();
-  std::string output = folder->path() + "/library";
   Progress progress(Progress::Show::nothing);
-  if (auto report = compile_model(model, {goal}, output, progress); !report)
-    return report.error();
-  auto library = Library::open(output, threads);
-  if (!library)
-    return library.error();
+  auto made = TemporaryLibrary::make(model, goal, threads, progress);
+  if (!made)
+    return made.error();
+  Library &library = made->library;
   std::vector<int64_t> dims;
-  for (const Library::Dim &dim : library->dims())
+  for (const Library::Dim &dim : library.dims())
     for (const auto &[name, value] : facts.dims)
       if (name == dim.name)
         dims.push_back(value);
-  Roof roof = measure_roof(library->threads());
+  Roof roof = measure_roof(library.threads());
   for (PageEntry &entry : facts.entries)
-    if (Status measured = measure_entry(*library, dims, facts, entry); !measured)
+    if (Status measured = measure_entry(library, dims, facts, entry); !measured)
       entry.not_measured = measured.error().message;
-  roof.raise(measure_roof(library->threads()));
-  facts.roof = PageRoof{roof.f32(), roof.gigabytes, library->threads()};
+  roof.raise(measure_roof(library.threads()));
+  facts.roof = PageRoof{roof.f32(), roof.gigabytes, library.threads()};
   return Done{};
 }
 

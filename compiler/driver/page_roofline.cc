@@ -11,13 +11,6 @@ namespace heddle {
 
 namespace {
 
-/// All measured calls of a kernel.
-struct Point {
-  double flops = 0, bytes = 0, ms = 0;
-  double intensity() const { return flops / bytes; }
-  double gflops() const { return flops / ms / 1e6; }
-};
-
 /// A logarithmic axis: `least` at place `from`, `most` at place `to`.
 struct Axis {
   double least, most, from, to;
@@ -34,32 +27,38 @@ std::string power_text(double value) {
 
 } // namespace
 
-static std::map<int, Point> points_of(const PageFacts &facts) {
-  std::map<int, Point> out;
+static double intensity(const RooflinePoint &point) { return point.flops / point.bytes; }
+static double gflops(const RooflinePoint &point) { return point.flops / point.ms / 1e6; }
+
+std::string roofline_svg(const PageFacts &facts) {
+  std::map<int, RooflinePoint> points;
   for (const PageEntry &entry : facts.entries)
     for (const PageStep &step : entry.steps)
       if (step.kernel >= 0 && step.ms > 0 && step.flops > 0 && step.moved > 0 && step.iterations > 0) {
-        Point &point = out[step.kernel];
-        point.flops += step.flops * double(step.iterations);
-        point.bytes += step.moved * double(step.iterations);
-        point.ms += step.ms;
+        const PageKernel &of = facts.kernels[step.kernel];
+        auto [point, is_new] = points.try_emplace(step.kernel, RooflinePoint{of.name, of.kind});
+        point->second.flops += step.flops * double(step.iterations);
+        point->second.bytes += step.moved * double(step.iterations);
+        point->second.ms += step.ms;
       }
-  return out;
+  std::vector<RooflinePoint> list;
+  for (const auto &[kernel, point] : points)
+    list.push_back(point);
+  return facts.roof ? roofline_svg(*facts.roof, list) : "";
 }
 
-std::string roofline_svg(const PageFacts &facts) {
-  std::map<int, Point> points = points_of(facts);
-  if (!facts.roof || points.empty())
+std::string roofline_svg(const PageRoof &roof, const std::vector<RooflinePoint> &points) {
+  if (points.empty())
     return "";
-  double ridge = facts.roof->gflops / facts.roof->gigabytes;
-  Axis x{ridge / 4, ridge * 4, 70, 700}, y{facts.roof->gflops / 10, facts.roof->gflops * 2, 300, 14};
-  for (const auto &[kernel, point] : points) {
-    x.least = std::min(x.least, point.intensity() / 2);
-    x.most = std::max(x.most, point.intensity() * 2);
-    y.least = std::min(y.least, point.gflops() / 2);
-    y.most = std::max(y.most, point.gflops() * 2);
+  double ridge = roof.gflops / roof.gigabytes;
+  Axis x{ridge / 4, ridge * 4, 70, 700}, y{roof.gflops / 10, roof.gflops * 2, 300, 14};
+  for (const RooflinePoint &point : points) {
+    x.least = std::min(x.least, intensity(point) / 2);
+    x.most = std::max(x.most, intensity(point) * 2);
+    y.least = std::min(y.least, gflops(point) / 2);
+    y.most = std::max(y.most, gflops(point) * 2);
   }
-  y.least = std::min(y.least, x.least * facts.roof->gigabytes);
+  y.least = std::min(y.least, x.least * roof.gigabytes);
   std::ostringstream out;
   out << "<div class=\"wide\"><svg width=\"720\" height=\"342\" role=\"img\" aria-label=\"roofline\">\n";
   for (double tick = std::pow(10, std::ceil(std::log10(x.least))); tick <= x.most; tick *= 10)
@@ -70,14 +69,12 @@ std::string roofline_svg(const PageFacts &facts) {
         << "\" text-anchor=\"end\">" << power_text(tick) << "</text>\n";
   out << "<text x=\"385\" y=\"336\" text-anchor=\"middle\">operations per byte</text><text x=\"14\" y=\"157\" "
          "text-anchor=\"middle\" transform=\"rotate(-90 14 157)\">Gflop/s</text>\n"
-      << "<path class=\"roof\" d=\"M" << x(x.least) << " " << y(x.least * facts.roof->gigabytes) << "L" << x(ridge)
-      << " " << y(facts.roof->gflops) << "H700\"/>\n";
-  for (const auto &[kernel, point] : points) {
-    const PageKernel &of = facts.kernels[kernel];
-    out << "<a href=\"#" << of.name << "\"><circle cx=\"" << x(point.intensity()) << "\" cy=\"" << y(point.gflops())
-        << "\" r=\"5\" fill=\"" << page_colour(of.kind) << "\"/><text x=\"" << x(point.intensity()) + 8 << "\" y=\""
-        << y(point.gflops()) + 4 << "\">" << of.name << "</text></a>\n";
-  }
+      << "<path class=\"roof\" d=\"M" << x(x.least) << " " << y(x.least * roof.gigabytes) << "L" << x(ridge) << " "
+      << y(roof.gflops) << "H700\"/>\n";
+  for (const RooflinePoint &point : points)
+    out << "<a href=\"#" << point.name << "\"><circle cx=\"" << x(intensity(point)) << "\" cy=\"" << y(gflops(point))
+        << "\" r=\"5\" fill=\"" << page_colour(point.kind) << "\"/><text x=\"" << x(intensity(point)) + 8 << "\" y=\""
+        << y(gflops(point)) + 4 << "\">" << point.name << "</text></a>\n";
   out << "</svg></div>\n";
   return out.str();
 }

@@ -134,9 +134,10 @@ Status run_command(const RunCommand &options) {
   if (artifact && options.reference)
     return Error{std::string(usage_mark) + "--reference evaluates a model's source, and " + options.model.path +
                  " is a compiled library; give the .heddle file or the Hugging Face folder"};
-  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty() || !options.model.own.empty()))
-    return Error{std::string(usage_mark) + "--model, --set and --weights were decided when " + options.model.path +
-                 " was compiled"};
+  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty() || !options.model.own.empty() ||
+                   !options.model.io.empty()))
+    return Error{std::string(usage_mark) + "--model, --set, --io and --weights were decided when " +
+                 options.model.path + " was compiled"};
   auto calls = read_calls(options.in);
   if (!calls)
     return calls.error();

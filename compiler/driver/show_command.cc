@@ -49,6 +49,15 @@ static Status show_kernels(ModuleOp module, const Target &target, KernelForm for
 static Status show_host(const Model &model, ModuleOp module, const Target &target, const std::string &stage) {
   WeightsLayout layout = lay_out_weights({{module, target}}, model.library_name).front();
   HostProgram program{module, model.library_name, target.name, cpu_features(module, target), &layout};
+  DeviceCode device;
+  if (target.gpu) {
+    auto code = emit_device_code(module, target);
+    if (!code)
+      return code.error();
+    device = std::move(*code);
+    program.gpu = target.gpu;
+    program.device = &device;
+  }
   OwningOpRef<ModuleOp> host = build_host(program);
   if (!host)
     return Error{"the host program could not be built; this is a bug of Heddle"};
@@ -67,6 +76,14 @@ static Status show_host(const Model &model, ModuleOp module, const Target &targe
     (*ir)->print(out, nullptr);
   }
   std::printf("%s host program\n%s\n", stage == "asm" ? "#" : ";", text.c_str());
+  return Done{};
+}
+
+static Status show_ptx(ModuleOp module, const Target &target) {
+  auto code = emit_device_code(module, target);
+  if (!code)
+    return code.error();
+  std::fputs(code->ptx(*target.gpu).c_str(), stdout);
   return Done{};
 }
 
@@ -99,6 +116,10 @@ Status show_command(const ShowCommand &options) {
   if (!goal)
     return goal.error();
   const Target &target = goal->target;
+  if (options.stage == "ptx" && !target.gpu)
+    return Error{"--stage ptx is for GPUs, and --target is " + target.name + "; name one, such as cuda:sm_80"};
+  if (options.stage == "halide" && target.gpu)
+    return Error{"--stage halide is for CPUs, and --target is " + target.name + "; --stage ptx shows its kernels"};
   auto model = load_model(options.model);
   if (!model)
     return model.error();
@@ -108,8 +129,7 @@ Status show_command(const ShowCommand &options) {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};
   }
-  if (options.compile.why)
-    goal->dims = options.dims;
+  goal->dims = options.dims;
   Progress progress(Progress::Show::nothing);
   // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
   passes::PipelineStage stage = passes::find_stage(options.stage).value_or(passes::PipelineStage::schedule);
@@ -122,9 +142,11 @@ Status show_command(const ShowCommand &options) {
   }
   if (options.stage == "halide")
     return show_kernels(*compiled->module, target, KernelForm::statement);
+  if (options.stage == "ptx")
+    return show_ptx(*compiled->module, target);
   if (options.stage == "llvm" || options.stage == "asm") {
     KernelForm form = options.stage == "llvm" ? KernelForm::llvm : KernelForm::assembly;
-    if (Status kernels = show_kernels(*compiled->module, target, form); !kernels)
+    if (Status kernels = target.gpu ? Status(Done{}) : show_kernels(*compiled->module, target, form); !kernels)
       return kernels;
     return show_host(*model, *compiled->module, target, options.stage);
   }

@@ -5,6 +5,8 @@
 #include "compiler/driver/model.h"
 #include "compiler/io/unfinished.h"
 
+#include "llvm/Support/ErrorHandling.h"
+
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -13,8 +15,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -23,9 +27,10 @@ namespace heddle {
 namespace {
 
 struct Event {
-  int signal;
+  int signal;    // no_memory: none
   void *address; // SIGBUS: of what could not be read or written
 };
+constexpr int no_memory = 0;
 
 constexpr int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int crashes[] = {SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
@@ -34,6 +39,10 @@ constexpr unsigned most_seconds = 10;      // for tidying up after a fault, whic
 
 int events[2] = {-1, -1};
 std::atomic<bool> in_order = false;
+std::atomic<std::atomic<bool> *> finishes = nullptr;
+
+constexpr size_t reserve_bytes = 8 << 20; // for a message and tidying up where memory has run out
+std::atomic<void *> reserve = nullptr;
 
 } // namespace
 
@@ -65,6 +74,15 @@ static void take(int signal, siginfo_t *info, void *) {
   errno = before;
 }
 
+/// An allocation of any thread that fails ends the command: libraries don't expect one to, and some abort.
+static void take_no_memory() {
+  std::free(reserve.exchange(nullptr));
+  Event event{no_memory, nullptr};
+  [[maybe_unused]] ssize_t written = write(events[1], &event, sizeof event);
+  for (;;)
+    pause();
+}
+
 /// The mapped file that has the address; empty where none has.
 static std::string file_at(const void *address) {
   std::ifstream maps("/proc/self/maps");
@@ -90,6 +108,12 @@ static void clear_progress() {
     _exit(128 + event.signal);
   }
   alarm(most_seconds);
+  if (event.signal == no_memory) {
+    clear_progress();
+    print_error({"there is not enough memory for this"}); // first: what follows may wait for a lock of the thread
+    remove_unfinished();
+    _exit(1);
+  }
   if (event.signal == SIGBUS) {
     std::string path = file_at(event.address);
     remove_unfinished();
@@ -130,22 +154,39 @@ static void take_one(int signal) {
   sigaction(signal, &taken, nullptr);
 }
 
+static void wait_for_events() {
+  sigset_t all; // faults of this thread end the process at once
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  Event event;
+  ssize_t count;
+  while ((count = read(events[0], &event, sizeof event)) == sizeof event || (count < 0 && errno == EINTR)) {
+    std::atomic<bool> *asked = finishes;
+    if (count > 0 && (event.signal != SIGINT || !asked || asked->exchange(true)))
+      end_by(event);
+  }
+}
+
+/// LLVM has found that it can't go on: no thread can be made, say.
+static void take_fatal_error(void *, const char *why, bool) {
+  auto lock = no_end_meanwhile();
+  clear_progress();
+  print_error({"LLVM cannot go on: " + std::string(why)});
+  remove_unfinished();
+  _exit(1);
+}
+
 void take_signals() {
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  llvm::install_fatal_error_handler(take_fatal_error);
   if (pipe2(events, O_CLOEXEC) != 0)
     return; // no descriptors are left: what follows will say so
-  std::thread([] {
-    sigset_t all; // faults of this thread end the process at once
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    Event event;
-    ssize_t count;
-    while ((count = read(events[0], &event, sizeof event)) < 0 && errno == EINTR)
-      ;
-    if (count == sizeof event)
-      end_by(event);
-  }).detach();
+  try {
+    std::thread(wait_for_events).detach();
+  } catch (const std::system_error &) {
+    return; // no memory is left, or too many threads run: likewise
+  }
   static char stack[1 << 16]; // for a thread whose own has overflowed
   stack_t alternate{};
   alternate.ss_sp = stack;
@@ -159,7 +200,12 @@ void take_signals() {
     take_one(signal);
   take_one(SIGBUS);
   std::atexit(end_by_exit);
+  reserve = std::malloc(reserve_bytes);
+  std::set_new_handler(take_no_memory);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { take_no_memory(); });
 }
+
+void finish_on_interrupt(std::atomic<bool> *asked) { finishes = asked; }
 
 void end_in_order() { in_order = true; }
 

@@ -18,6 +18,7 @@ EARLY_STOPPING = {False: 0, True: 1, "never": 2}
 STATUSES = (
     "OK", "INVALID_ARGUMENT", "NOT_FOUND", "BAD_TENSOR", "OUT_OF_RANGE", "OUT_OF_MEMORY", "FILE_ERROR", "BAD_WEIGHTS",
     "UNSUPPORTED_CPU", "UNSUPPORTED", "KERNEL_FAILED", "BUSY", "BAD_LIBRARY",
+    "DEVICE_FAILED",
 )  # fmt: skip
 DTYPES = ("f32", "bf16", "f16", "i8", "i32", "bool", "i64", "u8")
 

@@ -106,6 +106,8 @@ def _from_dlpack(name, tensor):
             f"'{name}': elements of {dl.bits} bits and DLPack's type {dl.code} cannot be given; convert to one of "
             + ", ".join(sorted(_DLPACK.values())), "BAD_TENSOR",
         )  # fmt: skip
+    if not 0 <= dl.ndim <= _c.RANK or (dl.ndim and not dl.shape) or any(n < 0 for n in dl.shape[: dl.ndim]):
+        raise _c.Error(f"'{name}': a tensor of {dl.ndim} axes, or of extents below 0; at most {_c.RANK} axes can be given", "BAD_TENSOR")
     dtype = result_type(dtype)
     shape = tuple(dl.shape[: dl.ndim])
     if dl.strides:
@@ -139,6 +141,11 @@ def array_of(name, given, wanted={}):
     lists and numbers become reals where these are wanted."""
     if isinstance(given, np.ndarray):
         return given
+    if type(given).__module__ == "torch":
+        try:
+            return given.numpy()  # a third of what DLPack takes
+        except Exception:  # bf16, another device, a gradient: DLPack shares it, or the next lines have words
+            pass
     if hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)  # a third of the time

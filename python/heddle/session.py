@@ -142,9 +142,30 @@ class Session(_c.Owner):
 
     def _begin(self, model, pointer):
         self.model = model
+        self._running = threading.RLock()
         self._plans = {}
         self._observer = None
         self._own(model._library, pointer, "session", keeps=model)
+
+    def _begin_call(self):
+        """What one thread at a time may do begins: C's own check would look at a session that another has freed meanwhile."""
+        if not self._running.acquire(False):
+            raise _c.Error("the session is running in another thread; give each thread a session of its own", "BUSY")
+
+    def _call(self, function, *arguments):
+        self._begin_call()
+        try:
+            super()._call(function, *arguments)
+        finally:
+            self._running.release()
+
+    def close(self):
+        """Frees it; BUSY while another thread runs it. Deleting the last reference does the same."""
+        self._begin_call()
+        try:
+            super().close()
+        finally:
+            self._running.release()
 
     @property
     def threads(self):
@@ -167,14 +188,18 @@ class Session(_c.Owner):
         NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
         `out` may hold such arrays for some of the results; they are filled instead of new ones. With several entries,
         `entry` names one."""
-        if not self._pointer:
-            raise _c.Error("the session is closed", "INVALID_ARGUMENT")
-        # Taken away meanwhile: another thread's call, which is refused, makes its own.
-        plan = self._plans.pop(entry, None) or _Plan(self, self.model._entry_number(entry))
+        self._begin_call()
         try:
-            return plan.run(inputs, out)
+            if not self._pointer:
+                raise _c.Error("the session is closed", "INVALID_ARGUMENT")
+            # Taken away meanwhile: a call of its observer, which is refused, makes its own.
+            plan = self._plans.pop(entry, None) or _Plan(self, self.model._entry_number(entry))
+            try:
+                return plan.run(inputs, out)
+            finally:
+                self._plans[entry] = plan
         finally:
-            self._plans[entry] = plan
+            self._running.release()
 
     async def run_async(self, inputs, entry=None, out=None):
         """`run` on a thread of its own, so that an event loop goes on meanwhile."""

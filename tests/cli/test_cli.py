@@ -116,10 +116,9 @@ class Usage(unittest.TestCase):
 
     def test_what_is_not_built_yet_says_so(self):
         for words, message in [
-            (["tune", "x"], "tune is not built yet; `heddle compile` uses the schedules of its cost model"),
             (["compile", "x", "--precision", "int4"], "there is no precision `int4`; there are f32, bf16 and int8"),
-            (["compile", "x", "--target", "cuda:sm_80"],
-             "--target cuda:sm_80 is not built yet; CPUs are: native, x86-64-v3, x86-64-v4, …"),
+            (["compile", "x", "--target", "cuda:sm_80", "--precision", "bf16"],
+             "--target cuda:sm_80 computes in f32 only; leave --precision bf16 out, or name a CPU"),
         ]:
             self.assertEqual(run(*words), (1, "", f"error: {message}\n"))
 
@@ -194,6 +193,13 @@ class AbsurdOptions(Scratch):
             self.usage(f"--threads: wants a number from 0 on, not `{number}`", "run", "out", "--in", "x", "--threads", number)
             self.usage(f"--tolerance: wants a number from 0 on, not `{number}`", "compare", "net.heddle", "--in", "x",
                        "--tolerance", number)  # fmt: skip
+
+    def test_values_that_lack_are_too_many_or_no_numbers(self):
+        self.usage("--threads: wants a value", "run", "out", "--in", "x", "--threads")
+        self.usage("--name is empty: give it a value or leave it out", "compile", "net.heddle", "--name=", "-o", "out")
+        self.usage("--threads: was given more than once", "run", "out", "--in", "x", "--threads", "1", "--threads", "2")
+        self.usage("--seed: wants a number, not `x`", "generate", "out", "--in", "x", "--seed", "x")
+        self.usage("--top-p: wants a number, not `0.5x`", "generate", "out", "--in", "x", "--top-p=0.5x")
 
     def test_dims_of_a_benchmark(self):
         self.compile()
@@ -387,6 +393,14 @@ class Refusals(Scratch):
         status, out, err = self.heddle("compile", "net.heddle", "--weights", "cut.safetensors", "-o", "out")
         self.assertEqual((status, out), (1, ""))
         self.assertRegex(err, r"^error: cut\.safetensors: [^\n]+\n$")
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_a_kernel_that_no_code_can_be_made_for(self):
+        (self.folder / "big.heddle").write_text("dim N\nmodel M {\n  entry run(x: real[N, 3], w: real[50000, 3], v: real[50000, 3]) -> y: real[N] {\n"
+                                                "    y[n] = sum[a, b, c](w[a, c] * v[b, c] * x[n, c])\n    return y\n  }\n}\n")
+        self.refused("error: there is no code for kernel @k0 of `y` (big.heddle:4) by row 0 of its schedule: Halide says \"Total size for allocation "
+                     "rows is constant but exceeds 2^31 - 1.\"; smaller sizes, or a formula in smaller steps, may do\n",
+                     "compile", "big.heddle", "-o", "out", "--target", "x86-64-v3")
         self.assertFalse((self.folder / "out").exists())
 
     def test_a_missing_tensor(self):

@@ -86,6 +86,25 @@ class FileScratch(Scratch):
         return "wide.heddle", "--weights", "wide.safetensors"
 
 
+class Memory(FileScratch):
+    def test_where_memory_runs_out_one_message_says_so_and_nothing_stays(self):
+        seen = set()
+        for megabytes in range(400, 1300, 60):
+            size = megabytes << 20
+            status, out, err = self.heddle("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out",
+                                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))  # fmt: skip
+            seen.add(status)
+            if status == 127:  # not even the command's own libraries fit
+                continue
+            if status:
+                self.assertEqual(status, 1, err)
+                self.assertRegex(err, r"\Aerror: (there is not enough memory for this[^\n]*|LLVM cannot go on: [^\n]*)\n\Z")
+                self.assertFalse((self.folder / "out").exists())
+            self.assertEqual(list(self.temporary.iterdir()), [])
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+        self.assertLessEqual({0, 1}, seen)
+
+
 class Space(FileScratch):
     """As many bytes as there are, none more: a full disk and the limit of a file's size look the same."""
 
@@ -171,6 +190,21 @@ class Space(FileScratch):
         err = process.stderr.read()
         process.stderr.close()
         self.assertEqual((process.wait(), err), (128 + signal.SIGPIPE, ""))
+
+
+class Inputs(FileScratch):
+    """What a command reads, its output does not replace."""
+
+    def test_an_output_that_is_an_input(self):
+        message = r"[^\n]*: is an input of this command, which its output would replace; name another file to write"
+        self.fails(message, "show", "net.heddle", "--html", "net.heddle")
+        self.fails(message, "run", "net.heddle", "--weights", "w.safetensors", "--in", "x.safetensors", "--out", "x.safetensors")
+        (self.folder / "records.txt").write_text("heddle tuning records, format 1\n")
+        self.done("tune", "--db", "q.db", "--import", "records.txt")
+        status, out, err = self.heddle("tune", "--db", "q.db", "--export", "q.db")
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, message)
+        self.assertTrue((self.folder / "q.db").read_bytes().startswith(b"SQLite"))
 
 
 class Meanwhile(FileScratch):

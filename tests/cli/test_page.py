@@ -55,6 +55,23 @@ def lines_of(page):
     return out
 
 
+def seen_by_browser(test, page, dark, width):
+    """What a window of that width shows of a page, which is readable and no wider."""
+    (test.folder / "probed.html").write_text(page + PROBE)
+    done = subprocess.run(
+        [shutil.which("chromium"), "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
+         f"--user-data-dir={test.folder}/profile", f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--dump-dom",
+         f"file://{test.folder}/probed.html"],
+        capture_output=True, text=True, timeout=120)  # fmt: skip
+    found = re.search(r"<title>(\{.*?\})</title>", done.stdout, re.S)
+    test.assertTrue(found, done.stderr[-2000:])
+    seen = json.loads(html.unescape(found[1]))
+    test.assertEqual(seen["faint"], [])
+    test.assertLessEqual(seen["width"], seen["room"], "tables scroll by themselves")
+    test.assertEqual(seen["dark"], dark)
+    return seen
+
+
 class Page(Scratch):
     def page(self, *words):
         self.done("show", BERT, "--html", "page.html", *words)
@@ -106,26 +123,15 @@ class Page(Scratch):
         self.assertIn("a call of begin", page)
 
     def test_a_browser_shows_it_light_and_dark_wide_and_narrow(self):
-        chromium = shutil.which("chromium")
-        if not chromium:
+        if not shutil.which("chromium"):
             print("[SKIP] no Chromium")
             return
         page = self.page("--measure", "--dim", "B=2", "--dim", "S=9")
-        (self.folder / "probed.html").write_text(page + PROBE)
         for dark in (False, True):
             for width in (1400, 500):
                 with self.subTest(dark=dark, width=width):
-                    done = subprocess.run(
-                        [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},900", f"--user-data-dir={self.folder}/profile",
-                         f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--dump-dom", f"file://{self.folder}/probed.html"],
-                        capture_output=True, text=True, timeout=120)  # fmt: skip
-                    found = re.search(r"<title>(\{.*?\})</title>", done.stdout, re.S)
-                    self.assertTrue(found, done.stderr[-2000:])
-                    seen = json.loads(html.unescape(found[1]))
+                    seen = seen_by_browser(self, page, dark, width)
                     self.assertGreater(seen["texts"], 500)
-                    self.assertEqual(seen["faint"], [])
-                    self.assertLessEqual(seen["width"], seen["room"], "tables scroll by themselves")
-                    self.assertEqual(seen["dark"], dark)
 
 
 if __name__ == "__main__":

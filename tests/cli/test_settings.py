@@ -186,7 +186,7 @@ class OwnModel(Case):
                      "check", "hf", "--config", "hf")
         self.compiled("hf", "--model", "a.heddle")
         status, out, err = self.heddle("run", "out", "--model", "a.heddle", "--in", "x.safetensors")
-        self.assertEqual((status, out, err), (2, "", "error: --model, --set and --weights were decided when out was compiled\n"))
+        self.assertEqual((status, out, err), (2, "", "error: --model, --set, --io and --weights were decided when out was compiled\n"))
 
 
 if __name__ == "__main__":

@@ -130,6 +130,16 @@ class Compare(Scratch):
         self.assertRegex(err, r"^error: net\.heddle:9:5: `z` is the first definition that differs: largest difference 0\.25 \([\d.e-]+ of the "
                               r"largest value\), at \[1, 2, 3\]: [-\d.]+ instead of [-\d.]+\n$")
 
+    def test_a_dump_may_have_merged_axes_but_no_others(self):
+        z = self.x + self.weights["table"][2]
+        self.save("dump.safetensors", {"z": z.reshape(1, z.shape[0], -1)})
+        self.done(*self.words, "--against", "dump.safetensors")
+        self.save("dump.safetensors", {"z": np.zeros(z.shape[::-1], np.float32)})
+        status, out, err = self.heddle(*self.words, "--against", "dump.safetensors")
+        self.assertEqual((status, out), (1, ""))
+        shapes = [str(list(shape)).replace("[", r"\[").replace("]", r"\]") for shape in (z.shape, z.shape[::-1])]
+        self.assertRegex(err, f"has shape {shapes[0]} instead of {shapes[1]}\n$")
+
     def test_a_library_of_other_weights_is_found_out(self):
         self.save("other.safetensors", {**self.weights, "fc.bias": self.weights["fc.bias"] + 1})
         self.done("compile", "net.heddle", "--weights", "other.safetensors", "-o", "out")

@@ -18,6 +18,18 @@ model Dense {
 """
 
 
+# Of half as many rows and columns as the picture has.
+STRIDED = """dim Y, X
+model Strided {
+  param w: real[96, 64]
+  entry forward(x: real[Y, X, 64]) -> z: real[(Y + 1) // 2, (X + 1) // 2, 96] {
+    half[i in (Y + 1) // 2, j in (X + 1) // 2, c] = exp(x[2 * i, 2 * j, c])
+    z[i, j, o] = sum[c](half[i, j, c] * w[o, c])
+    return z
+  }
+}
+"""
+
 # The bag sums rows of the table, which panels scatter; the scores want it in panels.
 TWO_READERS = """dim N <= 512, S <= 512
 model Bag {
@@ -58,6 +70,18 @@ class Why(Scratch):
     def test_one_size_is_expected(self):
         lines = self.why("--dim", "N=197")
         self.assertEqual([line for line in lines if line.startswith("  at sizes")], ["  at sizes 197"])
+
+    def test_stages_are_of_the_sizes_expected(self):
+        def rows(*words):
+            return self.done("show", "m.heddle", "--target", "x86-64-v4", "--stage", "schedule", *words).count("variant = ")
+
+        self.assertGreater(rows(), 1)
+        self.assertEqual(rows("--dim", "N=197"), 1)
+
+    def test_sizes_computed_from_dims_are_divided(self):
+        (self.folder / "m.heddle").write_text(STRIDED)
+        lines = self.why("--dim", "Y=480", "--dim", "X=639")
+        self.assertIn("  at sizes 480 639 76800", lines)
 
     def test_compile_chooses_for_the_sizes_that_it_is_told(self):
         def rows(*words):

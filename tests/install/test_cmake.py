@@ -51,6 +51,14 @@ class Project(Scratch):
         ninja = [f"-DCMAKE_MAKE_PROGRAM={CMAKE.parent / 'ninja'}"] if generator == "Ninja" else []
         return self.cmake("-G", generator, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix()}", *ninja)
 
+    def refused(self, text):
+        """What is said of a project that can't be configured, in one line."""
+        self.write("CMakeLists.txt", text)
+        status, _, errors = run(CMAKE, "-S", ".", "-B", "refused", f"-DCMAKE_PREFIX_PATH={prefix()}", cwd=self.folder,
+                                env={"PATH": os.environ["PATH"]})  # fmt: skip
+        self.assertNotEqual(status, 0)
+        return " ".join(errors.split())
+
     def answer(self, program="app"):
         status, out, errors = run(self.folder / "build" / program, cwd="/")
         self.assertEqual((status, errors), (0, ""), out)
@@ -105,6 +113,29 @@ class Project(Scratch):
         shutil.rmtree(self.folder / "build")
         self.assertEqual(run(self.folder / "app"), (0, "2 4 6\n", ""))
 
+    def test_static_models_of_one_name_in_one_folder(self):
+        np.savez(self.folder / "other.npz", w=np.float32([1, 2, 4]))
+        text = PROJECT.format(" STATIC") + "add_executable(two main.c)\n{0}"
+        two = "heddle_add_model(two MODEL net.heddle WEIGHTS other.npz STATIC)\n"
+        message = "heddle_add_model(two): net.weights of two and of app, which differ, would lie in one folder"
+        self.assertIn(message, self.refused(text.format(two)))
+        self.configure(text.format(two.replace("other.npz", "w.npz")))  # the same file, twice
+        self.configure(text.format(two + "set_target_properties(two PROPERTIES RUNTIME_OUTPUT_DIRECTORY other)\n"))
+        self.cmake("--build", "build")
+        self.assertEqual((self.answer("app"), self.answer("other/two")), ("2 4 6\n", "2 4 8\n"))
+
+    def test_a_static_library_of_its_own_and_what_to_install(self):
+        rest = "".join(text for kind, name, text in blocks(PAGE) if kind == "cmake" and not name)
+        rest = rest.replace("../models/bert-folder STATIC EMBED_WEIGHTS", "net.heddle NAME net WEIGHTS w.npz STATIC").replace(" lib)", " bin)")
+        self.configure(PROJECT.format("").rsplit("heddle_add_model", 1)[0] + rest + "install(TARGETS app)\n")
+        for last in (3, 4):
+            self.weights(1, 2, last)
+            self.cmake("--build", "build")
+            self.assertEqual(self.answer(), f"2 4 {2 * last}\n")
+        self.cmake("--install", "build", "--prefix", "there")
+        self.assertEqual(sorted(os.listdir(self.folder / "there/bin")), ["app", "net.weights"])
+        self.assertEqual(run(self.folder / "there/bin/app"), (0, "2 4 8\n", ""))
+
     def test_a_library_of_its_own_settings_and_folders(self):
         self.write("main.c", MAIN.replace("net", "bare").replace("x[] = {1, 1, 1}, y[3]", "x[] = {1, 1}, y[3] = {0, 0, 7}"))
         self.weights(5, 6)
@@ -119,7 +150,8 @@ target_link_libraries(one PRIVATE bare encoder)
 target_link_libraries(two PRIVATE bare)
 install(TARGETS one)
 get_target_property(files bare HEDDLE_FILES)
-install(FILES ${{files}} DESTINATION lib)
+get_target_property(nothing encoder HEDDLE_FILES)
+install(FILES ${{files}} ${{nothing}} DESTINATION lib)
 """)
         self.cmake("--build", "build")
         self.assertEqual(self.answer("one"), "10 12 7\n")
@@ -127,6 +159,18 @@ install(FILES ${{files}} DESTINATION lib)
         self.cmake("--install", "build", "--prefix", "there")
         self.assertEqual(run(self.folder / "there/bin/one", env={"LD_LIBRARY_PATH": str(self.folder / "there/lib")}),
                          (0, "10 12 7\n", ""))  # fmt: skip
+
+    def test_a_library_of_its_own_that_no_target_links_with(self):
+        self.configure("""cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES C)
+find_package(Heddle REQUIRED)
+heddle_add_model(net MODEL net.heddle WEIGHTS w.npz)
+get_target_property(files net HEDDLE_FILES)
+install(FILES ${files} DESTINATION lib)
+""")
+        self.cmake("--build", "build")
+        self.cmake("--install", "build", "--prefix", "there")
+        self.assertEqual(sorted(os.listdir(self.folder / "there/lib")), ["libnet.so", "net.weights"])
 
     def test_a_program_that_opens_a_library_needs_the_header_alone(self):
         self.write("main.c", '#include <heddle.h>\n#include <stdio.h>\nint main(void) {\n  heddle_model *model;\n'
@@ -136,18 +180,43 @@ install(FILES ${{files}} DESTINATION lib)
         self.cmake("--build", "build")
         self.assertIn("/nowhere: cannot be loaded", self.answer())
 
+    def test_a_preset_beside_the_model_file_comes_before_a_folder(self):
+        for folder, n in (("presets", 2), ("tiny", 1)):
+            (self.folder / folder).mkdir()
+            self.write(f"{folder}/{'tiny' if folder == 'presets' else 'config'}.json", f'{{"n": {n}}}')
+        self.weights(5, 6)
+        self.configure(PROJECT.format(" CONFIG tiny"))
+        self.cmake("--build", "build")
+
+    def test_names_are_those_of_the_command(self):
+        self.write("time.heddle", MODEL)
+        self.write("My-net.v2.heddle", MODEL)
+        (self.folder / "main.c").write_text("#include <model_time.h>\n#include <bert.h>\n" + MAIN.replace("net", "my_net_v2"))
+        self.configure(PROJECT.format("").replace("net.heddle", "My-net.v2.heddle") + f"""
+heddle_add_model(app MODEL time.heddle WEIGHTS w.npz)
+heddle_add_model(app MODEL "{GOLDENS / 'bert_model'}")
+heddle_add_model(String MODEL net.heddle WEIGHTS w.npz)
+target_link_libraries(app PRIVATE String)
+""")
+        self.cmake("--build", "build")
+        self.assertEqual(self.answer(), "2 4 6\n")
+
     def test_what_is_wrong_is_said_when_configuring_or_building(self):
+        (self.folder / "inner").mkdir()
+        self.write("inner/CMakeLists.txt", "add_executable(inner ../main.c)\n")
         for words, message in [
             ("app", "heddle_add_model(app): say MODEL, a .heddle file or a Hugging Face folder"),
             ("app MODEL net.heddle WEIGHT w", "heddle_add_model(app): unknown words: WEIGHT;w"),
-            (f'app MODEL "{GOLDENS / "bert_model"}"', "heddle_add_model(app): say NAME, which a folder does not tell"),
+            ("app MODEL inner", "heddle_add_model(app): without NAME, the model says the name: error: "),
+            ("app MODEL net.heddle OPTIONS --embed-weights", "heddle_add_model(app): OPTIONS --embed-weights: what is written, and where, is said by"),
+            ("app MODEL net.heddle)\nheddle_add_model(app MODEL net.heddle", "heddle_add_model(app): there is a target app_net already: give the"),
+            ("own MODEL net.heddle)\nheddle_add_model(own MODEL net.heddle", "heddle_add_model(own): there is a target own already, which is no program"),
+            ("inner MODEL net.heddle STATIC", "heddle_add_model(inner): a static model's weights are copied beside a program"),
+            ("header MODEL net.heddle", "heddle_add_model(header): there is a target header already, which is no program"),
+            ("objects MODEL net.heddle STATIC", "heddle_add_model(objects): a static model's weights are copied beside a program"),
         ]:
-            self.write("CMakeLists.txt", PROJECT.format("").rsplit("heddle_add_model", 1)[0] + f"heddle_add_model({words})\n")
-            status, _, errors = run(CMAKE, "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={prefix()}", cwd=self.folder,
-                                    env={"PATH": os.environ["PATH"]})  # fmt: skip
-            self.assertNotEqual(status, 0)
-            self.assertIn(message, " ".join(errors.split()))
-        shutil.rmtree(self.folder / "build")
+            project = PROJECT.format("").rsplit("heddle_add_model", 1)[0] + "add_library(header INTERFACE)\nadd_subdirectory(inner)\n"
+            self.assertIn(message, self.refused(f"{project}add_library(objects OBJECT main.c)\nheddle_add_model({words})\n"))
         self.configure(PROJECT.format(""))
         self.write("part.heddle", "fn scaled(x: real) -> real = y\n")
         status, out, _ = run(CMAKE, "--build", "build", cwd=self.folder, env={"PATH": os.environ["PATH"]})
