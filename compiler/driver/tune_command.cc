@@ -133,7 +133,6 @@ private:
   const TuneCommand &options_;
   std::string path_;
   tune::Hosts *hosts_;
-  size_t measured_elsewhere_ = 0;
   std::optional<tune::Database> database_;
   Clock::time_point begun_;
   double budget_ = 0, reserve_ = 0;
@@ -231,7 +230,6 @@ Status Tuning::run() {
   Status searched = search.run(for_options * left, go_on);
   if (searched)
     searched = search.verify(left, go_on);
-  measured_elsewhere_ = shared ? shared->measured_elsewhere() : 0;
   if (isatty(STDERR_FILENO))
     std::fputs("\r\033[K", stderr);
   if (!searched)
@@ -300,7 +298,7 @@ void Tuning::report(const tune::Searcher &search, const std::vector<size_t> &kep
                 compared_.after / compared_.before, kept.empty() ? "not kept" : "kept");
   else if (search.measured_now() > 0 && kept.empty())
     std::printf("%s: no kernel has a schedule that is 3 %% faster than the usual one\n", name.c_str());
-  std::string elsewhere = hosts_ ? " (" + std::to_string(measured_elsewhere_) + " by " +
+  std::string elsewhere = hosts_ ? " (" + std::to_string(search.measured_elsewhere()) + " by " +
                                        count(size_t(hosts_->count()) - 1, "other process") + ")"
                                  : "";
   std::printf("%s: %zu of %zu candidates of %s measured, %zu of them now%s, %zu of no use; %.0f s\n", name.c_str(),

@@ -10,8 +10,9 @@
 namespace heddle::tune {
 
 struct Outcome {
-  double seconds = 0; // 0: it was not measured
-  std::string fault;  // why it can't be
+  double seconds = 0;     // 0: it was not measured
+  std::string fault;      // why it can't be
+  bool elsewhere = false; // another host has said so
 };
 
 struct Batch {

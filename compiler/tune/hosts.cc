@@ -59,11 +59,8 @@ Batch SharedBench::measure(const Task &task, std::span<const size_t> options, do
     if (said.is_discarded() || said["seconds"].size() != shares[host].size())
       continue;
     double there = said["seconds"][0], scale = there > 0 ? own.outcomes[0].seconds / there : 0;
-    for (size_t i = 1; i < shares[host].size(); ++i) {
-      Outcome outcome{double(said["seconds"][i]) * scale, said["faults"][i]};
-      measured_elsewhere_ += outcome.seconds > 0 || !outcome.fault.empty();
-      out.outcomes[shares[host][i]] = std::move(outcome);
-    }
+    for (size_t i = 1; i < shares[host].size(); ++i)
+      out.outcomes[shares[host][i]] = {double(said["seconds"][i]) * scale, said["faults"][i], /*elsewhere=*/true};
   }
   out.wall = std::chrono::duration<double>(Clock::now() - begin).count();
   return out;

@@ -30,14 +30,12 @@ public:
       : own_(own), hosts_(hosts), target_(std::move(target)), threads_(threads) {}
   Batch measure(const Task &task, std::span<const size_t> options, double limit) override;
   size_t width() const override { return size_t(hosts_.count()); }
-  size_t measured_elsewhere() const { return measured_elsewhere_; }
 
 private:
   Bench &own_;
   Hosts &hosts_;
   std::string target_;
   int threads_;
-  size_t measured_elsewhere_ = 0;
 };
 
 /// Measures what number 0 asks for, until its end.

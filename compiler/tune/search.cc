@@ -178,6 +178,7 @@ Status Searcher::measure(size_t task, double limit) {
         continue;
       found.seconds[option] = outcome.fault.empty() ? outcome.seconds * by : 0;
       found.faults[option] = fault_text(outcome.fault);
+      measured_elsewhere_ += outcome.elsewhere;
       records.push_back(record_of(task, option));
     }
   if (records.empty() && found.failure.empty() && state_.spent < budget_end)

@@ -45,6 +45,7 @@ public:
   double spent() const { return state_.spent; }
   bool finished() const { return state_.finished; } // confirmed before, with nothing left to measure then
   size_t measured_now() const { return measured_now_; }
+  size_t measured_elsewhere() const { return measured_elsewhere_; } // of these, by other hosts
   /// Whether some option of a task is not known yet.
   bool is_open(size_t task) const;
   /// Seconds of one run of all entries, by the best options known and by option 0; expected ones count as measured
@@ -76,7 +77,7 @@ private:
   Bench &bench_;
   Search state_;
   std::vector<Moment> curve_;
-  size_t measured_now_ = 0;
+  size_t measured_now_ = 0, measured_elsewhere_ = 0;
   double peak_ = 0;
 };
 

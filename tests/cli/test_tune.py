@@ -252,16 +252,18 @@ class Shared(Records):
 
     def test_two_processes_share_one_search(self):
         done = self.mpirun(*self.WORDS)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("error:", done.stderr)  # Open MPI itself may have words of its own there
         found = re.findall(r"(\d+) of (\d+) candidates of 1 kernel measured, (\d+) of them now \((\d+) by 1 other process\)", done.stdout)
         self.assertEqual(len(found), 1, "one of them says what was found")
         measured, all, now, elsewhere = map(int, found[0])
-        self.assertEqual((measured, now), (all, all))
-        self.assertGreaterEqual(elsewhere, measured // 3)
-        self.assertLessEqual(elsewhere, measured // 2)
+        self.assertEqual(measured, now)
+        self.assertGreater(measured, 6)
+        self.assertIn(elsewhere, range(measured // 3, measured // 2 + 1), "each share has the usual schedule, which one of them tells")
         with sqlite3.connect(self.folder / "t.db") as database:
             self.assertEqual(database.execute("SELECT count(*) FROM record").fetchone()[0], measured)
-        self.assertIn(f": {measured} of {measured} candidates", self.heddle(*self.WORDS), "one process goes on from there")
+        more = re.search(r": (\d+) of (\d+) candidates of 1 kernel measured, (\d+) of them now", self.heddle(*self.WORDS))
+        self.assertEqual([int(more[1]) - int(more[3]), int(more[2])], [measured, all], "one process goes on from there")
 
     def test_a_failure_is_said_once_and_ends_both(self):
         begun = time.monotonic()

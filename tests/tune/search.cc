@@ -50,7 +50,8 @@ public:
     out.wall = std::min(1.0, limit);
     out.peak = 1e11;
     for (size_t option : options)
-      out.outcomes.push_back({true_seconds(task, option) * slowness(), fault(task, option)});
+      out.outcomes.push_back(
+          {true_seconds(task, option) * slowness(), fault(task, option), /*elsewhere=*/option % 2 == 1});
     return out;
   }
   std::function<double()> slowness = [] { return 1.0; };
@@ -102,6 +103,9 @@ TEST(Searcher, TimesOfBatchesAreOnOneScaleWhateverTheMachineDoes) {
   bench.slowness = [] { return 1.0; };
   for (size_t i = 0; i < 40; ++i)
     EXPECT_GT(search.found(0).seconds[i], 0.7 * true_seconds(tasks[0], i));
+  EXPECT_GT(bench.measured, 39u) << "some batches were measured again";
+  EXPECT_EQ(search.measured_now(), 40u);
+  EXPECT_EQ(search.measured_elsewhere(), 20u);
 }
 
 TEST(Searcher, TimeGoesWhereTheModelsTimeIs) {
