@@ -199,8 +199,12 @@ static heddle_status load_file(heddle_model *model, const char *path, bool copy)
   return status;
 }
 
-// <name>.weights beside lib<name>.so, or beside the program that the model is a part of. False: the system does not
-// tell.
+static bool put_name(char *to, size_t room, const char *stem) {
+  return (size_t)snprintf(to, room, "%s.weights", stem) < room;
+}
+
+// <name>.weights beside lib<name>.so, or beside the program or library that the model is a part of. False: the system
+// does not tell.
 static bool path_beside(const heddle_model_desc *desc, char path[PATH_MAX]) {
   Dl_info info;
   struct link_map *object = NULL;
@@ -225,7 +229,11 @@ static bool path_beside(const heddle_model_desc *desc, char path[PATH_MAX]) {
     for (name -= 2; name - path >= 2 && name[-2] == '/'; name--)
       ;
   size_t room = PATH_MAX - (size_t)(name - path);
-  return (size_t)snprintf(name, room, "%s.weights", stem) < room;
+  bool fits = put_name(name, room, stem);
+  if (program || (fits && access(path, F_OK) == 0))
+    return fits;
+  // A library that the model was linked into goes by a name of its own.
+  return (put_name(name, room, desc->name) && access(path, F_OK) == 0) || put_name(name, room, stem);
 }
 
 heddle_status rt_weights_load(heddle_model *model, const heddle_model_options *options) {

@@ -113,6 +113,14 @@ class Project(Scratch):
         shutil.rmtree(self.folder / "build")
         self.assertEqual(run(self.folder / "app"), (0, "2 4 6\n", ""))
 
+    def test_a_static_model_within_a_shared_library(self):
+        self.write("wrapped.c", MAIN.replace("int main(void)", "int wrapped(void)"))
+        self.write("main.c", "int wrapped(void);\nint main(void) { return wrapped(); }\n")
+        text = PROJECT.replace("heddle_add_model(app", "add_library(wrap SHARED wrapped.c)\ntarget_link_libraries(app PRIVATE wrap)\nheddle_add_model(wrap")
+        self.configure(text.format(" STATIC"))
+        self.cmake("--build", "build")
+        self.assertEqual(self.answer(), "2 4 6\n")
+
     def test_static_models_of_one_name_in_one_folder(self):
         np.savez(self.folder / "other.npz", w=np.float32([1, 2, 4]))
         text = PROJECT.format(" STATIC") + "add_executable(two main.c)\n{0}"
