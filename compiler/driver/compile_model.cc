@@ -27,7 +27,7 @@ static bool is_precision(StringRef word) { return word == "f32" || word == "bf16
 
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
   if (!is_precision(options.precision))
-    return Error{"there is no precision `" + options.precision + "`; there are f32, bf16 and int8"};
+    return Error{usage_mark + ("there is no precision `" + options.precision + "`; there are f32, bf16 and int8")};
   bool narrow = options.precision != "f32", quantized = options.precision == "int8";
   for (const std::string &word : options.keep) {
     auto [path, precision] = StringRef(word).rsplit('=');
@@ -44,7 +44,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
   for (StringRef word : words) {
     Result<Target> target = find_target(word);
     if (!target)
-      return target.error();
+      return word == "native" ? target.error() : Error{usage_mark + target.error().message};
     if (target->gpu && narrow)
       return Error{"--target " + word.str() + " computes in f32 only; leave " +
                    (options.precision != "f32" ? "--precision " + options.precision : std::string("--keep")) +
