@@ -62,10 +62,27 @@ class Pages(SharedScratch):
         self.assertEqual(self.output("./main", "secret"), "2 4 6\n")
 
     def test_memory_of_the_callers(self):
-        ((text, _),) = programs("running.md", "cpp")
+        (text, _), _ = programs("running.md", "cpp")
         self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
         shutil.copy(self.folder / "net" / "net.weights", self.folder)
         self.assertRegex(self.output("./main"), r"^6 [01]\n$")
+
+    def test_a_model_on_each_memory_node(self):
+        nodes = sorted(Path("/sys/devices/system/node").glob("node[0-9]*"))
+        if not nodes:
+            print("[SKIP] the system has no memory nodes")
+            return
+        _, (text, _) = programs("running.md", "cpp")
+        # What the kernel knows of the blocks, while the session is there.
+        text = text.replace("  heddle_session_free", '  std::ifstream maps("/proc/self/numa_maps");\n  for (std::string line; std::getline(maps, line);)\n'
+                            '    if (line.find(" bind:") != line.npos) std::printf("%s\\n", line.c_str());\n  heddle_session_free', 1)  # fmt: skip
+        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
+        shutil.copy(self.folder / "net" / "net.weights", self.folder)
+        lines = self.output("./main").splitlines()
+        self.assertEqual(sum(line.endswith(": 2 4 6") for line in lines), len(nodes), lines)
+        for node in nodes:
+            number = node.name.removeprefix("node")
+            self.assertTrue(any(f" bind:{number} " in line and f" N{number}=" in line for line in lines), lines)
 
     def test_programs_in_python(self):
         found = programs("python.md", "python")
