@@ -120,7 +120,7 @@ static double seconds(int threads, int samples, const std::function<void(int)> &
 }
 
 Roof measure_roof(int threads) {
-  volatile float sink = 0;
+  [[maybe_unused]] volatile float sink = 0;
   volatile long sink_bytes = 0;
   constexpr long rounds = 2000000;
   Roof out;

@@ -190,7 +190,10 @@ Tasks tasks_of(ModuleOp module, const Target &target) {
   std::map<std::pair<std::string, std::vector<int64_t>>, size_t> known; // by structure and sizes
   for (func::CallOp call : passes::kernel_calls_of(module)) {
     auto kernel = symbols.lookup<func::FuncOp>(call.getCallee());
-    Task task{kernel.getName().str(), structure_of(kernel), std::string(kind_of(kernel).name), {}, {}};
+    Task task;
+    task.kernel = kernel.getName().str();
+    task.structure = structure_of(kernel);
+    task.kind = kind_of(kernel).name;
     bool fixed = true;
     for (mlir::Value operand : call.getOperands()) {
       if (isa<RankedTensorType>(operand.getType()))

@@ -253,7 +253,7 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
       continue;
     int rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule).size();
     for (int row = 0; row < rows; ++row) {
-      Result<KernelObject> text = emit_kernel(kernel, row, target, {form, false});
+      Result<KernelObject> text = emit_kernel(kernel, row, target, {.form = form});
       if (!text)
         return text.error();
       out += "// " + text->symbol + "\n" + text->bytes + "\n";
