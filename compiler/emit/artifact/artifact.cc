@@ -208,8 +208,7 @@ static Result<std::string> embedded_weights(const ArtifactJob &job, ArrayRef<Wei
 static ArtifactReport::Part part_of(TargetModule target, const WeightsLayout &layout) {
   ArtifactReport::Part out{target.target.name};
   for (auto function : target.module.getOps<func::FuncOp>())
-    if (auto rows = function->getAttrOfType<ArrayAttr>(ir::names::schedule))
-      out.kernels += int(rows.size());
+    out.kernels += function->hasAttr(ir::names::schedule);
   for (const WeightsLayout::Item &item : layout.items) {
     out.weights_bytes += item.bytes;
     out.shared_bytes += item.shared ? item.bytes : 0;

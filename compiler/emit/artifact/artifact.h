@@ -35,7 +35,7 @@ struct ArtifactReport {
   /// What a target has in the library.
   struct Part {
     std::string target;
-    int kernels = 0; // compiled functions
+    int kernels = 0; // as the manifest lists them: each may have code for several sizes
     int64_t weights_bytes = 0;
     int64_t shared_bytes = 0; // of these, what a target before it has, too
     int64_t copied_bytes = 0; // of these, second copies of weights
