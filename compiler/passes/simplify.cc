@@ -328,6 +328,20 @@ struct ReshapedEmpty : OpRewritePattern<tensor::ExpandShapeOp> {
   }
 };
 
+/// An extent that MLIR has asked a tensor for is the formula that the tensor was built with.
+struct ExtentOfTensor : OpRewritePattern<tensor::DimOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::DimOp op, PatternRewriter &rewriter) const override {
+    auto extents = ir::extent_formulas(op.getSource());
+    std::optional<int64_t> axis = op.getConstantIndex();
+    if (failed(extents) || !axis)
+      return failure();
+    rewriter.replaceOp(op, ir::build_formula(rewriter, op.getLoc(), (*extents)[size_t(*axis)], ir::scope_of(op)));
+    return success();
+  }
+};
+
 /// Whether an element-wise op reads a product in another shape, and nothing else does: what it computes is an epilogue
 /// of the product in the product's own shape.
 bool is_epilogue_behind_reshape(OpOperand *operand) {
@@ -354,7 +368,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
     RewritePatternSet patterns(&getContext());
     patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand,
                  ConstantOperand, UnusedOperand, ReshapedWeight<tensor::CollapseShapeOp>,
-                 ReshapedWeight<tensor::ExpandShapeOp>, ReshapedEmpty>(&getContext());
+                 ReshapedWeight<tensor::ExpandShapeOp>, ReshapedEmpty, ExtentOfTensor>(&getContext());
     linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, is_epilogue_behind_reshape);
     tensor::populateReassociativeReshapeFoldingPatterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {

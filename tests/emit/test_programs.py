@@ -341,6 +341,19 @@ class Numbers(Program):
         for n, m in ((1, 1), (9, 7), (4, 6)):
             self.check([("e", {"x": real(n, m)})])
 
+    def test_an_axis_that_splits_beside_others_that_turn(self):
+        """MLIR asks a tensor for its extents where it splits an axis of what is read beside a sum."""
+        self.compile("""
+            dim B
+            model Net {
+              entry e(x: real[8, B, B]) -> y: real[8, B, B] {
+                y[j, m, s in B] = x[j, s, m] + sum[q in 3](x[j, j // 2, m | 0])
+                return y
+              }
+            }""")
+        for b in (1, 3, 5):
+            self.check([("e", {"x": real(8, b, b)})])
+
     def test_a_sum_over_more_terms_than_32_bits_count(self):
         self.compile("""
             dim N
