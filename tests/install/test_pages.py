@@ -19,7 +19,18 @@ from scratch import SharedScratch  # noqa: E402
 HEDDLE = os.environ["HEDDLE"]
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "deploying"
+GOLDENS = ROOT / "tests" / "models" / "goldens"
 CXX = next(name for name in ("clang++-22", "g++") if shutil.which(name))
+OWN = """config D "width" = 8
+dim B
+model My {
+  param w: real[D, D]
+  entry forward(x: real[B, D]) -> y: real[B, D] {
+    y[b, i] = sum[j](x[b, j] * w[i, j])
+    return y
+  }
+}
+"""
 
 
 def programs(page, language):
@@ -89,6 +100,30 @@ class Pages(SharedScratch):
         self.assertGreaterEqual(len(found), 3)
         for text, said in found:
             self.assertEqual(self.output(sys.executable, "-c", text, PYTHONPATH=str(ROOT / "python")), said)
+
+    def test_the_commands_of_readme(self):
+        at = self.folder / "readme"
+        (at / "path" / "to" / "folder").mkdir(parents=True)
+        shutil.copytree(GOLDENS / "bert_model", at / "path" / "to" / "bert-folder")
+        (at / "my.heddle").write_text(OWN)
+        (at / "path" / "to" / "folder" / "config.json").write_text('{"width": 512}')
+        for name, tensor in (("my", {"w": np.ones((512, 512), np.float32)}), ("x", {"x": np.ones((2, 512), np.float32)})):
+            safetensors.save_file(tensor, at / f"{name}.safetensors")
+        shutil.copy(at / "my.safetensors", at / "path" / "to" / "folder" / "model.safetensors")
+        part = (ROOT / "README.md").read_text().split("## Compile a model\n")[1].split("## What there is")[0]
+        commands, (snippet,) = re.findall(r"^    (heddle .*|ls .*)$", part, re.M), re.findall(r"```python\n(.*?)```", part, re.S)
+        self.assertGreater(len(commands), 8)
+        env = {**os.environ, "PATH": f"{Path(HEDDLE).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "python")}
+        for command in commands:
+            done = subprocess.run(command, shell=True, cwd=at, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            if command.split()[1] == "lsp":
+                continue  # has ended, as its input has
+            self.assertEqual((done.returncode, done.stderr), (0, ""), command)
+            if command.startswith("ls"):
+                self.assertEqual(sorted(command.split("#")[1].split()), done.stdout.split())
+                program = "ids = [[1, 2, 3]]\n" + snippet + "print(result.shape)"
+                done = subprocess.run([sys.executable, "-c", program], cwd=at, env=env, capture_output=True, text=True)
+                self.assertEqual((done.stdout, done.stderr), ("(1, 3, 60)\n", ""))
 
     def test_every_link_leads_to_a_page_and_a_heading(self):
         for page in [*PAGES.glob("*.md"), ROOT / "README.md", ROOT / "docs" / "building.md", ROOT / "docs" / "tutorial.md"]:
