@@ -125,6 +125,13 @@ class Pages(SharedScratch):
                 done = subprocess.run([sys.executable, "-c", program], cwd=at, env=env, capture_output=True, text=True)
                 self.assertEqual((done.stdout, done.stderr), ("(1, 3, 60)\n", ""))
 
+    def test_the_table_of_models_counts_their_lines(self):
+        rows = re.findall(r"\]\((models/\w+)/\w+\.heddle\) \| ([\d +]+) \|", (ROOT / "README.md").read_text())
+        self.assertGreater(len(rows), 10)
+        for folder, lines in rows:
+            files = [len(path.read_text().splitlines()) for path in (ROOT / folder).glob("*.heddle")]
+            self.assertEqual(sorted(map(int, lines.split("+"))), sorted(files), folder)
+
     def test_every_link_leads_to_a_page_and_a_heading(self):
         for page in [*PAGES.glob("*.md"), ROOT / "README.md", ROOT / "docs" / "building.md", ROOT / "docs" / "tutorial.md"]:
             for link, heading in re.findall(r"\]\(([^)#]+)(?:#([^)]*))?\)", re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)):
