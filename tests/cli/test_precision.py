@@ -72,6 +72,8 @@ class Keep(Precision):
             self.assertLess(error["head"], error["none"])
         self.assertEqual((self.manifest()["precision"], self.manifest()["kept"]), ("int8", {"layers": "f32", "table": "f32"}))
         self.assertIn('"kept": {', self.done("show", "lib"))
+        self.assertIn("// Computes in f32, but products of 8 bits with sums of i32, or of bf16; kept: layers in f32, table in f32. Any number",
+                      (self.folder / "lib" / "parts.h").read_text())  # fmt: skip
 
     def test_a_part_alone_is_narrow(self):
         exact = self.scores()

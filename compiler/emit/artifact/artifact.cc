@@ -321,7 +321,7 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
 
   progress.stage("writing");
   for (const auto &[name, text] :
-       {std::pair(job.name + ".h", c_header(model, target_names(job))),
+       {std::pair(job.name + ".h", c_header(model, target_names(job), job.modules.front().module)),
         std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),
         std::pair(job.name + ".pc", package_text(job)), std::pair(job.name + ".json", manifest(model, job, layouts))})
     if (Status written = folder->write(name, text); !written)

@@ -2,6 +2,8 @@
 // heddle_open, and heddle_last_error() works in both.
 #include "compiler/emit/artifact/header.h"
 
+#include "compiler/ir/dialect.h"
+#include "compiler/ir/precision.h"
 #include "compiler/version.h"
 
 #include <cctype>
@@ -118,7 +120,20 @@ static void write_states(std::ostream &out, const ModelInterface &model) {
   out << " };\n\n";
 }
 
-std::string c_header(const ModelInterface &model, const std::vector<std::string> &targets) {
+/// What `--precision` and `--keep` made of the numbers.
+static std::string numerics(mlir::ModuleOp module) {
+  std::string precision = ir::precision_of(module);
+  std::string out = precision == "f32"    ? "f32"
+                    : precision == "bf16" ? "f32, but products of bf16 with sums of f32"
+                                          : "f32, but products of 8 bits with sums of i32, or of bf16";
+  if (auto kept = module->getAttrOfType<mlir::DictionaryAttr>(ir::names::keep))
+    for (auto [i, part] : llvm::enumerate(kept))
+      out +=
+          (i ? ", " : "; kept: ") + part.getName().str() + " in " + mlir::cast<mlir::StringAttr>(part.getValue()).str();
+  return out;
+}
+
+std::string c_header(const ModelInterface &model, const std::vector<std::string> &targets, mlir::ModuleOp module) {
   std::string guard = "HEDDLE_MODEL_" + model.name + "_H";
   for (char &c : guard)
     c = std::toupper(c);
@@ -126,6 +141,7 @@ std::string c_header(const ModelInterface &model, const std::vector<std::string>
   out << "// Made by Heddle " << version << ": the entries of `" << model.name << "` as C functions.\n"
       << "// Compiled for " << join(targets, ", ")
       << (targets.size() > 1 ? "; the first that fits the machine is used" : "") << ".\n"
+      << "// Computes in " << numerics(module) << ". Any number of threads gives the same bits.\n"
       << "//\n"
       << "//     heddle_model *model;\n"
       << "//     heddle_session *session;\n"
