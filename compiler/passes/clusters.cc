@@ -6,8 +6,9 @@
 //   - an element-wise op over exactly the elements of a contraction is its epilogue (bias, activation, residual);
 //   - two contractions share a cluster only where what lies between is not worth storing: passing it through memory
 //     moves more elements than reading the second contraction's other operand again for every block of rows. That
-//     operand must not be a weight: weights are large, and packed for kernels that read them once. So attention is one
-//     cluster, whatever its scores are made of, and two dense layers are two.
+//     operand must not be a weight: weights are large, and packed for kernels that read them once. And lanes must run
+//     along an axis of that operand, as in attention's kernels. So attention is one cluster, whatever its scores are
+//     made of, and two dense layers are two.
 // A reduction over a contraction's row (a norm after a product) stays a cluster of its own.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
@@ -64,6 +65,7 @@ private:
   bool keeps_lanes(const Members &producer, const Members &consumer) const;
   bool follows_contraction(int producer, int consumer) const;
   bool may_join(int producer, int consumer) const;
+  bool has_lanes_beside(int last, const Members &members) const;
   bool not_worth_storing(int last, const Members &members) const;
   void join(const Members &members);
   int64_t elements(Value tensor) const;
@@ -421,6 +423,17 @@ bool Clusters::reads_weight(int op) const {
   return llvm::any_of(reads_[op], [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>() != nullptr; });
 }
 
+/// Whether the last axis of the result of `last` belongs to no factor that the other members make: attention's kernels,
+/// the only ones that compute several products after one another, have their lanes there.
+bool Clusters::has_lanes_beside(int last, const Members &members) const {
+  AffineMap result = op(last).getMatchingIndexingMap(op(last).getDpsInitOperand(0));
+  auto lanes = dyn_cast_if_present<AffineDimExpr>(result.getNumResults() ? result.getResults().back() : AffineExpr());
+  return lanes && llvm::none_of(reads_[last], [&](const Read &read) {
+           int p = producer(read.tensor);
+           return p >= 0 && llvm::is_contained(members, p) && read.loops.test(lanes.getPosition());
+         });
+}
+
 /// Compares what passing the members' inner values through memory moves with what `last`, the second contraction,
 /// reads again when it runs once per block of rows.
 bool Clusters::not_worth_storing(int last, const Members &members) const {
@@ -489,7 +502,7 @@ void Clusters::join_contractions() {
     bool inner_only = llvm::all_of(members, [&](int m) { return m == last || !used_outside(m, members); });
     auto rows = rows_of(ops_of(members), classes_of(ops_of(members)));
     if (inner_only && rows && !rows->empty() && shares_rows(members) && !reads_in_body(members, members) &&
-        not_worth_storing(last, members) && !makes_cycle(members))
+        has_lanes_beside(last, members) && not_worth_storing(last, members) && !makes_cycle(members))
       join(members);
   }
 }
