@@ -59,12 +59,18 @@ def describe(tensor, name, array, wanted=None):
         tensor.strides[i] = array.strides[i]
 
 
-def room_for(shape, dtype, count):
-    """An array that kernels can write without a copy (64-byte aligned), and its address. count: its bytes."""
-    raw = _empty(count + 64, _byte)
-    at = _addressof(_first_byte(raw))
+def block_of(count):
+    """Memory that kernels can write without a copy (64-byte aligned): the block, the address, and where in the block it is."""
+    block = _empty(count + 64, _byte)
+    at = _addressof(_first_byte(block))
     start = -at & 63
-    return _ndarray(shape, dtype, raw, start), at + start
+    return block, at + start, start
+
+
+def room_for(shape, dtype, count):
+    """An array over a block of its own, and its address. count: its bytes."""
+    block, at, start = block_of(count)
+    return _ndarray(shape, dtype, block, start), at
 
 
 def aligned(shape, dtype):
@@ -139,13 +145,13 @@ def named(arrays, what):
 def array_of(name, given, wanted={}):
     """A NumPy array over what was given; without a copy where that has memory of its own. wanted: types of inputs by name;
     lists and numbers become reals where these are wanted."""
-    if isinstance(given, np.ndarray):
-        return given
     if type(given).__module__ == "torch":
         try:
             return given.numpy()  # a third of what DLPack takes
         except Exception:  # bf16, another device, a gradient: DLPack shares it, or the next lines have words
             pass
+    if isinstance(given, np.ndarray):
+        return given
     if hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)  # a third of the time

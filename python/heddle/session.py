@@ -10,7 +10,7 @@ import numpy.typing
 from numpy import ndarray
 
 from heddle import _c
-from heddle._tensors import address, aligned, array_of, describe, named, result_type, room_for
+from heddle._tensors import address, aligned, array_of, block_of, describe, named, result_type, room_for
 
 
 class SupportsDLPack(typing.Protocol):
@@ -20,6 +20,7 @@ class SupportsDLPack(typing.Protocol):
 
 
 ArrayLike = numpy.typing.ArrayLike | SupportsDLPack
+SMALL = 1024  # bytes
 
 
 class _Threads:
@@ -35,6 +36,19 @@ class _Threads:
         self.callbacks = _c.Threads(
             concurrency=_c.Concurrency(lambda _: pool._max_workers + 1), run=_c.RunTasks(run), release=_c.Release()
         )
+
+
+def _blocks(rooms):
+    """What is allocated for results, and where in it they lie: small ones together, since a block costs as much as the array
+    over it, and since any array that is kept keeps its block."""
+    out, together, used = [], [], 0
+    for tensor, name, dtype, shape, _, count in rooms:
+        if count > SMALL:
+            out.append((count, [(tensor, name, dtype, shape, 0)]))
+        else:
+            together.append((tensor, name, dtype, shape, used))
+            used += -(-count // 64) * 64
+    return [*out, (used, together)] if together else out
 
 
 class _Plan:
@@ -70,8 +84,11 @@ class _Plan:
         if out:
             kept = self.describe_results(out, results)  # noqa: F841  (alive until the end)
         else:
-            for tensor, name, dtype, shape, _, count in self.rooms:
-                results[name], tensor.data = room_for(shape, dtype, count)
+            for count, rooms in self.blocks:
+                block, at, start = block_of(count)
+                for tensor, name, dtype, shape, offset in rooms:
+                    results[name] = ndarray(shape, dtype, block, start + offset)
+                    tensor.data = at + offset
         if status := self.enter(*self.arguments):
             self.library.fail(status)
         return results
@@ -89,6 +106,7 @@ class _Plan:
             shape, dtype = tuple(tensor.shape[: tensor.rank]), result_type(value.dtype)
             strides = tuple(tensor.strides[: tensor.rank])
             self.rooms.append((tensor, value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
+        self.blocks = _blocks(self.rooms)
         self.arguments = (self.pointer.value, self.number, c.addressof(self.given), len(arrays), c.addressof(self.results), len(self.rooms))
         self.like = like if self.fixed else None
 
@@ -150,7 +168,10 @@ class Session(_c.Owner):
     def _begin_call(self):
         """What one thread at a time may do begins: C's own check would look at a session that another has freed meanwhile."""
         if not self._running.acquire(False):
-            raise _c.Error("the session is running in another thread; give each thread a session of its own", "BUSY")
+            self._refuse_call()
+
+    def _refuse_call(self):
+        raise _c.Error("the session is running in another thread; give each thread a session of its own", "BUSY")
 
     def _call(self, function, *arguments):
         self._begin_call()
@@ -188,7 +209,8 @@ class Session(_c.Owner):
         NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
         `out` may hold such arrays for some of the results; they are filled instead of new ones. With several entries,
         `entry` names one."""
-        self._begin_call()
+        if not self._running.acquire(False):
+            self._refuse_call()
         try:
             if not self._pointer:
                 raise _c.Error("the session is closed", "INVALID_ARGUMENT")

@@ -183,6 +183,15 @@ class Calls(unittest.TestCase):
             session.run({"ids": [[9]]}, "encode")
             self.assertEqual(kept[0, 0, 0], 1.5, "results belong to the caller")
 
+    def test_small_results_lie_in_one_block_and_keep_no_large_one(self):
+        with self.model.session() as session:
+            small = session.run({"ids": [[1, 2]]}, "encode")
+            self.assertIs(small["y"].base, small["total"].base)
+            self.assertTrue(all(result.__array_interface__["data"][0] % 64 == 0 for result in small.values()))
+            large = session.run({"ids": np.ones((2, 500), int)}, "encode")
+            self.assertLess(large["total"].base.nbytes, 1000)
+            self.assertEqual(large["total"].tolist(), [500, 500])
+
     def test_weights_from_bytes_and_from_a_function(self):
         path, whole = pathlib.Path(self.folder.name) / "libfake.so", weights_file()
         asked = []
