@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from installed import CMAKE, prefix, run
-from pages import blocks, commands, file, matches
+from pages import blocks, file, follow, path_with
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scratch import Scratch  # noqa: E402
@@ -70,14 +70,9 @@ class Project(Scratch):
 
     def test_the_page_as_it_stands(self):
         with tempfile.TemporaryDirectory() as scratch:
-            tools = {"PATH": f"{CMAKE.parent}:{prefix() / 'bin'}:{os.environ['PATH']}"}  # `heddle` there is all that CMake is told
-            for kind, name, text in blocks(PAGE):
-                if name:
-                    (Path(scratch) / name).write_text(text)
-                for command, wanted in commands(text) if kind == "console" else []:
-                    done = subprocess.run(command.replace("python3", sys.executable), shell=True, cwd=scratch, env=tools, text=True,
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-                    self.assertTrue(matches(done.stdout, wanted), f"$ {command}\n{done.stdout}instead of\n{wanted}")
+            path = path_with(Path(scratch) / "bin", {"cmake": CMAKE, "python3": sys.executable})
+            env = {"PATH": f"{path}:{prefix() / 'bin'}"}  # `heddle` there is all that CMake is told
+            follow(self, PAGE, Path(scratch), env)
 
     def test_ten_lines_and_what_makes_the_model_compile_again(self):
         for generator in ("Ninja", "Unix Makefiles"):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import numpy as safetensors
 
-from pages import blocks, file
+from pages import blocks, file, follow, path_with
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from scratch import SharedScratch  # noqa: E402
@@ -46,60 +46,46 @@ class Pages(SharedScratch):
         super().setUpClass()
         for name in ("net.heddle", "part.heddle"):
             (cls.folder / name).write_text(file("deploying/cmake.md", name))
-        safetensors.save_file({"w": np.float32([1, 2, 3])}, cls.folder / "w.safetensors")
-        subprocess.run([HEDDLE, "compile", "net.heddle", "--weights", "w.safetensors", "--emit", "so,a"], cwd=cls.folder, check=True,
+        np.savez(cls.folder / "w.npz", w=np.float32([1, 2, 3]))
+        subprocess.run([HEDDLE, "compile", "net.heddle", "--weights", "w.npz", "--emit", "so,a"], cwd=cls.folder, check=True,
                        stdout=subprocess.DEVNULL)  # fmt: skip
+        path = path_with(cls.folder / "bin", {"heddle": HEDDLE, "c++": CXX, "python3": sys.executable})
+        cls.env = {"PATH": path, "HEDDLE_DB": "none", "PYTHONPATH": str(ROOT / "python")}
 
-    def output(self, *words, **environment):
-        done = subprocess.run([str(word) for word in words], cwd=self.folder, capture_output=True, text=True,
-                              env={**os.environ, **environment})  # fmt: skip
+    def run_command(self, command):
+        done = subprocess.run(command, shell=True, cwd=self.folder, capture_output=True, text=True, env=self.env)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
 
-    def program(self, text, *words):
-        (self.folder / "main.cc").write_text(text)
-        self.output(CXX, "-std=c++17", "-Wall", "-Wextra", "-Inet", "main.cc", *words, "-o", "main")
+    def test_programs_in_cpp(self):
+        follow(self, "deploying/cpp.md", self.folder, self.env)
+        follow(self, "deploying/running.md", self.folder, self.env)
 
-    def test_a_program_that_opens_a_library(self):
-        (text, said), _ = programs("cpp.md", "cpp")
-        self.program(text, "-ldl")
-        self.assertEqual(self.output("./main", "net"), said)
-
-    def test_weights_from_a_function_that_decrypts_them(self):
-        _, (text, _) = programs("cpp.md", "cpp")
-        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
-        secret = bytes(byte ^ 0x5A for byte in (self.folder / "net" / "net.weights").read_bytes())
-        (self.folder / "secret").write_bytes(secret)
-        self.assertEqual(self.output("./main", "secret"), "2 4 6\n")
-
-    def test_memory_of_the_callers(self):
-        (text, _), _ = programs("running.md", "cpp")
-        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
-        shutil.copy(self.folder / "net" / "net.weights", self.folder)
-        self.assertRegex(self.output("./main"), r"^6 [01]\n$")
+    def test_programs_in_cpp_have_no_warnings(self):
+        for page in ("cpp.md", "running.md"):
+            for text, _ in programs(page, "cpp"):
+                (self.folder / "main.cc").write_text(text)
+                self.run_command("c++ -std=c++17 -Wall -Wextra -Werror -Inet -fsyntax-only main.cc")
 
     def test_a_model_on_each_memory_node(self):
-        nodes = sorted(Path("/sys/devices/system/node").glob("node[0-9]*"))
-        if not nodes:
-            print("[SKIP] the system has no memory nodes")
-            return
         _, (text, _) = programs("running.md", "cpp")
         # What the kernel knows of the blocks, while the session is there.
         text = text.replace("  heddle_session_free", '  std::ifstream maps("/proc/self/numa_maps");\n  for (std::string line; std::getline(maps, line);)\n'
                             '    if (line.find(" bind:") != line.npos) std::printf("%s\\n", line.c_str());\n  heddle_session_free', 1)  # fmt: skip
-        self.program(text, "net/libnet.a", "-lm", "-lpthread", "-ldl")
+        (self.folder / "main.cc").write_text(text)
         shutil.copy(self.folder / "net" / "net.weights", self.folder)
-        lines = self.output("./main").splitlines()
-        self.assertEqual(sum(line.endswith(": 2 4 6") for line in lines), len(nodes), lines)
+        lines = self.run_command("c++ -std=c++17 -Inet main.cc net/libnet.a -o main && ./main").splitlines()
+        nodes = [path.name.removeprefix("node") for path in Path("/sys/devices/system/node").glob("node[0-9]*")]
+        self.assertEqual(sorted(line for line in lines if line.endswith(": 2 4 6")), sorted(f"node {node}: 2 4 6" for node in nodes))
         for node in nodes:
-            number = node.name.removeprefix("node")
-            self.assertTrue(any(f" bind:{number} " in line and f" N{number}=" in line for line in lines), lines)
+            self.assertTrue(any(f" bind:{node} " in line and f" N{node}=" in line for line in lines), lines)
 
     def test_programs_in_python(self):
         found = programs("python.md", "python")
         self.assertGreaterEqual(len(found), 3)
         for text, said in found:
-            self.assertEqual(self.output(sys.executable, "-c", text, PYTHONPATH=str(ROOT / "python")), said)
+            (self.folder / "program.py").write_text(text)
+            self.assertEqual(self.run_command("python3 program.py"), said)
 
     def test_the_commands_of_readme(self):
         at = self.folder / "readme"
@@ -113,16 +99,15 @@ class Pages(SharedScratch):
         part = (ROOT / "README.md").read_text().split("## Compile a model\n")[1].split("## What there is")[0]
         commands, (snippet,) = re.findall(r"^    (heddle .*|ls .*)$", part, re.M), re.findall(r"```python\n(.*?)```", part, re.S)
         self.assertGreater(len(commands), 8)
-        env = {**os.environ, "PATH": f"{Path(HEDDLE).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "python")}
         for command in commands:
-            done = subprocess.run(command, shell=True, cwd=at, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            done = subprocess.run(command, shell=True, cwd=at, env=self.env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
             if command.split()[1] == "lsp":
                 continue  # has ended, as its input has
             self.assertEqual((done.returncode, done.stderr), (0, ""), command)
             if command.startswith("ls"):
                 self.assertEqual(sorted(command.split("#")[1].split()), done.stdout.split())
                 program = "ids = [[1, 2, 3]]\n" + snippet + "print(result.shape)"
-                done = subprocess.run([sys.executable, "-c", program], cwd=at, env=env, capture_output=True, text=True)
+                done = subprocess.run([sys.executable, "-c", program], cwd=at, env=self.env, capture_output=True, text=True)
                 self.assertEqual((done.stdout, done.stderr), ("(1, 3, 60)\n", ""))
 
     def test_the_table_of_models_counts_their_lines(self):

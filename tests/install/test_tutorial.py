@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from pages import blocks, commands, matches
+from pages import blocks, commands, matches, path_with
 
 HEDDLE = Path(os.environ["HEDDLE"])
 SAVED = Path(__file__).resolve().parent / "verse"
@@ -30,14 +30,11 @@ class Tutorial(unittest.TestCase):
     def test_every_block_in_its_order(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
-        folder, tools = Path(scratch.name) / "work", Path(scratch.name) / "bin"
+        folder = Path(scratch.name) / "work"
         torch = python_with_torch()
         folder.mkdir()
-        tools.mkdir()
-        for name, path in (("heddle", HEDDLE), ("c++", CXX), ("python3", torch or sys.executable)):
-            (tools / name).write_text(f'#!/bin/sh\nexec "{path}" "$@"\n')
-            (tools / name).chmod(0o755)
-        env = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": scratch.name, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+        path = path_with(Path(scratch.name) / "bin", {"heddle": HEDDLE, "c++": CXX, "python3": torch or sys.executable})
+        env = {"PATH": path, "HOME": scratch.name, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         done = {"heddle": 0, "python": 0, "cpp": 0, "console": 0}
         for kind, name, text in blocks("tutorial.md"):
             done[kind] += 1
