@@ -59,7 +59,7 @@ std::optional<Fixed> fixed_by(Terms &terms, Whole &whole, Term condition, const 
     return std::nullopt;
   for (Term node : nodes_of(condition))
     for (int v : variables)
-      if (node->op == Expr::read && terms.variables(node).count(v))
+      if (node->op == Expr::read && terms.variables(node).count(v) && !whole.below.count(node->tensor))
         return std::nullopt;
   Polynomial p = plus(whole.of(condition->args[0]), whole.of(condition->args[1]), -1);
   for (int v : variables) {

@@ -18,7 +18,8 @@ struct Fixed {
 };
 
 /// `condition` solved for one of `variables`; nothing where it is no equation, or none of them can be told. An equation
-/// in which data stand that are summed over is never solved: it would leave the places that the sum visits.
+/// in which data stand that are summed over is solved only where they are known to be indices: it would leave the
+/// places that the sum visits.
 std::optional<Fixed> fixed_by(Terms &terms, Whole &whole, Term condition, const std::vector<int> &variables);
 
 } // namespace heddle::differentiating

@@ -233,6 +233,9 @@ std::optional<Size> Whole::extent_of(Term e) const {
     return terms_.variable(e->position).extent;
   if (e->op == Expr::loop_index && size_t(e->position) < loops_.size())
     return loops_[e->position];
+  if (e->op == Expr::read)
+    if (auto known = below.find(e->tensor); known != below.end())
+      return known->second;
   return std::nullopt;
 }
 

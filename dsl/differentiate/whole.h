@@ -46,6 +46,8 @@ public:
   void in_loops(std::vector<Size> extents);
   /// Tensors whose elements are never negative.
   std::set<const Tensor *> nonnegative_tensors;
+  /// Of some of them: what every element is less than.
+  std::map<const Tensor *, Size> below;
 
   /// Whether that is sure; false says nothing.
   bool nonnegative(const Polynomial &p, int depth = 0);

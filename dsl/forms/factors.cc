@@ -25,6 +25,21 @@ bool is_function(Term e) {
   }
 }
 
+bool is_data(Term e) {
+  std::vector<Term> nodes = nodes_of(e);
+  return std::any_of(nodes.begin(), nodes.end(), [](Term node) { return node->op == Expr::read; });
+}
+
+/// The indices that a value depends on, but for those that only choose by data where it is read: of w[e[b], o, i] the
+/// last two.
+void collect_own(Term e, std::set<int> &out) {
+  if (e->op == Expr::index)
+    out.insert(e->position);
+  for (Term arg : e->args)
+    if (e->op != Expr::read || !is_data(arg))
+      collect_own(arg, out);
+}
+
 /// The indices that a value depends on, as variables.
 std::set<int> numbers(const std::vector<Term> &indices, size_t from, size_t to) {
   std::set<int> out;
@@ -55,12 +70,13 @@ Term FactorForms::grouped(const Stage &stage, Term value, const std::vector<Term
     return value;
   size_t best = 0, fewest = SIZE_MAX;
   for (size_t mask = 1; mask + 1 < size_t(1) << list.size(); mask += 2) { // the first factor is in the first group
-    std::set<int> a, b;
+    std::set<int> a, b, own_a, own_b;
     for (size_t i = 0; i < list.size(); ++i) {
-      const std::set<int> &own = terms_.variables(list[i]);
-      (mask >> i & 1 ? a : b).insert(own.begin(), own.end());
+      const std::set<int> &all = terms_.variables(list[i]);
+      (mask >> i & 1 ? a : b).insert(all.begin(), all.end());
+      collect_own(list[i], mask >> i & 1 ? own_a : own_b);
     }
-    if (are_reused(a, b) && a.size() + b.size() < fewest) {
+    if ((are_reused(a, b) || are_reused(own_a, own_b)) && a.size() + b.size() < fewest) {
       best = mask;
       fewest = a.size() + b.size();
     }

@@ -17,7 +17,7 @@ Forms::Forms(const Program &program) {
   for (const Entry &entry : program.entries)
     for (const Input &input : entry.inputs)
       if (input.below)
-        whole_.nonnegative_tensors.insert(input.tensor);
+        note_range(input.tensor, *input.below);
 }
 
 const Tensor *Forms::new_tensor(const Stage &of, const std::string &part, Type type, std::vector<Size> shape) {
@@ -26,6 +26,50 @@ const Tensor *Forms::new_tensor(const Stage &of, const std::string &part, Type t
     unique = name + std::to_string(n);
   tensors_.push_back({Tensor::stage, unique, type, std::move(shape), of.span});
   return &tensors_.back();
+}
+
+void Forms::note_range(const Tensor *tensor, const Size &below) {
+  whole_.nonnegative_tensors.insert(tensor);
+  if (below.is_constant() && below.constant() > 0)
+    whole_.below.insert_or_assign(tensor, below);
+}
+
+/// A number that all values of an expression are less than, none of which is negative; 0: none is known.
+static int64_t bound_of(const Expr *e, const Stage &stage, const Whole &whole) {
+  auto argument = [&](size_t i) { return bound_of(e->args[i], stage, whole); };
+  switch (e->op) {
+  case Expr::integer:
+    return e->whole >= 0 ? e->whole + 1 : 0;
+  case Expr::index: {
+    size_t position = size_t(e->position);
+    const Size &extent =
+        position < stage.space.size() ? stage.space[position].extent : stage.over[position - stage.space.size()].extent;
+    return extent.is_constant() ? extent.constant() : 0;
+  }
+  case Expr::read: {
+    auto known = whole.below.find(e->tensor);
+    return known == whole.below.end() ? 0 : known->second.constant();
+  }
+  case Expr::select:
+  case Expr::maximum: {
+    int64_t a = argument(e->args.size() - 2), b = argument(e->args.size() - 1);
+    return a && b ? std::max(a, b) : 0;
+  }
+  case Expr::minimum: {
+    int64_t a = argument(0), b = argument(1);
+    return a && b ? std::min(a, b) : 0;
+  }
+  default:
+    return 0;
+  }
+}
+
+void Forms::note_range(const Stage &stage) {
+  if (stage.reducer == Reducer::argmax || stage.reducer == Reducer::argmin)
+    note_range(stage.result, stage.over[0].extent);
+  else if (stage.reducer == Reducer::none && stage.result->type == Type::i32)
+    if (int64_t below = bound_of(stage.value, stage, whole_))
+      note_range(stage.result, Size(below));
 }
 
 /// A sum of reals in which some index is divided, or some condition an equation.
@@ -92,6 +136,8 @@ std::vector<Step> Forms::rewritten(const std::vector<Step> &steps, FactorForms f
     }
     auto *stage = std::get_if<Stage>(&step.what);
     std::vector<Stage> made;
+    if (stage)
+      note_range(*stage);
     if (stage && stage->reducer == Reducer::none && !stage->exact)
       made = with_views(*stage);
     if (stage && may_have_form(*stage)) {

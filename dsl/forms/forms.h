@@ -34,6 +34,9 @@ public:
 private:
   /// `factors`: what it knows of the steps before.
   std::vector<Step> rewritten(const std::vector<Step> &steps, FactorForms factors);
+  /// What is known of the elements of a stage's result: that they are indices of something.
+  void note_range(const Stage &stage);
+  void note_range(const Tensor *tensor, const Size &below);
   std::vector<Stage> with_views(const Stage &stage);
   const Tensor *new_tensor(const Stage &of, const std::string &part, Type type, std::vector<Size> shape);
 
