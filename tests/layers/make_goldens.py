@@ -103,8 +103,21 @@ def linear_recurrence(x):
     return w, {"x": x, "start": start}, {"y": torch.stack(y, dim=1), "last": h}
 
 
+def top2_experts(x):
+    w = {"gate.weight": weight(6, 24), "experts.w1": weight(6, 40, 24), "experts.w3": weight(6, 40, 24), "experts.w2": weight(6, 24, 40)}
+    p, best = torch.softmax(x @ w["gate.weight"].T, dim=-1).topk(2, dim=-1)
+    p = p / p.sum(dim=-1, keepdim=True)
+    y = torch.zeros_like(x)
+    for n in range(6):
+        b, s, k = torch.where(best == n)
+        h = F.silu(x[b, s] @ w["experts.w1"][n].T) * (x[b, s] @ w["experts.w3"][n].T)
+        y.index_put_((b, s), h @ w["experts.w2"][n].T * p[b, s, k, None], accumulate=True)
+    return w, {"x": x}, {"y": y}
+
+
 SHAPES = {gated_mlp: (2, 7, 24), rms_norm: (2, 7, 24), alibi: (2, 9, 32), rotary: (2, 9, 32), grouped_query: (2, 9, 48),
-          depthwise_separable: (2, 6, 11, 8), top1_experts: (2, 9, 24), linear_recurrence: (2, 9, 24)}
+          depthwise_separable: (2, 6, 11, 8), top1_experts: (2, 9, 24), linear_recurrence: (2, 9, 24),
+          top2_experts: (2, 9, 24)}
 
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
