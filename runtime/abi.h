@@ -222,6 +222,12 @@ int32_t heddle_copy_slice(void *to, const void *from, int64_t element_bytes, int
 // 0 where the state has no such parts.
 int32_t heddle_slide(void *context, int32_t state, int64_t part, int64_t parts, int64_t rows, const void *from);
 
+// In the runtime. Sorts `count` rows by their numbers, 0 .. `below` - 1, HEDDLE_MOST_GROUPS of them at most, into
+// `tiles` tiles of `height` rows of one number: compiler/ir/heddle.td says of `heddle.group` what is written.
+#define HEDDLE_MOST_GROUPS 256
+void heddle_group(const int32_t *numbers, int64_t count, int64_t below, int64_t tiles, int64_t height, int32_t *rows,
+                  int32_t *of_tiles, int32_t *places);
+
 // Emitted by the compiler, hidden in the library: the model for its most demanding target.
 extern const heddle_model_desc heddle_model_descriptor;
 

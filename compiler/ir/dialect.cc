@@ -4,6 +4,7 @@
 #include "compiler/ir/dialect.h"
 
 #include "compiler/layout/layout.h"
+#include "runtime/abi.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -216,6 +217,21 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
                                 [&](size_t i) { return axes[i] < to.getRank() && axes[i] > (i ? axes[i - 1] : -1); });
   if (int64_t(axes.size()) != from.getRank() || !ascending)
     return emitOpError() << "needs, for each axis of " << from << ", an axis of " << to << ", ascending";
+  return success();
+}
+
+LogicalResult GroupOp::verify() {
+  auto rows = cast<RankedTensorType>(getRows().getType()), of_tiles = cast<RankedTensorType>(getOfTiles().getType());
+  for (Type type : {getNumbers().getType(), getRows().getType(), getOfTiles().getType()})
+    if (!getElementTypeOrSelf(type).isInteger(32))
+      return emitOpError() << "is about tensors of i32, not " << type;
+  if (rows.getRank() != 2 || rows.isDynamicDim(1) || rows.getDimSize(1) < 1 || of_tiles.getRank() != 1 ||
+      rows.getDimSize(0) != of_tiles.getDimSize(0))
+    return emitOpError() << "has no tiles of so many rows: " << rows << ", " << of_tiles;
+  if (getPlaces().getType() != getNumbers().getType())
+    return emitOpError("has a place for each number");
+  if (getBelow() < 1 || getBelow() > HEDDLE_MOST_GROUPS)
+    return emitOpError() << "sorts by numbers below " << HEDDLE_MOST_GROUPS << ", not below " << getBelow();
   return success();
 }
 

@@ -182,6 +182,21 @@ def RequireOp : HeddleOp<"require"> {
   let assemblyFormat = "$condition `,` $message attr-dict";
 }
 
+def GroupOp : HeddleOp<"group", [Pure]> {
+  let summary = "Rows sorted by a number that each has, in tiles of one number";
+  let description = [{
+    Each element of `numbers` is a row's number, 0 .. `below` - 1, rows being counted as the elements lie. Rows lie in
+    tiles of as many as `rows` has columns, those of a number one behind the other, in their order, from the beginning of a
+    tile. `rows` is the row at each place, and where there is none any row that exists; `of_tiles` the number of the rows
+    of a tile, -1 where it has none: tiles with rows come first; `places` the place of each row, tile by tile. There are
+    `tiles` of them, enough for whatever numbers.
+  }];
+  let arguments = (ins AnyRankedTensor:$numbers, Index:$tiles, I64Attr:$below);
+  let results = (outs AnyRankedTensor:$rows, AnyRankedTensor:$of_tiles, AnyRankedTensor:$places);
+  let assemblyFormat = "$numbers `in` $tiles `tiles` `below` $below `:` type($numbers) `->` type($rows) `,` type($of_tiles) `,` type($places) attr-dict";
+  let hasVerifier = 1;
+}
+
 def KernelOp : HeddleOp<"kernel", [IsolatedFromAbove, RecursiveMemoryEffects, SingleBlock]> {
   let summary = "A cluster of ops that becomes one compiled function";
   let description = [{

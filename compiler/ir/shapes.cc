@@ -116,6 +116,64 @@ static AffineExpr product_of_sizes(Operation *op, ArrayRef<AffineExpr> sizes) {
   return {};
 }
 
+/// The same, one more dim of the module where there is none. What is a map over all dims is one over one more then.
+static AffineExpr new_product_of_sizes(Operation *entry, ArrayRef<AffineExpr> sizes) {
+  auto module = entry->getParentOfType<ModuleOp>();
+  auto dims = module->getAttrOfType<ArrayAttr>(names::dims);
+  Builder builder(module.getContext());
+  unsigned count = unsigned(dims.size());
+  auto wider = [&](AffineMap map) {
+    return AffineMap::get(count + 1, map.getNumSymbols(), map.getResults(), map.getContext());
+  };
+  SmallVector<Attribute> all;
+  for (auto dim : dims.getAsRange<DictionaryAttr>()) {
+    NamedAttrList fields(dim);
+    if (auto product = dim.getAs<AffineMapAttr>("product"))
+      fields.set("product", AffineMapAttr::get(wider(product.getValue())));
+    all.push_back(fields.getDictionary(module.getContext()));
+  }
+  std::string name;
+  llvm::raw_string_ostream text(name);
+  for (AffineExpr size : sizes) {
+    text << (name.empty() ? "" : " * ");
+    if (auto dim = dyn_cast<AffineDimExpr>(size))
+      text << dim_names(module)[dim.getPosition()];
+    else
+      text << "(" << size << ")";
+  }
+  all.push_back(builder.getDictionaryAttr(
+      {builder.getNamedAttr("name", builder.getStringAttr(name)),
+       builder.getNamedAttr("product", AffineMapAttr::get(AffineMap::get(count + 1, 0, sizes, module.getContext())))}));
+  module->setAttr(names::dims, builder.getArrayAttr(all));
+  for (auto state : module.getOps<StateOp>())
+    state.setExtents(wider(state.getExtents()));
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(names::entry))
+      continue;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto map = function.getArgAttrOfType<AffineMapAttr>(i, names::extents))
+        function.setArgAttr(i, names::extents, AffineMapAttr::get(wider(map.getValue())));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto map = function.getResultAttrOfType<AffineMapAttr>(i, names::extents))
+        function.setResultAttr(i, names::extents, AffineMapAttr::get(wider(map.getValue())));
+  }
+  return builder.getAffineDimExpr(count);
+}
+
+AffineExpr product_of(Operation *entry, ArrayRef<AffineExpr> extents) {
+  AffineExpr constant = getAffineConstantExpr(1, entry->getContext());
+  SmallVector<AffineExpr> sizes;
+  for (AffineExpr extent : extents)
+    if (isa<AffineConstantExpr>(extent))
+      constant = constant * extent;
+    else
+      sizes.push_back(extent);
+  if (sizes.empty())
+    return constant;
+  AffineExpr size = sizes.size() == 1 ? sizes[0] : product_of_sizes(entry, sizes);
+  return (size ? size : new_product_of_sizes(entry, sizes)) * constant;
+}
+
 static Formulas of_collapse(tensor::CollapseShapeOp op) {
   auto source = extent_formulas(op.getSrc());
   if (failed(source))
@@ -210,6 +268,14 @@ Formulas extent_formulas(Value tensor) {
     return of_mixed(empty.getMixedSizes());
   if (auto writer = dyn_cast<DestinationStyleOpInterface>(op))
     return extent_formulas(writer.getDpsInitOperand(number)->get());
+  if (auto group = dyn_cast<GroupOp>(op)) {
+    if (number == 2)
+      return extent_formulas(group.getNumbers());
+    auto tiles = of_mixed({OpFoldResult(group.getTiles())});
+    if (succeeded(tiles) && number == 0)
+      tiles->push_back(getAffineConstantExpr(type.getDimSize(1), op->getContext()));
+    return tiles;
+  }
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return extent_formulas(loop.getInitArgs()[number]);
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))

@@ -32,6 +32,10 @@ mlir::FailureOr<llvm::SmallVector<mlir::AffineExpr>> loop_extents(mlir::Operatio
 /// `sizes` are the values of the scope's sizes at the builder's place.
 mlir::Value build_size(mlir::OpBuilder &builder, mlir::Location loc, mlir::AffineExpr formula, mlir::ValueRange sizes);
 
+/// The product of extents of an entry, as a formula over the module's dims. A product of run-time sizes is a dim of the
+/// module, which becomes one where it is none yet.
+mlir::AffineExpr product_of(mlir::Operation *entry, llvm::ArrayRef<mlir::AffineExpr> extents);
+
 /// The run-time size of that number as a value that an entry has from its beginning.
 mlir::Value dim_value(mlir::Operation *entry, unsigned number);
 

@@ -141,6 +141,14 @@ FailureOr<SmallVector<Extent>> extents_of(Value tensor) {
     kernel.emitError() << "result " << number << " of @" << kernel.getName() << " has no " << ir::names::extents;
     return failure();
   }
+  if (auto group = dyn_cast<ir::GroupOp>(op)) {
+    if (tensor == group.getPlaces())
+      return extents_of(group.getNumbers());
+    SmallVector<Extent> out{from_value(group.getTiles())};
+    if (tensor == group.getRows())
+      out.push_back(constant_extent(type.getDimSize(1)));
+    return out;
+  }
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return extents_of(loop.getInitArgs()[cast<OpResult>(tensor).getResultNumber()]);
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))

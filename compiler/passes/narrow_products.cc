@@ -74,7 +74,7 @@ public:
 
 private:
   ir::WeightOp weight_of(const Product &product, const contraction::Factor &factor) {
-    Value tensor = tensor_read(product.op, factor.value);
+    Value tensor = tensor_read(product.op, contraction::element_read(factor.value));
     auto get = tensor ? tensor.getDefiningOp<ir::GetOp>() : ir::GetOp();
     return get ? symbols_.lookup<ir::WeightOp>(get.getWeight()) : ir::WeightOp();
   }

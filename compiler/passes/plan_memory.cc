@@ -35,7 +35,9 @@ struct Candidate {
   SmallVector<ir::PlaceAttr *> places; // that are this slot
 };
 
-bool is_made(Value value) { return isa_and_nonnull<func::CallOp, tensor::FromElementsOp>(value.getDefiningOp()); }
+/// Whether an op writes its results where they are wanted.
+bool makes(Operation *op) { return isa_and_nonnull<func::CallOp, tensor::FromElementsOp, ir::GroupOp>(op); }
+bool is_made(Value value) { return makes(value.getDefiningOp()); }
 
 class Planner {
 public:
@@ -136,7 +138,7 @@ public:
       return failure();
     known = entry.walk([&](Operation *op) {
       bool inserted = isa<tensor::EmptyOp>(op) && llvm::any_of(op->getUsers(), llvm::IsaPred<tensor::InsertSliceOp>);
-      if (isa<func::CallOp, tensor::FromElementsOp>(op) || inserted)
+      if (makes(op) || inserted)
         for (OpResult result : op->getResults())
           if (places.try_emplace(result).second &&
               failed(add(result, result.getResultNumber(), numbers[op], {&places[result]})))

@@ -365,6 +365,63 @@ func.func private @k(%M: index, %x: tensor<?x17xf32> {heddle.extents = affine_ma
                {{1}, {2}, {6}, {19}}, 1e-5);
 }
 
+/// y[u, r, n] = relu(sum[i](x[u, r, i] * (0 <= e[u] ? w[e[u], n, i] : 0))) + b[n], where some tiles u have no number.
+static const char *const in_tiles = R"(
+func.func private @k(%U: index, %x: tensor<?x6x{K}xf32> {heddle.extents = affine_map<(U) -> (U, 6, {K})>},
+    %numbers: tensor<?xi32> {heddle.extents = affine_map<(U) -> (U)>, heddle.below = 4 : i64},
+    %w: tensor<3x{N}x{K}xf32> {{layout}}, %b: tensor<{N}xf32>)
+    -> (tensor<?x6x{N}xf32> {heddle.extents = affine_map<(U) -> (U, 6, {N})>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%U) : tensor<?x6x{N}xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x6x{N}xf32>) -> tensor<?x6x{N}xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(u, r, n, i) -> (u, r, i)>, affine_map<(u, r, n, i) -> (u)>, affine_map<(u, r, n, i) -> (u, r, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %numbers : tensor<?x6x{K}xf32>, tensor<?xi32>) outs(%f : tensor<?x6x{N}xf32>) {
+  ^bb0(%a: f32, %k: i32, %acc: f32):
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %number = arith.subi %k, %c1 : i32
+    %some = arith.cmpi sge, %number, %c0 : i32
+    %clamped = arith.maxsi %number, %c0 : i32
+    %at = arith.index_cast %clamped : i32 to index
+    %n = linalg.index 2 : index
+    %i = linalg.index 3 : index
+    %element = tensor.extract %w[%at, %n, %i] : tensor<3x{N}x{K}xf32>
+    %factor = arith.select %some, %element, %zero : f32
+    %0 = arith.mulf %a, %factor : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x6x{N}xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(u, r, n) -> (u, r, n)>, affine_map<(u, r, n) -> (n)>, affine_map<(u, r, n) -> (u, r, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p, %b : tensor<?x6x{N}xf32>, tensor<{N}xf32>) outs(%e : tensor<?x6x{N}xf32>) {
+  ^bb0(%pv: f32, %bv: f32, %out: f32):
+    %0 = arith.maximumf %pv, %zero : f32
+    %1 = arith.addf %0, %bv : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x6x{N}xf32>
+  return %y : tensor<?x6x{N}xf32>
+})";
+
+TEST(Contraction, TilesOfRowsHaveEachTheirPlaceInTheWeights) {
+  for (auto [rows, width] : {std::pair(1, 32), {2, 16}, {6, 16}}) {
+    std::string w = std::to_string(width), panels = "(e, n, k) -> (n floordiv " + w + ", e, k, n mod " + w + ")";
+    ScheduleRow row = row_of("contraction", "tiles", {{"rows", rows}, {"width", width}, {"ahead", 0}});
+    check_row(sized(in_tiles, width + 5, 13, panels), row, {{1}, {2}, {7}, {70}}, 1e-5);
+  }
+  check_chosen(sized(in_tiles, 37, 40, ""), {{1}, {19}}, 1e-5); // packed on the fly
+}
+
+TEST(Contraction, TilesOfRowsAreNotCutAcross) {
+  KernelText kernel(sized(in_tiles, 37, 40, ""));
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  kernel.set_row(row_of("contraction", "tiles", {{"rows", 4}, {"width", 16}}));
+  Result<KernelObject> object = emit_kernel(kernel.function(), 0, *target, {});
+  ASSERT_FALSE(object);
+  EXPECT_NE(object.error().message.find("tiles of 6 rows that have a place in common"), std::string::npos);
+}
+
 TEST(Contraction, AVectorTimesAMatrixHasNoRows) {
   // y[o] = sum[i](x[i] * w[i, o]), the weight as it lies
   check_chosen(R"(

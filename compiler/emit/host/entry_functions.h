@@ -15,6 +15,7 @@ namespace heddle {
 inline constexpr const char *kernel_event_symbol = "heddle_kernel_event";
 inline constexpr const char *copy_slice_symbol = "heddle_copy_slice";
 inline constexpr const char *slide_symbol = "heddle_slide";
+inline constexpr const char *group_symbol = "heddle_group";
 
 /// What `run` may refuse with a message of its own, in the order of their numbers: requirements, then updates of places
 /// of a state, which proofs keep inside it.

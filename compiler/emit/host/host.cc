@@ -50,6 +50,10 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   auto slide = LLVM::LLVMFunctionType::get(builder.getI32Type(), {pointer, builder.getI32Type(), builder.getI64Type(),
                                                                   builder.getI64Type(), builder.getI64Type(), pointer});
   LLVM::LLVMFuncOp::create(builder, module.getLoc(), slide_symbol, slide).setVisibility_(LLVM::Visibility::Hidden);
+  auto i64 = builder.getI64Type();
+  auto group = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                           {pointer, i64, i64, i64, i64, pointer, pointer, pointer});
+  LLVM::LLVMFuncOp::create(builder, module.getLoc(), group_symbol, group).setVisibility_(LLVM::Visibility::Hidden);
   if (program.device)
     declare_device_functions(builder, module.getLoc());
   if (failed(build_state_extents(builder, program)))

@@ -81,6 +81,8 @@ private:
       return run_insert(insert);
     if (auto update = dyn_cast<ir::UpdateOp>(op))
       return run_update(update);
+    if (auto group = dyn_cast<ir::GroupOp>(op))
+      return run_group(group);
     if (auto require = dyn_cast<ir::RequireOp>(op)) {
       go_on_if(sizes->scalar(require.getCondition()), refusal(require));
       return success();
@@ -126,6 +128,24 @@ private:
     Value code = LLVM::CallOp::create(b, call.getLoc(), type, "call." + call.getCallee().str(), operands).getResult();
     go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, number32(0)), code);
     kernel_event(name, 0);
+    return success();
+  }
+
+  LogicalResult run_group(ir::GroupOp group) {
+    auto extents = sizes->extents(group.getNumbers());
+    if (failed(extents))
+      return failure();
+    Value count = sizes->constant(1);
+    for (Value extent : *extents)
+      count = arith::MulIOp::create(b, loc, count, extent);
+    int64_t height = cast<RankedTensorType>(group.getRows().getType()).getDimSize(1);
+    SmallVector<Value> operands{address(group.getNumbers()), sizes->as_i64(count), number64(group.getBelow()),
+                                sizes->as_i64(sizes->index(group.getTiles())), number64(height)};
+    for (Value result : group.getResults())
+      operands.push_back(address(result));
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                            llvm::to_vector(ValueRange(operands).getTypes()));
+    LLVM::CallOp::create(b, group.getLoc(), type, group_symbol, operands);
     return success();
   }
 

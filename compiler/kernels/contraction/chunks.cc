@@ -17,6 +17,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   Problem problem = *problem_of(kernel, target);
   if (!problem.has_rows)
     return Error{"no rows share the chunks"};
+  if (problem.rows_of_tile > 0)
+    return Error{"each tile of rows has its own place in the weights"};
   if (problem.longest <= 0)
     return Error{"the sum has several loops, or a run-time number of terms"};
   std::vector<Candidate> out;

@@ -7,6 +7,8 @@
 #include "compiler/kernels/each_element.h"
 #include "compiler/layout/layout.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 namespace heddle {
 
 namespace contraction {
@@ -19,6 +21,26 @@ const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &resu
     for (const Reached &reached : result)
       products.push_back(reached.product);
   return micro_kernel_for(products, target);
+}
+
+/// The tensor that an element of a body is read from, and at which loops; at what is none, a symbol. Null: it is none.
+static std::pair<mlir::Value, mlir::AffineMap> place_read(mlir::linalg::LinalgOp op, mlir::Value element) {
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(element)) {
+    if (argument.getOwner() != op.getBlock())
+      return {};
+    mlir::OpOperand &operand = op->getOpOperand(argument.getArgNumber());
+    return {operand.get(), op.getMatchingIndexingMap(&operand)};
+  }
+  auto read = element.getDefiningOp<mlir::tensor::ExtractOp>();
+  if (!read)
+    return {};
+  llvm::SmallVector<mlir::AffineExpr> at;
+  for (mlir::Value index : read.getIndices()) {
+    auto loop = index.getDefiningOp<mlir::linalg::IndexOp>();
+    at.push_back(loop ? mlir::getAffineDimExpr(unsigned(loop.getDim()), op.getContext())
+                      : mlir::getAffineSymbolExpr(0, op.getContext()));
+  }
+  return {read.getTensor(), mlir::AffineMap::get(op.getNumLoops(), 1, at, op.getContext())};
 }
 
 /// The axis that the innermost loop of a sum runs along in `map`, or -1.
@@ -58,15 +80,11 @@ mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument,
     for (const Reached &reached : products) {
       mlir::linalg::LinalgOp op = reached.product.op;
       unsigned lanes = unsigned(lane_loop(reached));
-      auto element = llvm::dyn_cast<mlir::BlockArgument>(unwidened(wide_factor(reached)->value));
-      if (!element || element.getOwner() != op.getBlock())
-        continue;
-      mlir::OpOperand &operand = op->getOpOperand(element.getArgNumber());
-      auto tensor = llvm::dyn_cast<mlir::BlockArgument>(operand.get());
+      auto [value, map] = place_read(op, element_read(wide_factor(reached)->value));
+      auto tensor = llvm::dyn_cast_if_present<mlir::BlockArgument>(value);
       if (!tensor || tensor.getArgNumber() != argument)
         continue;
       auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-      mlir::AffineMap map = op.getMatchingIndexingMap(&operand);
       for (auto [axis, expr] : llvm::enumerate(map.getResults()))
         if (expr == mlir::getAffineDimExpr(lanes, kernel.getContext()) && !type.isDynamicDim(unsigned(axis)))
           return panels_for(op, map, unsigned(axis), width, micro_kernel);

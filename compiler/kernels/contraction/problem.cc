@@ -38,8 +38,11 @@ static int64_t longest_sum(const std::vector<std::vector<Reached>> &results) {
 }
 
 mlir::AffineExpr rows_of(mlir::func::FuncOp kernel) {
-  int axis = row_axis(match(kernel)->front().front());
-  return axis < 0 ? mlir::AffineExpr() : sizes::extent_of(kernel, axis);
+  const Reached product = match(kernel)->front().front();
+  int axis = row_axis(product), tiles = tile_axis(product);
+  mlir::AffineExpr rows = axis < 0 ? mlir::AffineExpr() : sizes::extent_of(kernel, axis);
+  mlir::AffineExpr of_tiles = tiles < 0 ? mlir::AffineExpr() : sizes::extent_of(kernel, tiles);
+  return tiles < 0 ? rows : of_tiles ? of_tiles * rows : mlir::AffineExpr();
 }
 
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
@@ -52,12 +55,14 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
     out.products = std::max(out.products, int(result.size()));
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
   out.columns = mlir::ShapedType::isDynamic(type.getShape().back()) ? -1 : type.getShape().back();
-  int axis = row_axis(results->front().front());
+  int axis = row_axis(results->front().front()), tiles = tile_axis(results->front().front());
   out.has_rows = axis >= 0;
   if (out.has_rows)
-    out.rows = sizes::extent_of(kernel, axis);
+    out.rows = rows_of(kernel);
+  if (tiles >= 0)
+    out.rows_of_tile = rows_of_tile(results->front().front());
   for (int other = 0; other + 1 < int(type.getRank()); ++other)
-    if (other != axis)
+    if (other != axis && other != tiles)
       out.others.push_back(sizes::extent_of(kernel, other));
   out.terms = sizes::terms_of(results->front().front().product.op);
   out.longest = longest_sum(*results);
@@ -78,13 +83,20 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   return out;
 }
 
+/// Rows of accumulators that the registers hold beside a row of the panel and one broadcast; accumulators of all
+/// products of a result share them.
+static int64_t most_rows(const Problem &problem, int64_t vectors, const Target &target) {
+  return std::max<int64_t>(1, (target.registers - 2 - vectors) / (vectors * problem.products));
+}
+
 std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) {
   if (problem.given_width)
     return {*problem.given_width};
   std::vector<int64_t> out;
   int64_t vectors_needed = problem.columns < 0 ? 4 : (problem.columns + target.lanes - 1) / target.lanes;
   for (int64_t vectors : {3, 4, 2, 1})
-    if (vectors == 1 || (vectors <= vectors_needed && vectors * 5 <= target.registers)) // room for four rows
+    if (vectors == 1 || (vectors <= vectors_needed && vectors * 5 <= target.registers && // room for four rows
+                         most_rows(problem, vectors, target) >= problem.rows_of_tile))
       out.push_back(vectors * target.lanes);
   return out;
 }
@@ -92,9 +104,13 @@ std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) 
 std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const Target &target) {
   if (!problem.has_rows)
     return {1};
-  // Accumulators of all products of a result, a row of the panel and one broadcast share the registers.
-  int64_t vectors = std::max<int64_t>(1, width / target.lanes);
-  int64_t most = std::max<int64_t>(1, (target.registers - 2 - vectors) / (vectors * problem.products));
+  int64_t most = most_rows(problem, std::max<int64_t>(1, width / target.lanes), target);
+  if (problem.rows_of_tile > 0) {
+    int64_t rows = std::min(most, problem.rows_of_tile);
+    while (problem.rows_of_tile % rows != 0)
+      --rows;
+    return {rows}; // fewer would read the panel more often
+  }
   if (auto fixed = llvm::dyn_cast_if_present<mlir::AffineConstantExpr>(problem.rows))
     most = std::min(most, std::max<int64_t>(fixed.getValue(), 1));
   std::vector<int64_t> out;

@@ -17,6 +17,7 @@ struct Problem {
   int64_t columns;       // of the innermost axis of the first result, along which lanes run; -1: a run-time size
   mlir::AffineExpr rows; // that are computed at a time in tiles; null: there are none, or nothing is known
   bool has_rows;
+  int64_t rows_of_tile;                 // that have the place of the factor with lanes in common; 0: all have
   std::vector<mlir::AffineExpr> others; // extents of the other axes; null where nothing is known
   int64_t terms;                        // of all loops of the first sum; run-time sizes count as 256
   int64_t longest;                      // terms of the longest sum; -1 where one is unknown or has several loops

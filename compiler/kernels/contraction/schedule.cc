@@ -35,15 +35,18 @@ constexpr int few_tiles = 7;
 
 class ContractionNest {
 public:
-  ContractionNest(LoweredKernel &kernel, KernelOutput &output, const Shape &shape, int row_axis, const Target &target)
+  ContractionNest(LoweredKernel &kernel, KernelOutput &output, const Shape &shape, int row_axis, int tile_axis,
+                  const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
         group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.widened),
         micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
-        has_rows_(row_axis >= 0) {
+        has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
+    if (has_tiles_)
+      tile_ = output.axes[tile_axis];
     for (int axis = int(output.axes.size()) - 2; axis >= 0; --axis)
-      if (axis != row_axis)
+      if (axis != row_axis && axis != tile_axis)
         others_.push_back(output.axes[axis]);
   }
 
@@ -98,7 +101,7 @@ private:
       else if (has_rows_ && name == row_.var.name())
         row_name = vars[i].name();
       else
-        for (const OutputAxis &axis : others_)
+        for (const OutputAxis &axis : output_.axes)
           if (name == axis.var.name())
             outer.push_back({vars[i].name(), &axis});
     }
@@ -205,6 +208,11 @@ private:
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
     Operands operands(kernel_, micro_kernel_, k[0], factors.terms);
+    if (Expr condition; has_tiles_) {
+      wide = without_condition(wide, condition);
+      if (condition.defined())
+        piece.tile.where(condition); // a tile without rows has no terms
+    }
     narrow = operand_of(micro_kernel_, narrow);
     if (!micro_kernel_.takes_any_type())
       narrow = Halide::cast(micro_kernel_.row, narrow);
@@ -214,6 +222,17 @@ private:
     wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k);
     piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
+  }
+
+  /// A factor that is 0 unless a condition of its tile holds, without it.
+  static Expr without_condition(const Expr &factor, Expr &condition) {
+    if (const hi::Cast *cast = factor.as<hi::Cast>())
+      return Halide::cast(cast->type, without_condition(cast->value, condition));
+    const hi::Select *choice = factor.as<hi::Select>();
+    if (!choice || !hi::is_const_zero(choice->false_value))
+      return factor;
+    condition = choice->condition;
+    return choice->true_value;
   }
 
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
@@ -227,7 +246,7 @@ private:
     std::vector<Var> own = used_by(filled, loops_and_others(args, k));
     piece.narrow = Func("rows");
     piece.narrow(own) = filled;
-    rows_outside_ |= !plain;
+    rows_outside_ |= !plain && !has_tiles_;
     std::vector<Expr> at(own.begin(), own.end());
     return piece.narrow(at);
   }
@@ -267,7 +286,8 @@ private:
   }
 
   void schedule(Func &result) {
-    Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), row("row"), block("block"), group("group");
+    Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), part("part"), row("row"), block("block"),
+        group("group");
     bool whole_panels = lane_.size >= 0 && lane_.size % width_ == 0;
     result.split(lane_.var, panel, column, width_, whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     // Tasks have one index of each of the two outermost other axes; further ones are loops of the task. Halide knows
@@ -282,10 +302,16 @@ private:
         others.push_back(others_[i].var);
     if (has_rows_) {
       bool whole_tiles = row_.size >= 0 && row_.size % rows_ == 0;
-      result.split(row_.var, tiles, row, rows_, whole_tiles ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
-          .split(tiles, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
+      result.split(row_.var, tiles, row, rows_, whole_tiles ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+      order.push_back(row);
+      if (has_tiles_) {
+        result.rename(tiles, part).split(tile_.var, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
+        order.push_back(part);
+      } else {
+        result.split(tiles, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
+      }
       Var columns = panel; // of a task
-      order.insert(order.end(), {row, tile});
+      order.push_back(tile);
       if (chunk_ > 0) {
         Var member("member");
         result.split(panel, group, member, panels_in_task(), TailStrategy::GuardWithIf);
@@ -314,7 +340,7 @@ private:
       all = fused;
     }
     result.parallel(all);
-    if (has_rows_ && chunk_ == 0 && ahead_)
+    if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
       kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
@@ -322,10 +348,14 @@ private:
         schedule_chunks(sum, result, same);
       else
         schedule_piece(sum.pieces[0], result,
-                       has_rows_       ? VarOrRVar(tile)
+                       has_tiles_      ? VarOrRVar(part)
+                       : has_rows_     ? VarOrRVar(tile)
                        : rows_outside_ ? VarOrRVar(panel)
                                        : same,
-                       rows_outside_ ? VarOrRVar(panel) : same, same);
+                       has_tiles_      ? VarOrRVar(tile)
+                       : rows_outside_ ? VarOrRVar(panel)
+                                       : same,
+                       has_tiles_ ? VarOrRVar(tile) : same);
   }
 
   /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.
@@ -365,7 +395,8 @@ private:
       piece.func.bound_extent(args[i], 1);
     piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
-    bool two_fit = 2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
+    bool two_fit = !has_tiles_ &&
+                   2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
     if (tiled && two_fit && ahead_ && !piece.panels.empty() && (piece.widened || !piece.wide.defined()) &&
         piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
@@ -434,10 +465,10 @@ private:
 
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
   Expr tiles_in_block() {
-    int most = std::max(block_ / rows_, 1);
+    int most = std::max(block_ / (has_tiles_ ? int(row_.size) : rows_), 1);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;
-    Expr tiles = (row_.extent + rows_ - 1) / rows_;
+    Expr tiles = has_tiles_ ? tile_.extent : (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_;
     if (chunk_ > 0 && !rows_outside_)
       panels = (panels + group_ - 1) / group_;
@@ -462,8 +493,8 @@ private:
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;
-  OutputAxis lane_, row_;
-  bool has_rows_;
+  OutputAxis lane_, row_, tile_; // tile_: of rows that have the place of the wide factor in common
+  bool has_rows_, has_tiles_;
   std::vector<OutputAxis> others_; // innermost first
   std::vector<Accumulation> sums_;
   Substitution here_in_panel_; // the column as (lane, panel)
@@ -494,11 +525,15 @@ Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target)
     if (shape.depth > 0 && row_axis(products.front()) < 0)
       return Error{"a sum is cut into chunks only where rows share them"};
   join_outputs(kernel);
-  for (size_t i = 0; i < kernel.outputs.size(); ++i)
+  for (size_t i = 0; i < kernel.outputs.size(); ++i) {
+    const Reached &product = (*results)[i].front();
+    if (tile_axis(product) >= 0 && (shape.depth > 0 || rows_of_tile(product) % shape.rows != 0))
+      return Error{"tiles of " + std::to_string(rows_of_tile(product)) + " rows that have a place in common"};
     if (Status status =
-            ContractionNest(kernel, kernel.outputs[i], shape, row_axis((*results)[i].front()), target).build();
+            ContractionNest(kernel, kernel.outputs[i], shape, row_axis(product), tile_axis(product), target).build();
         !status)
       return status;
+  }
   return Done();
 }
 

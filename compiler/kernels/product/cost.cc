@@ -28,6 +28,8 @@ double step_cycles(const TileShape &tile, bool unpacked, const Target &target) {
   return std::max(multiplying, panel) + seen * std::min(multiplying, panel);
 }
 
+int64_t tile_height(const Target &target) { return target.registers < 32 ? 6 : 8; }
+
 double tile_cycles(const TileShape &tile) { return 24 + double(tile.rows * tile.vectors); }
 
 } // namespace heddle

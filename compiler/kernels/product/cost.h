@@ -24,4 +24,7 @@ double step_cycles(const TileShape &tile, bool unpacked, const Target &target);
 /// Cycles that a tile takes beside its steps: setting accumulators up, and what is done with the sums.
 double tile_cycles(const TileShape &tile);
 
+/// Rows of a tile that fills the registers with panels of two vectors (of 32 registers: of three).
+int64_t tile_height(const Target &target);
+
 } // namespace heddle

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -183,6 +184,45 @@ int row_axis(const Reached &reached) {
   return innermost;
 }
 
+mlir::Value element_read(mlir::Value factor) {
+  while (mlir::Operation *made = factor.getDefiningOp()) {
+    if (llvm::isa<mlir::arith::ExtFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp>(made))
+      factor = made->getOperand(0);
+    else if (auto choice = llvm::dyn_cast<mlir::arith::SelectOp>(made);
+             choice && (mlir::matchPattern(choice.getFalseValue(), mlir::m_AnyZeroFloat()) ||
+                        mlir::matchPattern(choice.getFalseValue(), mlir::m_Zero())))
+      factor = choice.getTrueValue();
+    else
+      break;
+  }
+  return factor;
+}
+
+int tile_axis(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  const Factor *wide = wide_factor(reached);
+  auto read = element_read(wide->value).getDefiningOp<mlir::tensor::ExtractOp>();
+  if (!read || row_axis(reached) < 0 || rows_of_tile(reached) < 0)
+    return -1;
+  int axis = -1;
+  for (mlir::Value index : read.getIndices()) {
+    if (index.getDefiningOp<mlir::linalg::IndexOp>())
+      continue;
+    SmallBitVector loops = loops_behind(op, index);
+    if (axis >= 0 || loops.count() != 1 || reached.axis_of_loop[loops.find_first()] < 0)
+      return -1;
+    axis = reached.axis_of_loop[loops.find_first()];
+  }
+  return axis;
+}
+
+int64_t rows_of_tile(const Reached &reached) {
+  LinalgOp op = reached.product.op;
+  auto loop = llvm::find(reached.axis_of_loop, row_axis(reached)) - reached.axis_of_loop.begin();
+  int64_t rows = op.getStaticLoopRanges()[loop];
+  return mlir::ShapedType::isDynamic(rows) ? -1 : rows;
+}
+
 bool has_one_product(const std::vector<std::vector<Reached>> &results) {
   return llvm::all_of(results, [&](const std::vector<Reached> &result) {
     return result.size() == 1 && result[0].product.op == results[0][0].product.op &&
@@ -202,7 +242,8 @@ std::optional<std::vector<std::vector<Reached>>> match(mlir::func::FuncOp kernel
     if (!products)
       return std::nullopt;
     for (const Reached &reached : *products)
-      if (!wide_factor(reached) || row_axis(reached) != row_axis(products->front()))
+      if (!wide_factor(reached) || row_axis(reached) != row_axis(products->front()) ||
+          tile_axis(reached) != tile_axis(products->front()))
         return std::nullopt;
     results.push_back(std::move(*products));
   }

@@ -49,6 +49,16 @@ const Factor *wide_factor(const Reached &reached);
 /// -1: there is none.
 int row_axis(const Reached &reached);
 
+/// The read that a factor is, apart from casts and from a condition without which it is 0: an argument of the body, or
+/// a tensor.extract.
+mlir::Value element_read(mlir::Value factor);
+
+/// The axis of the result each index of which has a number that says where the wide factor is read, and beside which
+/// stands a row axis of fixed extent: tiles of rows that have the number in common. -1: there is none.
+int tile_axis(const Reached &reached);
+/// How many rows a tile of that axis has.
+int64_t rows_of_tile(const Reached &reached);
+
 /// Whether all results are element-wise functions of the same product at the same place.
 bool has_one_product(const std::vector<std::vector<Reached>> &results);
 
