@@ -2,6 +2,7 @@
 
 import ctypes as c
 import os
+import typing
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ class State:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.extents))}]"
 
 
-def load(path, weights=None, copy_weights=False, target=None):
+def load(path: str | os.PathLike[str], weights: typing.Any = None, copy_weights: bool = False, target: str | None = None) -> "Model":
     """Loads an artifact: a folder that `heddle compile` wrote, or the lib<name>.so in one.
 
     `weights` may be the path of another weights file than the one beside the library, or the bytes of one (bytes,
@@ -108,7 +109,7 @@ class Model(_c.Owner):
     its manifest), `dims`, and by name `entries`, `states` and `tokens` (ids that the configuration tells, lists of them) tell
     what is in it."""
 
-    def __init__(self, path, weights=None, copy_weights=False, target=None):
+    def __init__(self, path: str | os.PathLike[str], weights: typing.Any = None, copy_weights: bool = False, target: str | None = None) -> None:
         library = _c.Library(_c.find_library(path))
         options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
         if target is not None:
@@ -186,7 +187,7 @@ class Model(_c.Owner):
         self._call("entry_find", None if name is None else name.encode(), c.byref(number))
         return number.value
 
-    def session(self, threads=0, memory_limit=0, pool=None):
+    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None) -> Session:
         """A session that uses at most so many threads; 0: one per core that this process may use.
 
         A call that needs more than `memory_limit` bytes of arena and states is refused. `pool`: kernels run on the

@@ -20,6 +20,9 @@ class SupportsDLPack(typing.Protocol):
 
 
 ArrayLike = numpy.typing.ArrayLike | SupportsDLPack
+Inputs = typing.Mapping[str, ArrayLike | None]
+Rooms = typing.Mapping[str, ArrayLike] | None
+Results = dict[str, typing.Any]
 SMALL = 1024  # bytes
 
 
@@ -149,7 +152,7 @@ NO_ROOM = "give a writeable NumPy array or a DLPack tensor"
 class Session(_c.Owner):
     """Runs entries, one call at a time; other threads take sessions of their own."""
 
-    def __init__(self, model, threads=0, memory_limit=0, pool=None):
+    def __init__(self, model: typing.Any, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None) -> None:
         options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
         self._kept = _Threads(pool) if pool else None  # what the library calls
         if pool:
@@ -203,7 +206,7 @@ class Session(_c.Owner):
         self._call("session_memory", c.byref(info))
         return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "allocations")}
 
-    def run(self, inputs, entry=None, out=None):
+    def run(self, inputs: Inputs, entry: str | None = None, out: Rooms = None) -> Results:
         """Runs an entry on a dict of arrays and returns its results by name, as NumPy arrays.
 
         NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
@@ -223,7 +226,7 @@ class Session(_c.Owner):
         finally:
             self._running.release()
 
-    async def run_async(self, inputs, entry=None, out=None):
+    async def run_async(self, inputs: Inputs, entry: str | None = None, out: Rooms = None) -> Results:
         """`run` on a thread of its own, so that an event loop goes on meanwhile."""
         return await asyncio.to_thread(self.run, inputs, entry, out)
 

@@ -100,6 +100,8 @@ def signature(function, of=""):
     arguments = copy.deepcopy(function.args)
     if of:
         del arguments.args[0]  # self
+    for argument in [*arguments.args, *arguments.kwonlyargs]:
+        argument.annotation = None
     return f"{of}{function.name}({ast.unparse(arguments)})"
 
 
