@@ -354,6 +354,19 @@ class Numbers(Program):
         for b in (1, 3, 5):
             self.check([("e", {"x": real(8, b, b)})])
 
+    def test_a_product_with_a_padded_read_whose_other_factor_has_rows_of_fixed_extent(self):
+        self.compile("""
+            dim B
+            model Net {
+              param w: real[3, 17]
+              entry e(x: real[B, 3, B]) -> y: real[B, 17, B + 1] {
+                y[b, o, i in B + 1] = sum[c](x[b, c, i | 0] * w[c, o])
+                return y
+              }
+            }""", {"w": real(3, 17)})
+        for b in (1, 4):
+            self.check([("e", {"x": real(b, 3, b)})])
+
     def test_a_sum_over_more_terms_than_32_bits_count(self):
         self.compile("""
             dim N

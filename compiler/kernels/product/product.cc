@@ -198,6 +198,16 @@ mlir::Value element_read(mlir::Value factor) {
   return factor;
 }
 
+/// Whether an index of a body is made of numbers that tensors hold, not of the loops' indices alone.
+static bool is_data(LinalgOp op, mlir::Value index) {
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(index))
+    return argument.getOwner() == op.getBlock();
+  mlir::Operation *made = index.getDefiningOp();
+  return made->getBlock() == op.getBlock() &&
+         (llvm::isa<mlir::tensor::ExtractOp>(made) ||
+          llvm::any_of(made->getOperands(), [&](mlir::Value operand) { return is_data(op, operand); }));
+}
+
 int tile_axis(const Reached &reached) {
   LinalgOp op = reached.product.op;
   const Factor *wide = wide_factor(reached);
@@ -209,7 +219,7 @@ int tile_axis(const Reached &reached) {
     if (index.getDefiningOp<mlir::linalg::IndexOp>())
       continue;
     SmallBitVector loops = loops_behind(op, index);
-    if (axis >= 0 || loops.count() != 1 || reached.axis_of_loop[loops.find_first()] < 0)
+    if (axis >= 0 || !is_data(op, index) || loops.count() != 1 || reached.axis_of_loop[loops.find_first()] < 0)
       return -1;
     axis = reached.axis_of_loop[loops.find_first()];
   }
