@@ -367,6 +367,22 @@ class Numbers(Program):
         for b in (1, 4):
             self.check([("e", {"x": real(b, 3, b)})])
 
+    def test_products_of_a_weight_and_of_its_parts(self):
+        """The part lies in the panels of the whole, across which its lanes go."""
+        self.compile("""
+            dim B
+            model Net {
+              param w: real[43, 14]
+              entry e(x: real[B, 14]) -> y: real[B, 43], z: real[B, 13], a: real[B, 30] {
+                y[b, o] = sum[d](x[b, d] * w[o, d])
+                z[b, o in 13] = sum[d](x[b, d] * w[o + 30, d])
+                a[b, o in 30] = sum[d](x[b, d] * w[o, d])
+                return y, z, a
+              }
+            }""", {"w": real(43, 14)})
+        for b in (1, 7, 40):
+            self.check([("e", {"x": real(b, 14)})])
+
     def test_a_sum_over_more_terms_than_32_bits_count(self):
         self.compile("""
             dim N

@@ -80,7 +80,11 @@ mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument,
     for (const Reached &reached : products) {
       mlir::linalg::LinalgOp op = reached.product.op;
       unsigned lanes = unsigned(lane_loop(reached));
-      auto [value, map] = place_read(op, element_read(wide_factor(reached)->value));
+      mlir::Value wide = wide_factor(reached)->value;
+      bool has_tiles = tile_axis(reached) >= 0;
+      if (!has_tiles && !llvm::isa<mlir::BlockArgument>(unwidened(wide))) // a part of a weight may cross its panels
+        continue;
+      auto [value, map] = place_read(op, has_tiles ? element_read(wide) : unwidened(wide));
       auto tensor = llvm::dyn_cast_if_present<mlir::BlockArgument>(value);
       if (!tensor || tensor.getArgNumber() != argument)
         continue;

@@ -7,6 +7,8 @@
 #include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,6 +47,20 @@ mlir::AffineExpr rows_of(mlir::func::FuncOp kernel) {
   return tiles < 0 ? rows : of_tiles ? of_tiles * rows : mlir::AffineExpr();
 }
 
+/// The width of the panels that a weight lies in of which the wide factor reads a part.
+static std::optional<int64_t> width_of_part(mlir::func::FuncOp kernel,
+                                            const std::vector<std::vector<Reached>> &results) {
+  for (const std::vector<Reached> &products : results)
+    for (const Reached &reached : products) {
+      auto read = element_read(wide_factor(reached)->value).getDefiningOp<mlir::tensor::ExtractOp>();
+      auto tensor = read ? llvm::dyn_cast<mlir::BlockArgument>(read.getTensor()) : mlir::BlockArgument();
+      if (tensor && tensor.getOwner() == &kernel.getBody().front())
+        if (auto panels = given_panels(kernel, tensor.getArgNumber()))
+          return panels->width;
+    }
+  return std::nullopt;
+}
+
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
   if (!results)
@@ -78,6 +94,8 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
     if (panels && wanted && panels->axis == wanted->axis && !out.given_width)
       out.given_width = panels->width;
   }
+  if (!out.given_width)
+    out.given_width = width_of_part(kernel, *results);
   if (out.panel_bytes == 0)
     out.panel_bytes = out.micro_kernel->bytes();
   return out;
