@@ -109,7 +109,7 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles, &chunks, &staged_tiles, &each_element};
+static const Variant *const variants[] = {&tiles, &chunks, &staged_tiles, &tensor_tiles, &each_element};
 
 } // namespace contraction
 

@@ -40,11 +40,16 @@ std::vector<int64_t> panel_widths(const Problem &problem, const Target &target);
 /// Heights of a tile of so many columns, from 1 to what the registers hold.
 std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const Target &target);
 
+/// Whether tiles of so few rows may compute two panels at a time: of weights that are read once, so that they come from
+/// two places of the memory at once.
+bool may_be_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target);
+
 /// What variants share of a row of the schedule and of its cost.
 struct Tiling {
   int64_t rows, width; // of a tile
   int64_t depth;       // terms of a chunk; 0: the whole sum at once
   bool ahead, widened;
+  int64_t abreast = 1; // panels that a tile computes at a time
 };
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);
 

@@ -5,7 +5,9 @@
 // read row by row as it lies; what is not stored so (computed places, a product of things) is first written out for
 // one block of rows. Tiles of rows past the end compute on the last row again; the last panel is padded with zeros.
 // Measured: panels outside and rows inside is the fastest order (Cascade Lake, Sapphire Rapids), the sum in one go as
-// long as two panels fit the second cache. Longer sums go chunk by chunk (variant "chunks"):
+// long as two panels fit the second cache. Tiles of few rows may compute several panels at a time (`abreast`), which
+// come from as many places of the memory: there weights are read once, and nothing else takes time. Longer sums go
+// chunk by chunk (variant "chunks"):
 //   task (a few panels x block of rows) → chunk of terms → panel → tile of rows → accumulators, added to partial sums
 // so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
@@ -38,9 +40,9 @@ public:
   ContractionNest(LoweredKernel &kernel, KernelOutput &output, const Shape &shape, int row_axis, int tile_axis,
                   const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), ahead_(shape.ahead), widens_(shape.widened),
-        micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target), lane_(output.axes.back()),
-        has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
+        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), abreast_(shape.abreast), ahead_(shape.ahead),
+        widens_(shape.widened), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target),
+        lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     if (has_tiles_)
@@ -286,14 +288,18 @@ private:
   }
 
   void schedule(Func &result) {
-    Var panel("panel"), column("column"), tiles("tiles"), tile("tile"), part("part"), row("row"), block("block"),
-        group("group");
+    Var panel("panel"), member("member"), column("column"), tiles("tiles"), tile("tile"), part("part"), row("row"),
+        block("block"), group("group");
     bool whole_panels = lane_.size >= 0 && lane_.size % width_ == 0;
     result.split(lane_.var, panel, column, width_, whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     // Tasks have one index of each of the two outermost other axes; further ones are loops of the task. Halide knows
     // an index exactly that is a quotient of the task's number, or a quotient of a remainder. Of a remainder of a
     // remainder it only sees a range, and room for one index would begin at the first of that range.
     std::vector<VarOrRVar> order = {column}, inside;
+    if (abreast_ > 1) {
+      result.split(panel, panel, member, abreast_, TailStrategy::RoundUp);
+      order.push_back(member);
+    }
     std::vector<Var> outer, others; // what tasks are made of, innermost first
     for (size_t i = 0; i < others_.size(); ++i)
       if (i + 2 < others_.size())
@@ -313,7 +319,6 @@ private:
       Var columns = panel; // of a task
       order.push_back(tile);
       if (chunk_ > 0) {
-        Var member("member");
         result.split(panel, group, member, panels_in_task(), TailStrategy::GuardWithIf);
         order.push_back(member);
         columns = group;
@@ -333,6 +338,8 @@ private:
     order.insert(order.end(), inside.begin(), inside.end());
     order.insert(order.end(), outer.begin(), outer.end());
     result.reorder(order).vectorize(column, lanes_).unroll(column);
+    if (abreast_ > 1)
+      result.unroll(member);
     Var all = outer[0];
     for (size_t i = 1; i < outer.size(); ++i) {
       Var fused("task" + std::to_string(i));
@@ -385,15 +392,22 @@ private:
   void schedule_piece(Piece &piece, Func &user, const VarOrRVar &inner, const VarOrRVar &per_panel,
                       const VarOrRVar &per_block) {
     const std::vector<Var> &args = piece.args;
+    // Indices of an axis that is neither lanes nor rows: panels, which are the last, may be several.
+    auto of_tile = [&](size_t axis) { return axis + 1 == args.size() ? abreast_ : 1; };
     auto at = [&](const Func &func, const VarOrRVar &loop) { Func(func).compute_at(Halide::LoopLevel(user, loop)); };
     at(piece.func, inner);
     piece.func.bound(args[0], 0, width_);
     bool tiled = has_rows_;
-    if (tiled)
+    std::vector<Var> unrolled;
+    if (tiled) {
       piece.func.bound_extent(args[1], rows_);
+      unrolled.push_back(args[1]);
+    }
     for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
-      piece.func.bound_extent(args[i], 1);
-    piece.tile.keep_in_registers(piece.func, args[0], tiled ? std::vector<Var>{args[1]} : std::vector<Var>(), lanes_);
+      piece.func.bound_extent(args[i], of_tile(i));
+    if (abreast_ > 1)
+      unrolled.push_back(args.back());
+    piece.tile.keep_in_registers(piece.func, args[0], unrolled, lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = !has_tiles_ &&
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
@@ -408,7 +422,7 @@ private:
       for (const Var &var : staged.args())
         for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
           if (var.same_as(args[i]))
-            staged.bound_extent(var, 1);
+            staged.bound_extent(var, of_tile(i));
     };
     if (piece.narrow.defined()) {
       fix_others(piece.narrow);
@@ -419,7 +433,7 @@ private:
     if (piece.wide.defined()) {
       fix_others(piece.wide);
       at(piece.wide, per_panel);
-      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_);
+      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, abreast_);
     }
   }
 
@@ -469,7 +483,7 @@ private:
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
       return rows_outside_ ? few_tiles : most;
     Expr tiles = has_tiles_ ? tile_.extent : (row_.extent + rows_ - 1) / rows_;
-    Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_;
+    Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_ / abreast_;
     if (chunk_ > 0 && !rows_outside_)
       panels = (panels + group_ - 1) / group_;
     Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_ + panels - 1) / max(panels, 1)));
@@ -485,10 +499,11 @@ private:
   LoweredKernel &kernel_;
   KernelOutput &output_;
   int rows_, width_;
-  int chunk_; // terms of a chunk; 0: the sum is not cut
-  int group_; // panels of a task that cuts the sum
-  int block_; // rows
-  int tasks_; // wanted
+  int chunk_;   // terms of a chunk; 0: the sum is not cut
+  int group_;   // panels of a task that cuts the sum
+  int block_;   // rows
+  int tasks_;   // wanted
+  int abreast_; // panels of a tile
   bool ahead_, widens_;
   const MicroKernel &micro_kernel_;
   int lanes_;
@@ -509,9 +524,16 @@ Shape shape_of(const ScheduleRow &row) {
     auto found = row.params.find(name);
     return found == row.params.end() ? 0 : int(found->second);
   };
-  return {parameter("rows"),       parameter("width"),        parameter("depth"),
-          parameter("panels"),     parameter("block"),        parameter("tasks"),
-          parameter("ahead") != 0, parameter("widened") != 0, find_micro_kernel(row.micro_kernel)};
+  return {parameter("rows"),
+          parameter("width"),
+          parameter("depth"),
+          parameter("panels"),
+          parameter("block"),
+          parameter("tasks"),
+          std::max(parameter("abreast"), 1),
+          parameter("ahead") != 0,
+          parameter("widened") != 0,
+          find_micro_kernel(row.micro_kernel)};
 }
 
 Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target) {
@@ -527,6 +549,9 @@ Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target)
   join_outputs(kernel);
   for (size_t i = 0; i < kernel.outputs.size(); ++i) {
     const Reached &product = (*results)[i].front();
+    int64_t columns = kernel.outputs[i].axes.back().size, panels = (columns + shape.width - 1) / shape.width;
+    if (shape.abreast > 1 && (columns < 0 || panels % shape.abreast != 0))
+      return Error{"tiles of " + std::to_string(shape.abreast) + " panels where there may be one more or less"};
     if (tile_axis(product) >= 0 && (shape.depth > 0 || rows_of_tile(product) % shape.rows != 0))
       return Error{"tiles of " + std::to_string(rows_of_tile(product)) + " rows that have a place in common"};
     if (Status status =

@@ -13,6 +13,7 @@ struct Shape {
   int panels;      // of a task that takes the sum in chunks
   int block;       // rows at most that pass over a panel
   int tasks;       // wanted
+  int abreast;     // panels that a tile computes at a time
   bool ahead;      // panels and rows of the result are asked for before they are needed
   bool widened;    // narrow elements of a panel are widened by the first tile of a block of rows, not by every tile
   const MicroKernel *micro_kernel;

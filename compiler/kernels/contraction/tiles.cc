@@ -13,11 +13,14 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   bool one_place = problem.rows_of_tile == 0; // all rows pass over one panel, then over the next
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
-    for (int64_t rows : tile_heights(problem, width, target))
+    for (int64_t rows : tile_heights(problem, width, target)) {
       for (bool ahead : {true, false})
         for (bool widened : {false, true})
           if ((!ahead || (one_place && rows >= rows_to_ask_ahead)) && (!widened || (one_place && problem.narrow)))
             out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened}, target));
+      if (may_be_abreast(problem, rows, width, target))
+        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, 2}, target));
+    }
   return out;
 }
 
@@ -25,11 +28,15 @@ static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target 
   return schedule(kernel, shape_of(row), target);
 }
 
-const Variant tiles = {"tiles",
-                       "rows x width accumulators in registers over the whole sum; the wide factor in panels",
-                       tile_parameters({1, 4, 6, 8, 12}, {16, 32, 48, 64}),
-                       candidates,
-                       apply,
-                       true};
+static std::vector<Parameter> parameters() {
+  std::vector<Parameter> out = tile_parameters({1, 4, 6, 8, 12}, {16, 32, 48, 64});
+  out.push_back({"abreast", "panels that a tile computes at a time", 1, 4, {1, 2}});
+  return out;
+}
+
+const Variant tiles = {
+    "tiles",      "rows x width accumulators in registers over the whole sum; the wide factor in panels",
+    parameters(), candidates,
+    apply,        true};
 
 } // namespace heddle::contraction

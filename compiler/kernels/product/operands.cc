@@ -149,10 +149,10 @@ Copy Operands::packed(const Expr &factor, const Var &column, int width, const Ex
   return copy;
 }
 
-void Operands::schedule_packed(const MicroKernel &micro_kernel, Func &panel, int width, int lanes) {
+void Operands::schedule_packed(const MicroKernel &micro_kernel, Func &panel, int width, int lanes, int panels) {
   std::vector<Var> dims = panel.args();
   Var lane = lane_of_panel(), member = member_of_group();
-  panel.bound_extent(lane, width).bound_extent(dims.back(), 1);
+  panel.bound_extent(lane, width).bound_extent(dims.back(), panels);
   if (dims.front().same_as(member))
     panel.bound_extent(member, micro_kernel.group).vectorize(member);
   panel.vectorize(lane, lanes).unroll(lane);

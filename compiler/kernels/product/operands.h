@@ -83,7 +83,8 @@ public:
   Copy packed(const Halide::Expr &factor, const Halide::Var &column, int width, const Halide::Expr &columns,
               const std::vector<Halide::Var> &others) const;
   /// Such a copy is written by whole vectors of `lanes`.
-  static void schedule_packed(const MicroKernel &micro_kernel, Halide::Func &panel, int width, int lanes);
+  static void schedule_packed(const MicroKernel &micro_kernel, Halide::Func &panel, int width, int lanes,
+                              int panels = 1);
 
 private:
   LoweredKernel &kernel_;
