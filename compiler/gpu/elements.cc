@@ -10,6 +10,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <utility>
+
 namespace heddle::gpu {
 
 using namespace mlir;
@@ -133,6 +135,20 @@ Value Elements::extracted(Value tensor, ValueRange place) {
   return element(tensor, inside);
 }
 
+Operation *combiner_of(LinalgOp op) {
+  if (op.getNumReductionLoops() == 0 || op->getNumResults() != 1)
+    return nullptr;
+  BlockArgument so_far = op.getRegionOutputArgs().front();
+  Operation *combiner = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+  bool any_order =
+      isa_and_nonnull<arith::AddFOp, arith::AddIOp, arith::MulFOp, arith::MulIOp, arith::MaximumFOp, arith::MaxNumFOp,
+                      arith::MinimumFOp, arith::MinNumFOp, arith::MaxSIOp, arith::MinSIOp>(combiner);
+  bool in_register = so_far.getType().isF32() || so_far.getType().isInteger(32); // which lanes can exchange
+  return any_order && in_register && so_far.hasOneUse() && llvm::is_contained(combiner->getOperands(), so_far)
+             ? combiner
+             : nullptr;
+}
+
 /// A sum's addition and the product that it adds.
 static void allow_contraction(LinalgOp op, Operation *copy, Operation *original) {
   auto yielded = op.getBlock()->getTerminator()->getOperands();
@@ -148,23 +164,41 @@ static void allow_contraction(LinalgOp op, Operation *copy, Operation *original)
   copy->setAttr("fastmath", flags);
 }
 
-LogicalResult Elements::write_body(LinalgOp op, ValueRange loops, ValueRange before, IRMapping &map) {
+/// The ops and arguments of a body that values of it come from.
+static DenseSet<Value> behind(ValueRange wanted, Block &body) {
+  DenseSet<Value> found;
+  SmallVector<Value> open(wanted);
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    if (value.getParentBlock() != &body || !found.insert(value).second)
+      continue;
+    if (Operation *made = value.getDefiningOp())
+      llvm::append_range(open, made->getOperands());
+  }
+  return found;
+}
+
+SmallVector<Value> Elements::body(LinalgOp op, ValueRange wanted, ValueRange loops, ValueRange before) {
   Block &block = *op.getBlock();
+  DenseSet<Value> needed = behind(wanted, block);
+  IRMapping map(scalars_);
   for (OpOperand *operand : op.getDpsInputOperands()) {
     BlockArgument argument = block.getArgument(operand->getOperandNumber());
-    if (argument.use_empty())
+    if (!needed.contains(argument))
       continue;
     bool tensor = isa<RankedTensorType>(operand->get().getType());
     Value value =
         tensor ? element(operand->get(), apply(op.getMatchingIndexingMap(operand), loops)) : scalar(operand->get());
     if (!value)
-      return failure();
+      return {};
     map.map(argument, value);
   }
   for (auto [argument, value] : llvm::zip_equal(op.getRegionOutputArgs(), before))
     map.map(argument, value);
   bool reduces = op.getNumReductionLoops() > 0;
   for (Operation &inner : block.without_terminator()) {
+    if (llvm::none_of(inner.getResults(), [&](Value result) { return needed.contains(result); }))
+      continue;
     if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
       map.map(index.getResult(), loops[index.getDim()]);
     } else if (auto read = dyn_cast<tensor::ExtractOp>(inner)) {
@@ -172,7 +206,7 @@ LogicalResult Elements::write_body(LinalgOp op, ValueRange loops, ValueRange bef
           llvm::map_to_vector(read.getIndices(), [&](Value index) { return map.lookupOrDefault(index); });
       Value value = extracted(read.getTensor(), place);
       if (!value)
-        return failure();
+        return {};
       map.map(read.getResult(), value);
     } else {
       Operation *copy = b.clone(inner, map);
@@ -180,23 +214,15 @@ LogicalResult Elements::write_body(LinalgOp op, ValueRange loops, ValueRange bef
         allow_contraction(op, copy, &inner);
     }
   }
-  return success();
-}
-
-SmallVector<Value> Elements::body(LinalgOp op, ValueRange loops, ValueRange before) {
-  IRMapping map(scalars_);
-  if (failed(write_body(op, loops, before, map)))
-    return {};
-  return llvm::map_to_vector(op.getBlock()->getTerminator()->getOperands(),
-                             [&](Value value) { return map.lookupOrDefault(value); });
+  return llvm::map_to_vector(wanted, [&](Value value) { return map.lookupOrDefault(value); });
 }
 
 Value Elements::inner(LinalgOp op, Value value, ValueRange loops) {
   SmallVector<Value> before;
   for (BlockArgument argument : op.getRegionOutputArgs())
     before.push_back(arith::ConstantOp::create(b, loc, b.getZeroAttr(argument.getType())));
-  IRMapping map(scalars_);
-  return failed(write_body(op, loops, before, map)) ? Value() : map.lookupOrDefault(value);
+  SmallVector<Value> out = body(op, value, loops, before);
+  return out.empty() ? Value() : out.front();
 }
 
 SmallVector<Value> Elements::compute(LinalgOp op, ValueRange parallel) {
@@ -213,25 +239,41 @@ SmallVector<Value> Elements::compute(LinalgOp op, ValueRange parallel) {
   }
   SmallVector<unsigned> reduced;
   op.getReductionDims(reduced);
+  ValueRange yielded = op.getBlock()->getTerminator()->getOperands();
   if (reduced.empty())
-    return body(op, loops, before);
+    return body(op, yielded, loops, before);
+  Operation *combiner = lanes_.count > 1 ? combiner_of(op) : nullptr;
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
-  OpBuilder::InsertionGuard guard(b);
   SmallVector<scf::ForOp> nest;
-  for (unsigned loop : reduced) {
-    auto next = scf::ForOp::create(b, loc, zero, extents[loop], one, before);
-    if (!nest.empty())
-      scf::YieldOp::create(b, loc, next.getResults());
-    nest.push_back(next);
-    loops[loop] = next.getInductionVar();
-    before.assign(next.getRegionIterArgs().begin(), next.getRegionIterArgs().end());
-    b.setInsertionPointToStart(next.getBody());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    for (unsigned loop : reduced) {
+      bool dealt = combiner && loop == reduced.back(); // to the lanes, in turn
+      Value step = dealt ? arith::ConstantIndexOp::create(b, loc, lanes_.count).getResult() : one;
+      auto next = scf::ForOp::create(b, loc, dealt ? lanes_.number : zero, extents[loop], step, before);
+      if (!nest.empty())
+        scf::YieldOp::create(b, loc, next.getResults());
+      nest.push_back(next);
+      loops[loop] = next.getInductionVar();
+      before.assign(next.getRegionIterArgs().begin(), next.getRegionIterArgs().end());
+      b.setInsertionPointToStart(next.getBody());
+    }
+    // Lanes are at different terms here: none helps another.
+    int64_t together = std::exchange(lanes_.count, 1);
+    SmallVector<Value> after = body(op, yielded, loops, before);
+    lanes_.count = together;
+    if (after.empty())
+      return {};
+    scf::YieldOp::create(b, loc, after);
   }
-  SmallVector<Value> after = body(op, loops, before);
-  if (after.empty())
-    return {};
-  scf::YieldOp::create(b, loc, after);
-  return SmallVector<Value>(nest.front().getResults());
+  SmallVector<Value> out(nest.front().getResults());
+  for (int32_t bits = 1; combiner && bits < lanes_.count; bits *= 2) {
+    IRMapping map;
+    map.map(combiner->getOperand(0), out[0]);
+    map.map(combiner->getOperand(1), lanes_.exchanged(out[0], bits));
+    out[0] = b.clone(*combiner, map)->getResult(0);
+  }
+  return out;
 }
 
 } // namespace heddle::gpu

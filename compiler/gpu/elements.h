@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <functional>
 #include <string>
 
 namespace heddle::gpu {
@@ -19,6 +20,16 @@ struct Stored {
   llvm::SmallVector<mlir::Value> extents; // index values
   mlir::Type element;                     // of the tensor; an i1 takes a byte
 };
+
+/// Threads of a warp, a power of two of them, that compute elements together.
+struct Lanes {
+  int64_t count;
+  mlir::Value number;                                         // of this one: an index value
+  std::function<mlir::Value(mlir::Value, int32_t)> exchanged; // what the lane has whose number differs in these bits
+};
+
+/// What combines the terms of a reduction, where terms may be combined in any order and number; null otherwise.
+mlir::Operation *combiner_of(mlir::linalg::LinalgOp op);
 
 class Elements {
 public:
@@ -44,6 +55,8 @@ public:
   /// What an op computes at a place of its parallel loops (outermost first): the elements of its results. Reductions go
   /// over all terms in order. Empty after an error.
   llvm::SmallVector<mlir::Value> compute(mlir::linalg::LinalgOp op, mlir::ValueRange parallel);
+  /// From now on these lanes share the terms of reductions that have a combiner; all of them have the result.
+  void share(Lanes lanes) { lanes_ = std::move(lanes); }
   /// The place of result `number` at which compute's element belongs.
   llvm::SmallVector<mlir::Value> place_of(mlir::linalg::LinalgOp op, unsigned number, mlir::ValueRange parallel);
 
@@ -61,16 +74,16 @@ public:
 private:
   mlir::Value address(const Stored &tensor, mlir::ValueRange place);
   llvm::SmallVector<mlir::Value> apply(mlir::AffineMap map, mlir::ValueRange loops);
-  /// Writes the body of an op at a place of all of its loops, with what its results have there so far; `map` then has
-  /// the code of each of its values.
-  mlir::LogicalResult write_body(mlir::linalg::LinalgOp op, mlir::ValueRange loops, mlir::ValueRange before,
-                                 mlir::IRMapping &map);
-  llvm::SmallVector<mlir::Value> body(mlir::linalg::LinalgOp op, mlir::ValueRange loops, mlir::ValueRange before);
+  /// Writes what some values of an op's body come from, at a place of all of its loops, with what its results have
+  /// there so far. Empty after an error.
+  llvm::SmallVector<mlir::Value> body(mlir::linalg::LinalgOp op, mlir::ValueRange wanted, mlir::ValueRange loops,
+                                      mlir::ValueRange before);
   mlir::Value extracted(mlir::Value tensor, mlir::ValueRange place);
 
   mlir::OpBuilder &b;
   mlir::Location loc;
   mlir::IRMapping scalars_, given_;
+  Lanes lanes_{1, {}, {}};
   llvm::DenseSet<mlir::Value> hidden_;
   llvm::DenseMap<mlir::Value, Stored> stored_;
 };

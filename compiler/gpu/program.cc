@@ -166,30 +166,40 @@ LogicalResult Program::launch(ArrayRef<AffineExpr> items, int64_t items_per_bloc
   return success();
 }
 
-Value Program::shared(Thread &thread, int64_t count) {
+Value Program::shared(Thread &thread, int64_t count, Type element) {
   OpBuilder module = OpBuilder::atBlockBegin(module_->getBody());
   std::string symbol = symbol_ + "_shared" + std::to_string(shared_++);
-  Type type = LLVM::LLVMArrayType::get(module.getF32Type(), count);
+  Type type = LLVM::LLVMArrayType::get(element, count);
   auto global = LLVM::GlobalOp::create(module, thread.loc, type, /*isConstant=*/false, LLVM::Linkage::Internal, symbol,
                                        Attribute(), /*alignment=*/16, shared_memory);
   return LLVM::AddressOfOp::create(thread.b, thread.loc, global);
 }
 
-static Value shared_address(Program::Thread &thread, Value shared, Value number) {
+Value Program::shared_address(Thread &thread, Value shared, Value number, Type element) {
   OpBuilder &b = thread.b;
   Value at = arith::IndexCastOp::create(b, thread.loc, b.getI32Type(), number);
-  return LLVM::GEPOp::create(b, thread.loc, shared.getType(), b.getF32Type(), shared, ArrayRef<LLVM::GEPArg>{at});
+  return LLVM::GEPOp::create(b, thread.loc, shared.getType(), element, shared, ArrayRef<LLVM::GEPArg>{at});
 }
 
-Value Program::load_shared(Thread &thread, Value shared, Value number) {
-  return LLVM::LoadOp::create(thread.b, thread.loc, thread.b.getF32Type(), shared_address(thread, shared, number));
+Value Program::load_shared(Thread &thread, Value shared, Value number, Type element) {
+  return LLVM::LoadOp::create(thread.b, thread.loc, element, shared_address(thread, shared, number, element));
 }
 
 void Program::store_shared(Thread &thread, Value shared, Value number, Value element) {
-  LLVM::StoreOp::create(thread.b, thread.loc, element, shared_address(thread, shared, number));
+  LLVM::StoreOp::create(thread.b, thread.loc, element, shared_address(thread, shared, number, element.getType()));
 }
 
 void Program::barrier(Thread &thread) { NVVM::Barrier0Op::create(thread.b, thread.loc); }
+
+static Value whole_warp(Program::Thread &thread) { return arith::ConstantIntOp::create(thread.b, thread.loc, -1, 32); }
+
+void Program::barrier_of_warp(Thread &thread) { NVVM::SyncWarpOp::create(thread.b, thread.loc, whole_warp(thread)); }
+
+Value Program::exchanged(Thread &thread, Value value, int32_t bits) {
+  auto number = [&](int32_t n) { return arith::ConstantIntOp::create(thread.b, thread.loc, n, 32).getResult(); };
+  return NVVM::ShflOp::create(thread.b, thread.loc, value.getType(), whole_warp(thread), value, number(bits),
+                              number(31), NVVM::ShflKind::bfly, UnitAttr());
+}
 
 SmallVector<Value> digits(Program::Thread &thread, Value item, ValueRange extents) {
   OpBuilder &b = thread.b;

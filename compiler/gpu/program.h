@@ -29,6 +29,9 @@ struct Launch {
   int64_t threads;                           // of a block
 };
 
+/// What a launch takes beside its work, for the costs of variants.
+inline constexpr double launch_seconds = 5e-6;
+
 /// Bytes at whose multiples kept tensors begin.
 inline constexpr int64_t kept_alignment = 256;
 
@@ -52,12 +55,16 @@ public:
   mlir::LogicalResult launch(llvm::ArrayRef<mlir::AffineExpr> items, int64_t items_per_block, int64_t threads,
                              llvm::function_ref<mlir::LogicalResult(Thread &)> write);
 
-  /// Shared memory of the block for so many f32, as it is reached by a number of an element.
-  mlir::Value shared(Thread &thread, int64_t count);
-  mlir::Value load_shared(Thread &thread, mlir::Value shared, mlir::Value number);
+  /// Shared memory of the block for so many elements of a type, each of which is reached by its number.
+  mlir::Value shared(Thread &thread, int64_t count, mlir::Type element);
+  mlir::Value shared_address(Thread &thread, mlir::Value shared, mlir::Value number, mlir::Type element);
+  mlir::Value load_shared(Thread &thread, mlir::Value shared, mlir::Value number, mlir::Type element);
   void store_shared(Thread &thread, mlir::Value shared, mlir::Value number, mlir::Value element);
-  /// Waits for all threads of the block.
+  /// Waits for all threads of the block; of the warp.
   void barrier(Thread &thread);
+  void barrier_of_warp(Thread &thread);
+  /// What the thread of the warp has whose number differs from this one's in these bits.
+  mlir::Value exchanged(Thread &thread, mlir::Value value, int32_t bits);
 
   mlir::func::FuncOp kernel() const { return kernel_; }
   mlir::ModuleOp code() { return *module_; }

@@ -1,6 +1,8 @@
 // Stored are what the kernel returns, and stages that would otherwise be computed many times over, as are nearly all
 // reductions; every other stage is computed where it is read, by the same thread. Threads of a warp write neighbours,
-// so that what they write, and most of what they read, lies in few sectors.
+// so that what they write, and most of what they read, lies in few sectors. Or the threads of a warp share the terms of
+// an element that is a sum, neighbours among them, and have the whole by shuffles: rows of norms, products of a row or
+// two.
 #include "compiler/kernels/each_element.h"
 
 #include "compiler/gpu/program.h"
@@ -20,7 +22,7 @@ using linalg::LinalgOp;
 
 namespace {
 
-constexpr int64_t threads = 128;
+constexpr int64_t threads = 128, warp = 32;
 
 /// Operations from which on an element is not computed again where it is read; a reduction counts as many more.
 constexpr int64_t most_repeated = 8, reduction = 1 << 20;
@@ -40,28 +42,51 @@ LinalgOp reader_of(Operation *user) {
   return reader ? reader : user->getParentOfType<LinalgOp>();
 }
 
+/// A stage that is stored, and those that are computed where it reads them, in program order.
+struct Stage {
+  LinalgOp op;
+  SmallVector<LinalgOp> inlined;
+
+  /// What its reductions are, the inlined ones among them.
+  SmallVector<LinalgOp> reductions() const {
+    SmallVector<LinalgOp> out;
+    for (LinalgOp each : inlined)
+      if (each.getNumReductionLoops() > 0)
+        out.push_back(each);
+    if (LinalgOp(op).getNumReductionLoops() > 0)
+      out.push_back(op);
+    return out;
+  }
+};
+
 /// Which stages are stored, in program order.
 class Stages {
 public:
-  explicit Stages(gpu::Program &program) {
-    for (auto op : program.kernel().getOps<LinalgOp>()) {
+  explicit Stages(func::FuncOp kernel) {
+    auto returned = kernel.front().getTerminator()->getOperands();
+    for (auto op : kernel.getOps<LinalgOp>()) {
       if (isa<linalg::FillOp>(op.getOperation()))
         continue;
       int64_t cost = operations(op);
+      Stage stage{op, {}};
       op->walk([&](Operation *inner) {
         for (Value operand : inner->getOperands())
-          if (auto found = inlined_.find(operand.getDefiningOp()); found != inlined_.end())
-            cost = std::min(cost + found->second, reduction * reduction);
+          if (auto found = inlined_.find(operand.getDefiningOp()); found != inlined_.end()) {
+            cost = std::min(cost + found->second.first, reduction * reduction);
+            llvm::append_range(stage.inlined, found->second.second.inlined);
+            stage.inlined.push_back(found->second.second.op);
+          }
       });
-      bool is_returned = llvm::any_of(op->getResults(), [&](Value result) { return program.is_kept(result); });
+      bool is_returned =
+          llvm::any_of(op->getResults(), [&](Value result) { return llvm::is_contained(returned, result); });
       if (is_returned || is_repeated(op, cost))
-        stored_.push_back(op);
+        stored_.push_back(std::move(stage));
       else
-        inlined_[op] = cost;
+        inlined_[op] = {cost, std::move(stage)};
     }
   }
 
-  ArrayRef<LinalgOp> stored() const { return stored_; }
+  ArrayRef<Stage> stored() const { return stored_; }
 
 private:
   /// Whether an element would be computed more than once, and that is dear.
@@ -78,11 +103,16 @@ private:
     return readers > 1 || more_often;
   }
 
-  SmallVector<LinalgOp> stored_;
-  DenseMap<Operation *, int64_t> inlined_; // what an element takes
+  SmallVector<Stage> stored_;
+  DenseMap<Operation *, std::pair<int64_t, Stage>> inlined_; // and what an element takes
 };
 
-LogicalResult write_stage(gpu::Program &program, LinalgOp op) {
+/// How many lanes share the elements of a stage: where its reductions can be shared, as many as the row says.
+int64_t lanes_of(const Stage &stage, int64_t lanes) {
+  return llvm::any_of(stage.reductions(), gpu::combiner_of) ? lanes : 1;
+}
+
+LogicalResult write_stage(gpu::Program &program, LinalgOp op, int64_t lanes) {
   auto formulas = ir::loop_extents(op);
   if (failed(formulas))
     return op->emitOpError("has a loop whose extent no operand tells");
@@ -91,7 +121,7 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op) {
   SmallVector<AffineExpr> items;
   for (unsigned loop : parallel)
     items.push_back((*formulas)[loop]);
-  return program.launch(items, threads, threads, [&](gpu::Program::Thread &thread) {
+  return program.launch(items, threads / lanes, threads, [&](gpu::Program::Thread &thread) {
     OpBuilder &b = thread.b;
     Location loc = thread.loc;
     SmallVector<Value> extents;
@@ -100,8 +130,12 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op) {
       extents.push_back(thread.elements.size(item, program.kernel()));
       count = arith::MulIOp::create(b, loc, count, extents.back());
     }
-    Value first = arith::MulIOp::create(b, loc, thread.block, arith::ConstantIndexOp::create(b, loc, threads));
-    Value item = arith::AddIOp::create(b, loc, first, thread.number);
+    Value width = arith::ConstantIndexOp::create(b, loc, lanes);
+    Value first = arith::MulIOp::create(b, loc, thread.block, arith::ConstantIndexOp::create(b, loc, threads / lanes));
+    Value item = arith::AddIOp::create(b, loc, first, arith::DivUIOp::create(b, loc, thread.number, width));
+    Value lane = arith::RemUIOp::create(b, loc, thread.number, width);
+    thread.elements.share(
+        {lanes, lane, [&](Value value, int32_t bits) { return program.exchanged(thread, value, bits); }});
     Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, item, count);
     auto own = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
@@ -109,6 +143,11 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op) {
     SmallVector<Value> values = thread.elements.compute(op, place);
     if (values.empty())
       return failure();
+    if (lanes > 1) {
+      Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+      Value is_first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, zero);
+      b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_first, /*withElseRegion=*/false).thenBlock());
+    }
     for (auto [i, result] : llvm::enumerate(op->getResults()))
       if (program.is_kept(result))
         thread.elements.store(result, thread.elements.place_of(op, i, place), values[i]);
@@ -116,34 +155,74 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op) {
   });
 }
 
-LogicalResult write(gpu::Program &program, const ScheduleRow &, const Target &) {
-  Stages stages(program);
-  for (LinalgOp op : stages.stored()) {
+LogicalResult write(gpu::Program &program, const ScheduleRow &row, const Target &) {
+  int64_t lanes = row.params.at("lanes");
+  if (lanes != 1 && lanes != warp)
+    return program.kernel().emitError("an element is computed by one thread or by a warp");
+  Stages stages(program.kernel());
+  for (const Stage &stage : stages.stored()) {
+    LinalgOp op = stage.op;
     for (Value result : op->getResults())
       if (!result.use_empty() && failed(program.keep(result)))
         return failure();
-    if (failed(write_stage(program, op)))
+    if (failed(write_stage(program, op, lanes_of(stage, lanes))))
       return failure();
   }
   return success();
 }
 
+/// Terms of a reduction, with those that the last turn of its lanes lacks.
+double padded_terms(LinalgOp op, int64_t lanes) {
+  SmallVector<unsigned> reduced;
+  op.getReductionDims(reduced);
+  int64_t innermost = op.getStaticLoopRanges()[reduced.back()];
+  innermost = ShapedType::isDynamic(innermost) ? sizes::unknown : std::max<int64_t>(innermost, 1);
+  return double(sizes::terms_of(op)) / double(innermost) * double((innermost + lanes - 1) / lanes * lanes);
+}
+
+/// What a stage is expected to take at sizes of the kernel.
+double seconds(const Stage &stage, int64_t lanes, ArrayRef<int64_t> at, const Gpu &device) {
+  // Every operation waits for what it loads, from caches at best: a sixteenth of the peak. Lanes that share a sum read
+  // neighbours, which are twice as fast. However few elements there are, a term waits some 50 ns for what it loads.
+  double rate = device.flops / 16, elements = 1, of_element = 0;
+  LinalgOp op = stage.op;
+  elements = sizes::points_of(op, at) / double(std::max<int64_t>(1, sizes::terms_of(op)));
+  double others = double(stage.inlined.size()) + 1;
+  for (LinalgOp sum : stage.reductions())
+    of_element += padded_terms(sum, lanes);
+  if (lanes > 1) // and all lanes compute what is none, and exchange sums
+    return gpu::launch_seconds + std::max(2 * elements * (of_element / 2 + double(lanes) * (others + 8)) / rate,
+                                          of_element / double(lanes) * 50e-9);
+  return gpu::launch_seconds + std::max(2 * elements * (of_element + others) / rate, of_element * 50e-9);
+}
+
 Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &target) {
   if (!target.gpu)
     return Error{"it is for GPUs"};
-  // Every operation waits for what it loads, from caches at best: a sixteenth of the peak.
-  double rate = target.gpu->flops / 16;
-  auto seconds = [kernel, rate](ArrayRef<int64_t> at) mutable {
-    double points = 0;
-    kernel.walk([&](LinalgOp op) { points += sizes::points_of(op, at); });
-    return 5e-6 + 2 * points / rate;
-  };
-  return std::vector<Candidate>{{{"each_element", {}}, seconds}};
+  Stages stages(kernel);
+  std::vector<Candidate> out;
+  for (int64_t lanes : {int64_t(1), warp}) {
+    if (lanes > 1 && llvm::all_of(stages.stored(), [](const Stage &stage) { return lanes_of(stage, 2) == 1; }))
+      break;
+    out.push_back({{"each_element", {{"lanes", lanes}}}, [=, device = *target.gpu](ArrayRef<int64_t> at) {
+                     double all = 0;
+                     for (const Stage &stage : stages.stored())
+                       all += seconds(stage, lanes_of(stage, lanes), at, device);
+                     return all;
+                   }});
+  }
+  return out;
 }
 
 } // namespace
 
-const Variant each_element = {
-    "each_element", "a launch for each stage, a thread for each element", {}, candidates, nullptr, false, 1, write};
+const Variant each_element = {"each_element",
+                              "a launch for each stage, a thread for each element, or a warp for each that is a sum",
+                              {{"lanes", "threads that share the terms of an element", 1, warp, {1, warp}}},
+                              candidates,
+                              nullptr,
+                              false,
+                              2,
+                              write};
 
 } // namespace heddle

@@ -316,7 +316,8 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
     if (!precisions.has("bf16") && !precisions.has("int8"))
       return;
     const MicroKernel &dot = *find_micro_kernel("dot_bf16");
-    Narrowing(getOperation(), BFloat16Type::get(&getContext()), (dot.needs & ~target.cpu_features()) == 0).run();
+    bool multiplies = target.gpu || (dot.needs & ~target.cpu_features()) == 0; // every GPU does, on tensor cores
+    Narrowing(getOperation(), BFloat16Type::get(&getContext()), multiplies).run();
   }
 
   Target target;

@@ -15,8 +15,8 @@ static const Target table[] = {
 };
 
 static const Gpu gpus[] = {
-#define HEDDLE_GPU(name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, memory_rate)                    \
-  {name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, memory_rate},
+#define HEDDLE_GPU(name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, tensor_flops, memory_rate)      \
+  {name, sm, ptx, driver, multiprocessors, shared, shared_most, flops, tensor_flops, memory_rate},
 #include "compiler/targets/gpus.def"
 #undef HEDDLE_GPU
 };

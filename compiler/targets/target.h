@@ -24,6 +24,7 @@ struct Gpu {
   int64_t shared;      // bytes of shared memory that a block may have without asking
   int64_t shared_most; // and at most
   double flops;        // f32 operations per second
+  double tensor_flops; // of bf16 on tensor cores, with sums of f32
   double memory_rate;  // bytes per second
 };
 

@@ -104,8 +104,8 @@ class Keep(Precision):
         for word in ("layers", "layers=f64", "=f32"):
             status, out, err = self.heddle("show", "parts.heddle", "--keep", word)
             self.assertEqual((status, out, err), (2, "", f"error: --keep wants PATH=P, P one of f32, bf16 and int8, not `{word}`\n"))
-        self.refused("error: --target cuda:sm_80 computes in f32 only; leave --keep out, or name a CPU\n", "compile", "parts.heddle",
-                     "--weights", "parts.safetensors", "--target", "cuda:sm_80", "--keep", "layers=bf16")
+        self.refused("error: --target cuda:sm_80 has no products of int8; say --keep PATH=bf16, or name a CPU\n", "compile", "parts.heddle",
+                     "--weights", "parts.safetensors", "--target", "cuda:sm_80", "--keep", "layers=int8")
 
 
 class Parts(Precision):

@@ -2,44 +2,30 @@
 """Products on the emulated GPU: sizes at and around the edges of tiles against NumPy, and what the device counts of a
 product that fills its tiles."""
 
-import ctypes
-import os
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-HEDDLE = os.environ.get("HEDDLE", str(ROOT / "build" / "bin" / "heddle"))
-DRIVER = os.environ.setdefault("HEDDLE_CUDA_DRIVER", str(Path(HEDDLE).parents[1] / "emulated-gpu" / "libcuda.so.1"))
-sys.path.insert(0, str(ROOT / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted  # noqa: E402
+
 import heddle  # noqa: E402
 
 
-class Counter(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("warps", "lanes", "requests", "cost", "ideal")]
-
-
-def counted(emulator, what):
-    counter = Counter()
-    assert emulator.heddle_emulator_get_counter(b"", what.encode(), ctypes.byref(counter)), what
-    return counter
-
-
-class Products(unittest.TestCase):
-    def compiled(self, name, *settings, expected=None):
+class Products(OnEmulatedGpu):
+    def compiled(self, name, *settings, expected=None, options=()):
         """The model, its weights drawn, for sm_80, and for so many rows where that is given."""
-        folder = Path(self.scratch.name) / name
+        folder = self.folder / name
         sizes = {"N": 70, "K": 50, **dict(settings)}
         draw = np.random.default_rng(11)
         self.weight = draw.normal(size=(sizes["N"], sizes["K"])).astype(np.float32)
         self.bias = draw.normal(size=sizes["N"]).astype(np.float32)
-        np.savez(Path(self.scratch.name) / "w.npz", weight=self.weight, bias=self.bias)
-        words = [HEDDLE, "compile", ROOT / "tests" / "cuda" / "products.heddle", "--weights", Path(self.scratch.name) / "w.npz",
-                 "--target", "cuda:sm_80", "-o", folder]
+        np.savez(self.folder / "w.npz", weight=self.weight, bias=self.bias)
+        words = [HEDDLE, "compile", ROOT / "tests" / "cuda" / "products.heddle", "--weights", self.folder / "w.npz",
+                 "--target", "cuda:sm_80", "-o", folder, *options]
         for key, value in settings:
             words += ["--set", f"{key}={value}"]
         if expected:
@@ -47,16 +33,6 @@ class Products(unittest.TestCase):
         done = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return heddle.load(folder)
-
-    def setUp(self):
-        self.scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(self.scratch.cleanup)
-        self.emulator = ctypes.CDLL(DRIVER)
-        self.emulator.heddle_emulator_get_counter.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
-        self.draw = np.random.default_rng(3)
-
-    def normal(self, *shape):
-        return self.draw.normal(size=shape).astype(np.float32)
 
     def test_sizes_around_the_edges_of_tiles(self):
         self.emulator.heddle_emulator_clear_counters()
@@ -75,7 +51,7 @@ class Products(unittest.TestCase):
                 np.testing.assert_array_equal(got["twice"], 2 * got["y"])
 
     def test_results_that_no_kernel_computes_are_written_all_the_same(self):
-        (Path(self.scratch.name) / "copies.heddle").write_text("""dim N <= 9
+        (self.folder / "copies.heddle").write_text("""dim N <= 9
 model Copies {
   entry nothing(x: real[N], z: real[N]) -> y: real[1] {
     y[i in 1] = sum[p in N where p % 1 == 1](x[p] * z[p])
@@ -88,8 +64,8 @@ model Copies {
   }
 }
 """)
-        folder = Path(self.scratch.name) / "copies"
-        subprocess.run([HEDDLE, "compile", Path(self.scratch.name) / "copies.heddle", "--target", "cuda:sm_80", "-o", folder],
+        folder = self.folder / "copies"
+        subprocess.run([HEDDLE, "compile", self.folder / "copies.heddle", "--target", "cuda:sm_80", "-o", folder],
                        check=True, capture_output=True)
         with heddle.load(folder) as model, model.session() as session:
             for n in (5, 0, 9):
@@ -106,7 +82,7 @@ model Copies {
         x, rest = self.normal(200, 50), self.normal(200, 70)
         for expected, tile in ((1000, 2), (20000, 4), (100000, 8)):
             with self.compiled(f"tiles{tile}", expected=expected) as model, model.session() as session:
-                self.assertIn(f'"per_thread": {tile}', (Path(self.scratch.name) / f"tiles{tile}" / "products.json").read_text())
+                self.assertIn(f'"per_thread": {tile}', (self.folder / f"tiles{tile}" / "products.json").read_text())
                 rows[tile] = session.run({"x": x, "rest": rest}, entry="layer")["y"]
         want = np.tanh(x.astype(np.float64) @ self.weight.T + self.bias) + rest
         np.testing.assert_allclose(rows[2], want, atol=2e-5)
@@ -118,10 +94,42 @@ model Copies {
             x, rest = self.normal(1024, 128), self.normal(1024, 128)
             self.emulator.heddle_emulator_clear_counters()
             session.run({"x": x, "rest": rest}, entry="layer")
-            for what, most in (("load_global", 1.25), ("load_shared", 1.1), ("store_shared", 1.1), ("store_global", 1.25)):
-                counter = counted(self.emulator, what)
-                self.assertGreater(counter.requests, 0, what)
-                self.assertLessEqual(counter.cost, most * counter.ideal, what)
+            self.assert_costs(load_global=1.25, load_shared=1.1, store_shared=1.1, store_global=1.25)
+
+    def test_columns_that_lie_together_are_read_together(self):
+        with self.compiled("columns", ("N", 128), ("K", 128), expected=1024) as model, model.session() as session:
+            a, b = self.normal(1, 704, 64), self.normal(1, 64, 128)
+            self.emulator.heddle_emulator_clear_counters()
+            session.run({"a": a, "b": b}, entry="batches")
+            self.assert_costs(load_global=1.25, load_shared=1.1, store_shared=1.1)
+
+    @staticmethod
+    def rounded(x):
+        """To bf16, to nearest, ties to even."""
+        bits = x.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+    def test_products_of_bf16_run_on_tensor_cores(self):
+        for expected, side in ((1000, 32), (5000, 64), (200000, 128)):
+            name = f"bf16-{side}"
+            with self.compiled(name, expected=expected, options=("--precision", "bf16")) as model, model.session() as session:
+                self.assertIn(f'"side": {side}', (self.folder / name / "products.json").read_text())
+                for rows in (0, 1, 65, 200):
+                    x, rest = self.normal(rows, 50), self.normal(rows, 70)
+                    self.emulator.heddle_emulator_clear_counters()
+                    got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
+                    self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0)
+                    want = np.tanh(self.rounded(x).astype(np.float64) @ self.rounded(self.weight).T + self.bias) + rest
+                    np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{rows} rows, tiles of {side}")
+
+    def test_a_product_of_bf16_that_fills_its_tiles_wastes_no_memory_access(self):
+        with self.compiled("full-bf16", ("N", 128), ("K", 128), expected=200000, options=("--precision", "bf16")) as model:
+            with model.session() as session:
+                x, rest = self.normal(1024, 128), self.normal(1024, 128)
+                self.emulator.heddle_emulator_clear_counters()
+                session.run({"x": x, "rest": rest}, entry="layer")
+                self.assert_costs(load_global=1.25, load_shared=1.1, store_shared=1.1, store_global=1.25)
+                self.assertEqual(counted(self.emulator, "matrix").warps, 1024 // 16 * 128 // 8 * 128 // 16)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,6 @@ using mlir::Value;
 using mlir::linalg::LinalgOp;
 namespace arith = mlir::arith;
 
-namespace {
-
-bool is_number(Value value, double number) {
-  mlir::FloatAttr attribute;
-  return mlir::matchPattern(value, mlir::m_Constant(&attribute)) && attribute.getValueAsDouble() == number;
-}
-
-/// The term that a sum over keys, or a maximum, adds to what it has.
 Value term_of(LinalgOp op) {
   mlir::Operation *combiner = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
   Value so_far = op.getBlock()->getArgument(unsigned(op.getNumDpsInputs()));
@@ -30,6 +22,21 @@ Value term_of(LinalgOp op) {
     if (combiner->getOperand(i) == so_far)
       return combiner->getOperand(1 - i);
   return {};
+}
+
+LinalgOp made_by(Value value, LinalgOp op) {
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
+  if (!argument || argument.getOwner() != op.getBlock() || argument.getArgNumber() >= unsigned(op.getNumDpsInputs()))
+    return {};
+  auto made = op.getMatchingOpOperand(argument)->get().getDefiningOp<LinalgOp>();
+  return made && !llvm::isa<mlir::linalg::FillOp>(*made) ? made : LinalgOp();
+}
+
+namespace {
+
+bool is_number(Value value, double number) {
+  mlir::FloatAttr attribute;
+  return mlir::matchPattern(value, mlir::m_Constant(&attribute)) && attribute.getValueAsDouble() == number;
 }
 
 class Proportional {
@@ -44,31 +51,28 @@ public:
     if (!made || made->getBlock() != op.getBlock())
       return false;
     auto operand = [&](unsigned i) { return made->getOperand(i); };
-    auto neutral = [&](unsigned i) { return of_row(operand(i), op) || !has_top(operand(i), op); };
+    auto leads = [&](unsigned i) { return holds(operand(i), op) && (steps[made] = {i, true}, true); };
+    auto times = [&](unsigned i, unsigned other) { // beside an operand that says nothing of `top` but for a whole row
+      bool of_a_row = of_row(operand(other), op);
+      return (of_a_row || !has_top(operand(other), op)) && leads(i) && (steps[made].same_for_all = of_a_row, true);
+    };
     if (llvm::isa<arith::ExtFOp>(made) || (llvm::isa<arith::TruncFOp>(made) && match_.rounds_freely))
-      return holds(operand(0), op);
+      return leads(0);
     if (llvm::isa<mlir::math::ExpOp>(made))
       return difference(operand(0), op);
     if (llvm::isa<arith::MulFOp>(made))
-      return (holds(operand(0), op) && neutral(1)) || (neutral(0) && holds(operand(1), op));
+      return times(0, 1) || times(1, 0);
     if (llvm::isa<arith::DivFOp>(made))
-      return holds(operand(0), op) && neutral(1);
-    if (llvm::isa<arith::SelectOp>(made) && neutral(0))
-      return (is_number(operand(1), 0) && holds(operand(2), op)) || (holds(operand(1), op) && is_number(operand(2), 0));
+      return times(0, 1);
+    if (llvm::isa<arith::SelectOp>(made))
+      return (is_number(operand(1), 0) && times(2, 0)) || (is_number(operand(2), 0) && times(1, 0));
     return false;
   }
 
   Value subtracted;
+  llvm::DenseMap<mlir::Operation *, Softmax::Step> steps;
 
 private:
-  static LinalgOp made_by(Value value, LinalgOp op) {
-    auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
-    if (!argument || argument.getOwner() != op.getBlock() || argument.getArgNumber() >= unsigned(op.getNumDpsInputs()))
-      return {};
-    auto made = op.getMatchingOpOperand(argument)->get().getDefiningOp<LinalgOp>();
-    return made && !llvm::isa<mlir::linalg::FillOp>(*made) ? made : LinalgOp();
-  }
-
   bool over_keys(LinalgOp op) const {
     auto found = match_.roles.find(op);
     return found == match_.roles.end() || (!op.getNumReductionLoops() && llvm::is_contained(found->second, keys));
@@ -147,7 +151,7 @@ bool combines_by(LinalgOp op, bool maximum) {
 
 std::optional<Softmax> softmax_of(const Match &match) {
   LinalgOp top, weighted = match.weighted.product.op;
-  std::vector<LinalgOp> sums{weighted};
+  llvm::SmallVector<LinalgOp> sums;
   for (auto &[made, roles] : match.roles) {
     auto op = llvm::cast<LinalgOp>(made);
     if (op.getNumReductionLoops() == 0 || op == weighted || llvm::is_contained(roles, summed))
@@ -163,6 +167,8 @@ std::optional<Softmax> softmax_of(const Match &match) {
   }
   if (!top)
     return std::nullopt;
+  llvm::sort(sums, [](LinalgOp one, LinalgOp other) { return one->isBeforeInBlock(other); });
+  sums.push_back(weighted);
   Proportional proportional(match, top);
   for (LinalgOp sum : sums) {
     Value term = term_of(sum);
@@ -174,7 +180,7 @@ std::optional<Softmax> softmax_of(const Match &match) {
       return std::nullopt;
     }
   }
-  return Softmax{top, proportional.subtracted};
+  return Softmax{top, proportional.subtracted, sums, proportional.steps};
 }
 
 } // namespace heddle::attention

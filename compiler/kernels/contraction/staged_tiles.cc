@@ -1,23 +1,20 @@
-// Products on a GPU, staged: a block computes a tile of the product, 32, 64 or 128 rows of as many columns. Its 16 x 16
-// threads bring 16 terms of the tile's rows and columns to shared memory, where each is read once per column or row of
-// threads; a thread adds up its elements in registers, 16 apart in both directions, and then computes from each what
-// the kernel returns.
+// Products on a GPU, staged: a block computes a square tile of the product. Its threads bring some terms of the tile's
+// rows and columns to shared memory, where each is read once per column or row of threads, or of warps; sums stay in
+// registers (thread_tiles.h says how), and from each a thread then computes what the kernel returns.
 //
 //   y[m, n] = f(sum[k](a[m, k] * b[n, k]), m, n)
-//
-// Terms lie in shared memory in rows of two more than the tile has: threads that write 16 terms of two rows reach all
-// 32 banks, and so do threads that read 16 neighbours of a term. Sums are in the order of the terms, in f32, whatever
-// the tile.
 #include "compiler/kernels/contraction/contraction.h"
 
 #include "compiler/gpu/program.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/contraction/thread_tiles.h"
+#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <cmath>
 
@@ -26,9 +23,6 @@ namespace heddle::contraction {
 using namespace mlir;
 
 namespace {
-
-constexpr int64_t side = 16, threads = side * side;
-constexpr int64_t depth = side; // terms at a time: a thread brings one of them
 
 /// The loops of a product by what they mean for a tile, outermost first.
 struct Nest {
@@ -81,12 +75,33 @@ Result<Nest> nest_of(func::FuncOp kernel) {
   return out;
 }
 
-class TileCode {
+/// The loop along which a factor's neighbours lie in memory; one past all where nothing says so.
+unsigned innermost_loop(linalg::LinalgOp op, const Factor &factor) {
+  Value read = element_read(factor.value);
+  unsigned none = op.getNumLoops();
+  if (auto argument = dyn_cast<BlockArgument>(read)) {
+    if (argument.getOwner() != op.getBlock())
+      return none;
+    AffineMap map = op.getMatchingIndexingMap(&op->getOpOperand(argument.getArgNumber()));
+    if (map.getNumResults() == 0)
+      return none;
+    auto loop = dyn_cast<AffineDimExpr>(map.getResults().back());
+    return loop ? loop.getPosition() : none;
+  }
+  auto from = read.getDefiningOp<tensor::ExtractOp>();
+  auto loop = from && !from.getIndices().empty() ? from.getIndices().back().getDefiningOp<linalg::IndexOp>()
+                                                 : linalg::IndexOp();
+  return loop ? unsigned(loop.getDim()) : none;
+}
+
+using MakeTile = decltype(multiply_add_tile);
+
+class TileCode : gpu::Arithmetic {
 public:
-  TileCode(gpu::Program &program, gpu::Program::Thread &thread, const Nest &nest, int64_t tile)
-      : tile(tile), each(tile / side), pitch(tile + 2), program(program), thread(thread), nest(nest), b(thread.b),
-        loc(thread.loc), elements(thread.elements), loops(nest.extents.size()), results(*match(program.kernel())),
-        returned(program.kernel().front().getTerminator()->getOperands()) {
+  TileCode(gpu::Program &program, gpu::Program::Thread &thread, const Nest &nest, int64_t tile, MakeTile &make)
+      : Arithmetic(thread.b, thread.loc), tile(tile), program(program), thread(thread), nest(nest),
+        elements(thread.elements), loops(nest.extents.size()), results(*match(program.kernel())),
+        returned(program.kernel().front().getTerminator()->getOperands()), part(make(program, thread, tile)) {
     for (Value value : returned)
       elements.hide(value);
   }
@@ -98,61 +113,39 @@ public:
     all = extents;
     row_count = elements.size(nest.row_count, program.kernel());
     column_count = elements.size(nest.column_count, program.kernel());
-    Value tiles_across = blocks_of(column_count), tiles_down = blocks_of(row_count);
+    Value tiles_across = times(column_count, tile), tiles_down = times(row_count, tile);
     Value across = rem(thread.block, tiles_across), rest = div(thread.block, tiles_across);
     Value down = rem(rest, tiles_down);
     place(nest.batches, div(rest, tiles_down));
     first_row = mul(down, index(tile)), first_column = mul(across, index(tile));
-    x = rem(thread.number, index(side)), y = div(thread.number, index(side));
-    a = program.shared(thread, depth * pitch);
-    c = program.shared(thread, depth * pitch);
+    Value rows = program.shared(thread, part->numbers(), part->element());
+    Value columns = program.shared(thread, part->numbers(), part->element());
 
     Value term_count = index(1);
     for (unsigned loop : nest.terms)
       term_count = mul(term_count, all[loop]);
-    SmallVector<Value> sums(each * each, real(0));
-    auto over_terms = scf::ForOp::create(b, loc, index(0), term_count, index(depth), sums);
+    SmallVector<Value> sums(part->sums(), real(0));
+    auto over_terms = scf::ForOp::create(b, loc, index(0), term_count, index(part->depth()), sums);
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(over_terms.getBody());
       Value first_term = over_terms.getInductionVar();
-      if (failed(stage(a, nest.reached.product.left, nest.rows, first_row, row_count, first_term, term_count)) ||
-          failed(
-              stage(c, nest.reached.product.right, nest.columns, first_column, column_count, first_term, term_count)))
+      const Product &product = nest.reached.product;
+      if (failed(stage(rows, product.left, nest.rows, first_row, row_count, first_term, term_count)) ||
+          failed(stage(columns, product.right, nest.columns, first_column, column_count, first_term, term_count)))
         return failure();
       program.barrier(thread);
-      SmallVector<Value> next(over_terms.getRegionIterArgs());
-      for (int64_t term = 0; term < depth; ++term) {
-        SmallVector<Value> left, right;
-        for (int64_t i = 0; i < each; ++i) {
-          left.push_back(program.load_shared(thread, a, add(index(term * pitch + i * side), y)));
-          right.push_back(program.load_shared(thread, c, add(index(term * pitch + i * side), x)));
-        }
-        for (int64_t i = 0; i < each; ++i)
-          for (int64_t j = 0; j < each; ++j)
-            next[i * each + j] = math::FmaOp::create(b, loc, left[i], right[j], next[i * each + j]);
-      }
+      SmallVector<Value> next = part->multiply(rows, columns, over_terms.getRegionIterArgs());
       program.barrier(thread);
       scf::YieldOp::create(b, loc, next);
     }
-    for (int64_t i = 0; i < each; ++i)
-      for (int64_t j = 0; j < each; ++j)
-        if (failed(finish(i, j, over_terms.getResult(i * each + j))))
-          return failure();
+    for (auto [number, sum] : llvm::enumerate(part->finished(over_terms.getResults())))
+      if (failed(finish(int64_t(number), sum)))
+        return failure();
     return success();
   }
 
 private:
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
-  Value real(double value) { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(float(value))); }
-  Value add(Value p, Value q) { return arith::AddIOp::create(b, loc, p, q); }
-  Value mul(Value p, Value q) { return arith::MulIOp::create(b, loc, p, q); }
-  Value div(Value p, Value q) { return arith::DivUIOp::create(b, loc, p, q); }
-  Value rem(Value p, Value q) { return arith::RemUIOp::create(b, loc, p, q); }
-  Value below(Value p, Value q) { return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, p, q); }
-  Value both(Value p, Value q) { return arith::AndIOp::create(b, loc, p, q); }
-  Value blocks_of(Value count) { return div(add(count, index(tile - 1)), index(tile)); }
-
   /// Gives these loops the digits of a number.
   void place(ArrayRef<unsigned> some, Value number) {
     SmallVector<Value> extents = llvm::map_to_vector(some, [&](unsigned loop) { return all[loop]; });
@@ -161,15 +154,22 @@ private:
       loops[loop] = value;
   }
 
-  /// Brings 16 terms of the tile's rows or columns to shared memory; what is none is 0. Neighbours among threads take
-  /// neighbours among the terms, which lie together in rows.
+  /// Brings some terms of the tile's rows or columns to shared memory; what is none is 0. Neighbours among threads take
+  /// neighbours in memory: terms of a line, or lines of a term.
   LogicalResult stage(Value to, const Factor &factor, ArrayRef<unsigned> own, Value first, Value count,
                       Value first_term, Value term_count) {
-    Value term = add(first_term, x), is_term = below(term, term_count);
-    for (int64_t i = 0; i < each; ++i) {
-      Value line = add(y, index(i * side)), number = add(first, line);
-      Value inside = both(is_term, below(number, count));
-      auto load = scf::IfOp::create(b, loc, b.getF32Type(), inside, /*withElseRegion=*/true);
+    bool lines_lie_together = llvm::is_contained(own, innermost_loop(nest.reached.product.op, factor));
+    int64_t together = lines_lie_together ? tile : part->depth(), at_once = ThreadTile::threads / together;
+    Value x = rem(thread.number, index(together)), y = div(thread.number, index(together));
+    // A narrow number is staged as it is; one that a condition makes 0 was widened before.
+    Value value = factor.value.getType() == part->element() ? factor.value : unwidened(factor.value);
+    bool narrows = value.getType() != part->element();
+    for (int64_t i = 0; i < tile * part->depth(); i += ThreadTile::threads) {
+      Value apart = add(y, index(i / ThreadTile::threads * at_once));
+      Value line = lines_lie_together ? x : apart, place_in_terms = lines_lie_together ? apart : x;
+      Value number = add(first, line), term = add(first_term, place_in_terms);
+      Value inside = both(below(term, term_count), below(number, count));
+      auto load = scf::IfOp::create(b, loc, part->element(), inside, /*withElseRegion=*/true);
       {
         OpBuilder::InsertionGuard guard(b);
         b.setInsertionPointToStart(load.thenBlock());
@@ -177,14 +177,16 @@ private:
         place(own, number);
         for (Value &loop : loops) // the factor depends on none of the others
           loop = loop ? loop : index(0);
-        Value value = elements.inner(nest.reached.product.op, factor.value, loops);
-        if (!value)
+        Value found = elements.inner(nest.reached.product.op, value, loops);
+        if (!found)
           return failure();
-        scf::YieldOp::create(b, loc, value);
+        if (narrows)
+          found = arith::TruncFOp::create(b, loc, part->element(), found);
+        scf::YieldOp::create(b, loc, found);
         b.setInsertionPointToStart(load.elseBlock());
-        scf::YieldOp::create(b, loc, real(0));
+        scf::YieldOp::create(b, loc, arith::ConstantOp::create(b, loc, b.getZeroAttr(part->element())).getResult());
       }
-      program.store_shared(thread, to, add(mul(x, index(pitch)), line), load.getResult(0));
+      program.store_shared(thread, to, part->place(line, place_in_terms), load.getResult(0));
       for (unsigned loop = 0; loop < loops.size(); ++loop)
         if (!llvm::is_contained(nest.batches, loop))
           loops[loop] = {};
@@ -193,9 +195,10 @@ private:
   }
 
   /// What the kernel returns of one element of the product.
-  LogicalResult finish(int64_t i, int64_t j, Value sum) {
+  LogicalResult finish(int64_t number, Value sum) {
     OpBuilder::InsertionGuard guard(b);
-    Value row = add(first_row, add(y, index(i * side))), column = add(first_column, add(x, index(j * side)));
+    auto [line, place_across] = part->place_of(number);
+    Value row = add(first_row, line), column = add(first_column, place_across);
     Value inside = both(below(row, row_count), below(column, column_count));
     auto own = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
@@ -217,21 +220,19 @@ private:
     return success();
   }
 
-  const int64_t tile, each, pitch; // elements of a side; of these a thread's; between terms in shared memory
+  const int64_t tile; // elements of a side
   gpu::Program &program;
   gpu::Program::Thread &thread;
   const Nest &nest;
-  OpBuilder &b;
-  Location loc;
   gpu::Elements &elements;
   SmallVector<Value> loops, all; // values and extents
   std::vector<std::vector<Reached>> results;
   ValueRange returned;
-  Value row_count, column_count, first_row, first_column, x, y, a, c;
+  std::unique_ptr<ThreadTile> part;
+  Value row_count, column_count, first_row, first_column;
 };
 
-LogicalResult write(gpu::Program &program, const ScheduleRow &row, const Target &) {
-  int64_t tile = side * row.params.at("per_thread");
+LogicalResult write(gpu::Program &program, int64_t tile, MakeTile &make) {
   auto nest = nest_of(program.kernel());
   if (!nest)
     return program.kernel().emitError() << nest.error().message;
@@ -240,19 +241,26 @@ LogicalResult write(gpu::Program &program, const ScheduleRow &row, const Target 
     items.push_back(nest->extents[loop]);
   items.push_back(nest->row_count.ceilDiv(tile));
   items.push_back(nest->column_count.ceilDiv(tile));
-  return program.launch(items, 1, threads,
-                        [&](gpu::Program::Thread &thread) { return TileCode(program, thread, *nest, tile).write(); });
+  return program.launch(items, 1, ThreadTile::threads, [&](gpu::Program::Thread &thread) {
+    return TileCode(program, thread, *nest, tile, make).write();
+  });
 }
 
-Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &target) {
-  if (!target.gpu)
-    return Error{"it is for GPUs"};
-  auto nest = nest_of(kernel);
-  if (!nest)
-    return nest.error();
+LogicalResult write_staged_tiles(gpu::Program &program, const ScheduleRow &row, const Target &) {
+  return write(program, 16 * row.params.at("per_thread"), multiply_add_tile);
+}
+
+LogicalResult write_tensor_tiles(gpu::Program &program, const ScheduleRow &row, const Target &) {
+  return write(program, row.params.at("side"), tensor_core_tile);
+}
+
+/// Rows for tiles of some sides. Operations per second, and how many of them a block could do while it waits for shared
+/// memory, by side.
+std::vector<Candidate> candidates_of(const Nest &nest, const Gpu &device, double rate,
+                                     llvm::function_ref<ScheduleRow(int64_t)> row, double (*loads)(double side)) {
   std::vector<Candidate> out;
   for (int64_t tile : {64, 128, 32}) {
-    auto seconds = [nest = *nest, gpu = *target.gpu, tile](ArrayRef<int64_t> at) {
+    auto seconds = [nest, device, tile, rate, loads](ArrayRef<int64_t> at) {
       double blocks = 1, terms = 1;
       for (unsigned loop : nest.batches)
         blocks *= double(sizes::evaluate(nest.extents[loop], at));
@@ -260,15 +268,44 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
         blocks *= double(sizes::evaluate(count.ceilDiv(tile), at));
       for (unsigned loop : nest.terms)
         terms *= double(sizes::evaluate(nest.extents[loop], at));
-      // A multiprocessor's share of the peak. For the multiply-adds of a thread and term, the square of its rows, it
-      // loads that many rows and columns from shared memory, at a rate of one in the time of two multiply-adds.
-      double loads = 1 + 4.0 * side / double(tile);
-      double block = 2 * double(tile * tile) * terms / (gpu.flops / gpu.multiprocessors) * loads;
-      return 5e-6 + std::ceil(blocks / gpu.multiprocessors) * block;
+      // Of a multiprocessor's share of the peak.
+      double block = 2 * double(tile * tile) * terms / (rate / device.multiprocessors) * (1 + loads(double(tile)));
+      return gpu::launch_seconds + std::ceil(blocks / device.multiprocessors) * block;
     };
-    out.push_back({{"staged_tiles", {{"per_thread", tile / side}}}, seconds});
+    out.push_back({row(tile), seconds});
   }
   return out;
+}
+
+Result<std::vector<Candidate>> staged_candidates(func::FuncOp kernel, const Target &target) {
+  if (!target.gpu)
+    return Error{"it is for GPUs"};
+  auto nest = nest_of(kernel);
+  if (!nest)
+    return nest.error();
+  // For the multiply-adds of a thread and term, the square of its rows, it loads that many rows and columns from shared
+  // memory, at a rate of one in the time of two multiply-adds.
+  return candidates_of(
+      *nest, *target.gpu, target.gpu->flops,
+      [](int64_t tile) { return ScheduleRow{"staged_tiles", {{"per_thread", tile / 16}}}; },
+      [](double side) { return 4 * 16 / side; });
+}
+
+Result<std::vector<Candidate>> tensor_candidates(func::FuncOp kernel, const Target &target) {
+  if (!target.gpu)
+    return Error{"it is for GPUs"};
+  auto nest = nest_of(kernel);
+  if (!nest)
+    return nest.error();
+  for (const Factor *factor : {&nest->reached.product.left, &nest->reached.product.right})
+    if (!element_read(factor->value).getType().isBF16())
+      return Error{"its factors are not bf16"};
+  // Terms are brought one by one, which takes the time of 64 operations of a multiprocessor's tensor cores for each of
+  // the two numbers of a row and a column.
+  return candidates_of(
+      *nest, *target.gpu, target.gpu->tensor_flops,
+      [](int64_t tile) { return ScheduleRow{"tensor_tiles", {{"side", tile}}}; },
+      [](double side) { return 4 * 64 / side; });
 }
 
 } // namespace
@@ -277,10 +314,19 @@ const Variant staged_tiles = {
     "staged_tiles",
     "a square tile per block, 16 terms at a time in shared memory",
     {{"per_thread", "rows and columns of a thread, of which a block has 16 x 16", 1, 8, {2, 4, 8}}},
-    candidates,
+    staged_candidates,
     nullptr,
     false,
     2,
-    write};
+    write_staged_tiles};
+
+const Variant tensor_tiles = {"tensor_tiles",
+                              "a square tile per block on tensor cores, 32 terms of bf16 at a time in shared memory",
+                              {{"side", "rows and columns of a tile", 32, 128, {32, 64, 128}}},
+                              tensor_candidates,
+                              nullptr,
+                              false,
+                              1,
+                              write_tensor_tiles};
 
 } // namespace heddle::contraction

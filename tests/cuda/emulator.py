@@ -1,0 +1,46 @@
+"""The emulated GPU as tests of libraries for GPUs see it: which driver they open, and what the device counts."""
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "python")]
+from scratch import Scratch  # noqa: E402
+
+HEDDLE = os.environ.get("HEDDLE", str(ROOT / "build" / "bin" / "heddle"))
+DRIVER = os.environ.setdefault("HEDDLE_CUDA_DRIVER", str(Path(HEDDLE).parents[1] / "emulated-gpu" / "libcuda.so.1"))
+
+
+class Counter(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("warps", "lanes", "requests", "cost", "ideal")]
+
+
+def counted(emulator, what):
+    """Of all kernels since the counters were cleared."""
+    counter = Counter()
+    emulator.heddle_emulator_get_counter.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
+    assert emulator.heddle_emulator_get_counter(b"", what.encode(), ctypes.byref(counter)), what
+    return counter
+
+
+class OnEmulatedGpu(Scratch):
+    """Tests that draw their inputs and look at what the device has counted."""
+
+    def setUp(self):
+        super().setUp()
+        self.emulator = ctypes.CDLL(DRIVER)
+        self.draw = np.random.default_rng(3)
+
+    def normal(self, *shape):
+        return self.draw.normal(size=shape).astype(np.float32)
+
+    def assert_costs(self, **limits):
+        """There were such accesses, and they took at most so many times what they need."""
+        for what, most in limits.items():
+            counter = counted(self.emulator, what)
+            self.assertGreater(counter.requests, 0, what)
+            self.assertLessEqual(counter.cost, most * counter.ideal, what)

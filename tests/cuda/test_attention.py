@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Attention on the emulated GPU: scores of several kinds at sizes around the edges of blocks against NumPy, and what the
+device counts where blocks are full."""
+
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted  # noqa: E402
+
+import heddle  # noqa: E402
+
+
+def attended(scores, values, heavy=1.0):
+    """The weighted values: scores are [B, H, T, S], values [B, S, H, E]."""
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isinf(top), 0, top)) * heavy
+    total = weights.sum(axis=-1, keepdims=True)
+    return np.einsum("bhij,bjhe->bihe", weights / np.where(total == 0, 1, total), values)
+
+
+class Attention(OnEmulatedGpu):
+    def compiled(self, *settings, heads=3, dims=()):
+        """The model for sm_80, and for sizes where these are given."""
+        settings = (*settings, f"H={heads}")
+        folder = self.folder / "-".join(("model", *settings, *dims))
+        words = [word for setting in settings for word in ("--set", setting)] + [word for dim in dims for word in ("--dim", dim)]
+        self.near = np.random.default_rng(7).normal(size=(heads, 17)).astype(np.float32)
+        np.savez(self.folder / "w.npz", near=self.near)
+        done = subprocess.run([HEDDLE, "compile", ROOT / "tests" / "cuda" / "attention.heddle", "--weights",
+                               self.folder / "w.npz", "--target", "cuda:sm_80", "-o", folder, *words],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.manifest = (folder / "attention.json").read_text()
+        return heddle.load(folder)
+
+    def scores(self, q, k):
+        return np.einsum("bihe,bjhe->bhij", q.astype(np.float64), k) / np.sqrt(q.shape[-1])
+
+    def check_masked(self, session, b, t, p, h=3, e=20):
+        q, k, v = self.normal(b, t, h, e), self.normal(b, p, h, e), self.normal(b, p, h, e)
+        mask = (self.draw.uniform(size=(b, p)) < 0.7).astype(np.int32)
+        mask[: b // 2] = 0  # texts of which nothing is admitted give zeros
+        got = session.run({"q": q, "k": k, "v": v, "mask": mask}, entry="masked")["y"]
+        want = attended(np.where(mask[:, None, None, :] != 0, self.scores(q, k), -np.inf), v)
+        np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{b} {t} {p}")
+
+    def test_scores_of_several_kinds(self):
+        with self.compiled() as model, model.session() as session:
+            self.assertIn("staged_keys", self.manifest)
+            for b, t, p in ((2, 1, 1), (2, 17, 33), (1, 65, 31), (2, 3, 0), (2, 0, 3), (0, 3, 3), (2, 130, 70)):
+                self.check_masked(session, b, t, p)
+            for t in (1, 31, 100):
+                q, k, v = (self.normal(2, t, 3, 20) for _ in range(3))
+                i, j = np.arange(t)[:, None], np.arange(t)[None, :]
+                got = session.run({"q": q, "k": k, "v": v}, entry="banded")["y"]
+                want = attended(np.where((j <= i) & (j > i - 40), self.scores(q, k), -np.inf), v)
+                np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t}")
+            for t, p in ((1, 0), (1, 40), (33, 7), (20, 64)):
+                q, k, v, old, was = (self.normal(2, n, 3, 20) for n in (t, t, t, p, p))
+                heavy = self.draw.uniform(0.5, 2, size=(2, p + t)).astype(np.float32)
+                got = session.run({"q": q, "k": k, "v": v, "old": old, "was": was, "heavy": heavy}, entry="segments")["y"]
+                i, j = p + np.arange(t)[:, None], np.arange(p + t)[None, :]
+                scores = np.tanh(self.scores(q, np.concatenate([old, k], 1)) * np.sqrt(20))
+                scores = scores + self.near[:, np.clip(i - j, -8, 8) + 8]
+                want = attended(np.where(j <= i, scores, -np.inf), np.concatenate([was, v], 1), heavy[:, None, None, :])
+                np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t} {p}")
+
+    def test_heads_wider_than_a_block(self):
+        with self.compiled("E=150", heads=1) as model, model.session() as session:
+            self.check_masked(session, 2, 20, 40, h=1, e=150)
+
+    def test_each_number_of_rows_gives_the_same_bits(self):
+        q, k, v, mask = self.normal(1, 70, 3, 20), self.normal(1, 90, 3, 20), self.normal(1, 90, 3, 20), np.ones((1, 90), np.int32)
+        results = []
+        for rows, dims in ((1, ("B=1", "T=16", "P=32")), (2, ("B=4", "T=256", "P=256")), (4, ("B=64", "T=512", "P=512"))):
+            with self.compiled(dims=dims) as model, model.session() as session:
+                self.assertIn(f'"per_thread": {rows}', self.manifest)
+                results.append(session.run({"q": q, "k": k, "v": v, "mask": mask}, entry="masked")["y"])
+        np.testing.assert_array_equal(results[0], results[1])
+        np.testing.assert_array_equal(results[0], results[2])
+
+    def test_full_blocks_waste_no_memory_access_and_leave_out_what_is_not_needed(self):
+        with self.compiled("E=64", heads=2, dims=("B=64", "T=256", "P=256")) as model, model.session() as session:
+            q, k, v = (self.normal(1, 256, 2, 64) for _ in range(3))
+            self.emulator.heddle_emulator_clear_counters()
+            session.run({"q": q, "k": k, "v": v, "mask": np.ones((1, 256), np.int32)}, entry="masked")
+            self.assertEqual(self.emulator.heddle_emulator_launches(b""), 1)
+            self.assert_costs(load_global=1.25, load_shared=1.1, store_shared=1.1, store_global=1.25)
+            # Sectors: queries and results once, keys and values once per block of 64 rows, the mask beside.
+            whole = counted(self.emulator, "load_global").cost
+            self.assertLessEqual(whole, 1.1 * 2 * 256 * 64 * 4 // 32 * (1 + 2 * 4))
+            self.emulator.heddle_emulator_clear_counters()
+            session.run({"q": q, "k": k, "v": v}, entry="banded")
+            # Of four blocks of rows the first needs two blocks of keys, the others at most four of eight.
+            self.assertLessEqual(counted(self.emulator, "load_global").cost, 0.6 * whole)
+
+
+if __name__ == "__main__":
+    unittest.main()
