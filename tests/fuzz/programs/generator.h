@@ -1,9 +1,9 @@
 // Random programs of the Heddle language, as text: valid by construction, so a refusal by the checker is a find like
 // any other. A seed is a program. Every statement is drawn from a list of patterns (statements.cc: definitions,
-// reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; tokens.cc; sequences.cc:
-// attention, loops, states; places.cc: places that are data) whose formulas come from one typed expression generator
-// (expressions.cc). What a program computes over is small, since mistakes of a compiler show at sizes around the width
-// of a vector and of a tile.
+// reductions, slices …; patterns.cc: products, norms, layers; windows.cc, lookups.cc; weights.cc; tokens.cc;
+// sequences.cc: attention, loops, states; places.cc: places that are data) whose formulas come from one typed
+// expression generator (expressions.cc). What a program computes over is small, since mistakes of a compiler show at
+// sizes around the width of a vector and of a tile.
 #pragma once
 
 #include <cstdint>
@@ -119,6 +119,10 @@ private:
   void lookup();
   void merge_or_cut();
   void concatenate();
+
+  // --- weights.cc
+  void parts_of_weight();
+  void product_by_number();
 
   // --- tokens.cc
   void tokens();
