@@ -55,17 +55,22 @@ class Calls(unittest.TestCase):
     def test_tensors_whose_rank_or_extents_cannot_be(self):
         for field, wrong in (("ndim", 1000000), ("ndim", 9), ("ndim", -1), ("shape", -5)):
             ids = np.zeros((2, 3), np.int64)
-            capsule = ids.__dlpack__()
-            dl = _tensors._DLTensor.from_address(_tensors._pointer_of(capsule, b"dltensor"))
-            right = dl.ndim, dl.shape[0]
-            if field == "ndim":
-                dl.ndim = wrong
-            else:
-                dl.shape[0] = wrong
-            foreign = Foreign(ids, device=2)  # NumPy does not take it first
-            foreign.__class__ = type("Lying", (Foreign,), {"__dlpack__": lambda self: capsule})
-            self.refused(f"'ids': a tensor of {dl.ndim} axes, or of extents below 0; at most 8 axes can be given", {"ids": foreign}, "encode")
-            dl.ndim, dl.shape[0] = right
+
+            class Lying:
+                def __dlpack__(self):  # a capsule per call: NumPy may take the first one, whatever lies behind two extents
+                    capsule = ids.__dlpack__()
+                    dl = _tensors._DLTensor.from_address(_tensors._pointer_of(capsule, b"dltensor"))
+                    if field == "ndim":
+                        dl.ndim = wrong
+                    else:
+                        dl.shape[0] = wrong
+                    return capsule
+
+                def __dlpack_device__(self):
+                    return 2, 0
+
+            rank = wrong if field == "ndim" else 2
+            self.refused(f"'ids': a tensor of {rank} axes, or of extents below 0; at most 8 axes can be given", {"ids": Lying()}, "encode")
 
     def test_a_session_closed_by_another_thread_ends_no_call_in_the_middle(self):
         ids = np.arange(12).reshape(3, 4)
