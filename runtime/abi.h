@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 8
+#define HEDDLE_ABI_VERSION 9
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -115,6 +115,15 @@ typedef struct heddle_entry_desc {
   int64_t (*nothing_bytes)(const int64_t *dims);
 } heddle_entry_desc;
 
+// A tensor of the weights file that a session has as a state, in its own copy: row-major at `offset` of the payload.
+typedef struct heddle_parameter_desc {
+  const char *name; // in the weights file that the model was compiled with, as is its shape
+  int64_t offset;
+  const int64_t *shape;
+  int32_t rank;
+  int32_t reserved;
+} heddle_parameter_desc;
+
 // Session state. Its dims are bound by the entry that updates it wholly; a state with an initial value that was not
 // updated yet has those of the call's inputs and, where these don't tell, the declared bounds (dim P <= 1024).
 typedef struct heddle_state_desc {
@@ -130,6 +139,7 @@ typedef struct heddle_state_desc {
   // front, at all places of the axes before it (the parts) alike.
   int32_t slides;
   int32_t below; // index(N): every element lies in 0 .. N - 1, and a saved value is refused that doesn't; else 0
+  const heddle_parameter_desc *parameter; // as which it begins (then it has no dims); NULL: as `initial`
 } heddle_state_desc;
 
 // A token id that the model's config.json tells, under its name there: "pad_token_id", "eos_token_id" (several: given

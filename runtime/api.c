@@ -38,6 +38,10 @@ const heddle_api heddle_table = {
     .session_result_shapes = heddle_session_result_shapes,
     .generate = heddle_generate,
     .score = heddle_score,
+    .session_write_state = heddle_session_write_state,
+    .session_save_file = heddle_session_save_file,
+    .session_restore_file = heddle_session_restore_file,
+    .session_save_parameters = heddle_session_save_parameters,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

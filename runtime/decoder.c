@@ -116,6 +116,15 @@ static int32_t find_sized_dim(const rt_decoder *d) {
   return -1;
 }
 
+// Forgets what an earlier generation left. States that only other entries update, such as what was trained, stay.
+static void forget(rt_decoder *d, int32_t entry) {
+  for (int32_t u = 0; entry >= 0 && u < d->model->entries[entry].n_uses; u++) {
+    const heddle_state_use_desc *use = &d->model->entries[entry].uses[u];
+    if (use->updates)
+      rt_state_reset(&d->session->states.list[use->state]);
+  }
+}
+
 heddle_status rt_decoder_begin(rt_decoder *d, int32_t batch, int32_t beams, bool keep_state, int64_t positions) {
   if (beams > 1 && d->reorder < 0)
     return rt_fail(HEDDLE_NOT_FOUND,
@@ -131,7 +140,9 @@ heddle_status rt_decoder_begin(rt_decoder *d, int32_t batch, int32_t beams, bool
   d->rows = batch * beams;
   if (keep_state)
     return HEDDLE_OK;
-  rt_states_reset(&d->session->states);
+  forget(d, d->encode);
+  forget(d, d->next);
+  forget(d, d->reorder);
   int32_t dim = find_sized_dim(d);
   if (dim < 0)
     return HEDDLE_OK;

@@ -200,9 +200,11 @@ typedef struct heddle_state_info {
   int32_t dtype;
   int32_t rank;
   heddle_extent extents[HEDDLE_RANK];
-  int32_t has_initial; // 0: an entry must set it before another reads it
-  int32_t reserved;
-  double initial; // of every element
+  int32_t has_initial; // else, where it is no parameter, an entry must set it before another reads it
+  int32_t parameter_rank;
+  double initial;        // of every element
+  const char *parameter; // it is a param that entries update, which begins as this tensor of the weights file; or NULL
+  int64_t parameter_shape[HEDDLE_RANK]; // in that file, of the same elements
 } heddle_state_info;
 
 // What a state holds in a session.
@@ -224,7 +226,7 @@ typedef struct heddle_token_info {
 // How heddle_generate chooses tokens; heddle_generate_defaults() is where to begin.
 enum {
   HEDDLE_SAMPLE = 1,    // at random, by temperature, top_k, top_p and seed, instead of the best
-  HEDDLE_KEEP_STATE = 2 // goes on from what the session holds, instead of resetting it first
+  HEDDLE_KEEP_STATE = 2 // goes on from what the session holds, instead of resetting what earlier texts left in it
 };
 enum {                        // when a beam search stops looking for better texts; transformers' `early_stopping`
   HEDDLE_STOP_WHEN_WORSE = 0, // False: when the best open text, at its present length, is no better than the finished
@@ -316,6 +318,11 @@ struct heddle_api {
                             int32_t n_inputs, heddle_tensor *sequences, int64_t *length, const heddle_tensor *scores);
   heddle_status (*score)(heddle_session *, const heddle_generate_options *, const heddle_tensor *inputs,
                          int32_t n_inputs, const heddle_tensor *labels, heddle_tensor *log_probabilities);
+
+  heddle_status (*session_write_state)(heddle_session *, int32_t state, const heddle_tensor *from);
+  heddle_status (*session_save_file)(heddle_session *, const char *path);
+  heddle_status (*session_restore_file)(heddle_session *, const char *path);
+  heddle_status (*session_save_parameters)(heddle_session *, const char *path);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -545,7 +552,8 @@ static inline heddle_status heddle_session_create(heddle_model *model, const hed
   return HEDDLE_CALL(model, session_create, model, options, session);
 }
 
-// NULL is allowed.
+// NULL is allowed. Later calls with a freed session are refused (HEDDLE_INVALID_ARGUMENT) until another session of the
+// model takes its place, or the model is freed.
 static inline heddle_status heddle_session_free(heddle_session *session) {
   if (!session)
     return HEDDLE_OK;
@@ -563,7 +571,7 @@ static inline heddle_status heddle_session_free(heddle_session *session) {
 // written yet takes the dims of the call; one that no input tells (the positions of a cache) is its capacity.
 // Memory for states is allocated when they are first used; repeated calls allocate nothing.
 
-// Forgets all states: they are as in a new session. Their memory stays.
+// Forgets all states: they are as in a new session, parameters those of the weights file. Their memory stays.
 static inline heddle_status heddle_session_reset(heddle_session *session) {
   return HEDDLE_CALL(session, session_reset, session);
 }
@@ -582,6 +590,13 @@ static inline heddle_status heddle_session_read_state(heddle_session *session, i
   return HEDDLE_CALL(session, session_read_state, session, state, to);
 }
 
+// Gives a state the value `from`, dense and of its dtype and shape, from which the next call goes on. Only states
+// without dims can be written (else HEDDLE_UNSUPPORTED): parameters, and what an optimiser keeps for them.
+static inline heddle_status heddle_session_write_state(heddle_session *session, int32_t state,
+                                                       const heddle_tensor *from) {
+  return HEDDLE_CALL(session, session_write_state, session, state, from);
+}
+
 // A second session with the same options and a copy of the state. Custom threads cannot be cloned (HEDDLE_UNSUPPORTED):
 // `release` would be called twice.
 static inline heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
@@ -598,6 +613,15 @@ static inline heddle_status heddle_session_restore(heddle_session *session, cons
   return HEDDLE_CALL(session, session_restore, session, buffer, bytes);
 }
 
+// The same in a file. It is written beside `path` and takes its name when it is complete and on the disk: whatever ends
+// the process, there is the file of before or the new one, whole.
+static inline heddle_status heddle_session_save_file(heddle_session *session, const char *path) {
+  return HEDDLE_CALL(session, session_save_file, session, path);
+}
+static inline heddle_status heddle_session_restore_file(heddle_session *session, const char *path) {
+  return HEDDLE_CALL(session, session_restore_file, session, path);
+}
+
 static inline heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info) {
   return HEDDLE_CALL(session, session_memory, session, info);
 }
@@ -610,6 +634,19 @@ static inline heddle_status heddle_session_threads(const heddle_session *session
 // From the next run on `observer` is told of every kernel; NULL ends that. For profilers: it must not use the session.
 static inline heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {
   return HEDDLE_CALL(session, session_observe, session, observer, context);
+}
+
+// ---- Parameters ----
+//
+// A param that some entry updates (`w <- …`) is a state of the session that begins as the tensor `parameter` of the
+// weights file, which is never written: heddle_state_describe tells name and shape there. heddle_session_read_state and
+// heddle_session_write_state read and write it, the first also where nothing was written yet.
+
+// Writes all parameters as they are now to a safetensors file under these names and shapes, from which `heddle compile
+// --weights` and other programs go on; as heddle_session_save_file, whole or not at all. HEDDLE_NOT_FOUND: there are
+// none.
+static inline heddle_status heddle_session_save_parameters(heddle_session *session, const char *path) {
+  return HEDDLE_CALL(session, session_save_parameters, session, path);
 }
 
 // ---- Running ----

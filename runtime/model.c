@@ -88,6 +88,7 @@ heddle_status heddle_model_free(heddle_model *model) {
   if (model->device)
     model->device->api->close(model->device);
   rt_weights_release(model);
+  rt_sessions_release(model);
   free(model);
   return HEDDLE_OK;
 }
@@ -189,10 +190,15 @@ heddle_status heddle_state_describe(const heddle_model *model, int32_t state, he
   heddle_state_info all = {.name = desc->name,
                            .dtype = desc->dtype,
                            .rank = desc->rank,
-                           .has_initial = desc->has_initial,
+                           .has_initial = desc->has_initial && !desc->parameter,
                            .initial = desc->initial};
   for (int32_t i = 0; i < desc->rank; i++)
     all.extents[i] = extent_of(&desc->extents[i]);
+  if (desc->parameter) {
+    all.parameter = desc->parameter->name;
+    all.parameter_rank = desc->parameter->rank;
+    memcpy(all.parameter_shape, desc->parameter->shape, sizeof(int64_t) * (size_t)desc->parameter->rank);
+  }
   return rt_give_info(info, &all, sizeof all);
 }
 

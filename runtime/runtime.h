@@ -128,6 +128,7 @@ struct heddle_model {
   rt_memory copy;             // the weights, where they were copied
   rt_device *device;          // that computes, or NULL
   _Atomic int32_t sessions;
+  _Atomic(heddle_session *) freed; // sessions whose memory the next ones take
 };
 
 // One input or result during a call.
@@ -191,11 +192,16 @@ typedef struct rt_call {
   rt_states *states; // NULL: asked of a model, without a session
 } rt_call;
 
+enum { RT_IDLE, RT_RUNNING, RT_FREED }; // what a session is in use for
+
+// The object itself outlives heddle_session_free, until another session takes its place or the model is freed: a thread
+// that calls with a freed session is refused.
 struct heddle_session {
   heddle_head head;
   heddle_model *model;
-  atomic_bool busy;
-  int32_t threads;
+  _Atomic int32_t use;
+  heddle_session *next_freed;
+  int32_t threads; // from here on a session that takes the place of another begins with zeros
   int32_t asked_threads;
   bool has_custom;
   bool prepared;
@@ -219,12 +225,14 @@ struct heddle_session {
   char fault[512];     // a kernel's message
 };
 
-// A session's busy flag: HEDDLE_BUSY where another thread has it.
+// Whose turn a session is: HEDDLE_BUSY where another thread has it.
 heddle_status rt_session_enter(heddle_session *session);
 heddle_status rt_session_leave(heddle_session *session, heddle_status status); // returns status
+void rt_sessions_release(heddle_model *model);                                 // the freed ones
 
 bool rt_states_allocate(rt_states *states, const heddle_model_desc *model);
 void rt_states_release(rt_states *states);
+void rt_state_reset(rt_state *state);
 void rt_states_reset(rt_states *states);
 int64_t rt_states_bytes(const rt_states *states);
 heddle_status rt_states_bind(rt_call *call);                            // dims that the inputs don't tell
@@ -232,7 +240,15 @@ heddle_status rt_states_plan(heddle_session *session, int64_t *growth); // bytes
 heddle_status rt_states_prepare(heddle_session *session);               // states.now and states.next
 heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t buffer); // to state->wanted bytes
 int64_t rt_state_elements(const int64_t *shape, int32_t rank);                         // -1: too many
-void rt_states_commit(heddle_session *session);                                        // the run has succeeded
+// A parameter as the weights file has it; of a device, there.
+const uint8_t *rt_parameter(const heddle_session *session, const heddle_parameter_desc *parameter);
+void rt_states_commit(heddle_session *session); // the run has succeeded
+
+// ---- saved.c
+void rt_state_shape(heddle_session *session, const rt_state *state, const int64_t *dims); // to state->shape
+// What a state holds, of state->shape, which this sets; a parameter that no one has written is the file's. NULL:
+// nothing.
+const void *rt_state_now(heddle_session *session, const rt_state *state);
 
 // ---- slide.c: where values of states lie
 int64_t rt_state_room(const rt_state *state); // bytes of a buffer for state->wanted, of state->shape
@@ -304,6 +320,10 @@ heddle_status heddle_session_restore(heddle_session *session, const void *buffer
 heddle_status heddle_session_capacity(heddle_session *session, int32_t dim, int64_t capacity);
 heddle_status heddle_session_state(heddle_session *session, int32_t state, heddle_state_value *value);
 heddle_status heddle_session_read_state(heddle_session *session, int32_t state, const heddle_tensor *to);
+heddle_status heddle_session_write_state(heddle_session *session, int32_t state, const heddle_tensor *from);
+heddle_status heddle_session_save_file(heddle_session *session, const char *path);
+heddle_status heddle_session_restore_file(heddle_session *session, const char *path);
+heddle_status heddle_session_save_parameters(heddle_session *session, const char *path);
 heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entry, const heddle_tensor *inputs,
                                            int32_t n_inputs, heddle_tensor *results, int32_t n_results);
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info);

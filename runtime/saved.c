@@ -1,5 +1,5 @@
-// What programs do with a session's states between calls: reset, look at, copy, save and restore. A saved state is a
-// header with the library's id and a checksum, then per state whether it is set, its dims and its value; all of it
+// What programs do with a session's states between calls: reset, look at, write, copy, save and restore. A saved state
+// is a header with the library's id and a checksum, then per state whether it is set, its dims and its value; all of it
 // is checked before a session takes it over.
 #include "runtime/room.h"
 
@@ -23,8 +23,8 @@ static int64_t record_bytes(const rt_state *state) {
   return words * (int64_t)sizeof(int64_t) + (state->holds == RT_VALUE ? padded(state->bytes) : 0);
 }
 
-// The shape of a state for its own dims; the dims of the model are scratch.
-static void compute_shape(heddle_session *session, const rt_state *state, const int64_t *dims) {
+// The dims of the model are scratch.
+void rt_state_shape(heddle_session *session, const rt_state *state, const int64_t *dims) {
   rt_call *call = &session->call;
   memset(call->dims, 0, sizeof(int64_t) * (size_t)call->model->n_dims);
   for (int32_t i = 0; i < state->desc->n_dims; i++)
@@ -86,26 +86,40 @@ heddle_status heddle_session_state(heddle_session *session, int32_t number, hedd
   if (all.is_set) {
     all.writer = state->writer;
     all.bytes = state->bytes;
-    compute_shape(session, state, state->dims);
+    rt_state_shape(session, state, state->dims);
     memcpy(all.shape, state->shape, sizeof(int64_t) * (size_t)state->desc->rank);
   }
   return rt_session_leave(session, rt_give_info(value, &all, sizeof all));
 }
 
-static heddle_status read_state(heddle_session *session, const rt_state *state, const heddle_tensor *to) {
-  if (state->holds != RT_VALUE)
-    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' has no value yet", state->desc->name);
-  compute_shape(session, state, state->dims);
+const void *rt_state_now(heddle_session *session, const rt_state *state) {
+  if (state->holds != RT_VALUE && !state->desc->parameter)
+    return NULL;
+  rt_state_shape(session, state, state->dims);
+  return state->holds == RT_VALUE ? rt_state_value(state) : rt_parameter(session, state->desc->parameter);
+}
+
+// Whether a tensor of the caller's is like the state, of state->shape. what: "the tensor to copy it to".
+static heddle_status check_like(const rt_state *state, const heddle_tensor *given, const char *what) {
   size_t shape_bytes = sizeof(int64_t) * (size_t)state->desc->rank;
-  if (to->dtype != state->desc->dtype || to->rank != state->desc->rank ||
-      memcmp(to->shape, state->shape, shape_bytes) != 0) {
-    rt_text text = {.length = 0};
-    rt_append_shape(&text, state->shape, state->desc->rank);
-    rt_append(&text, ", but the tensor to copy it to is %s ", rt_dtype_name(to->dtype));
-    rt_append_shape(&text, to->shape, to->rank < 0 ? 0 : to->rank);
-    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' is %s %s", state->desc->name, rt_dtype_name(state->desc->dtype),
-                   text.data);
-  }
+  if (given->dtype == state->desc->dtype && given->rank == state->desc->rank &&
+      memcmp(given->shape, state->shape, shape_bytes) == 0)
+    return HEDDLE_OK;
+  rt_text text = {.length = 0};
+  rt_append_shape(&text, state->shape, state->desc->rank);
+  rt_append(&text, ", but %s is %s ", what, rt_dtype_name(given->dtype));
+  rt_append_shape(&text, given->shape, given->rank < 0 ? 0 : given->rank);
+  return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' is %s %s", state->desc->name, rt_dtype_name(state->desc->dtype),
+                 text.data);
+}
+
+static heddle_status read_state(heddle_session *session, const rt_state *state, const heddle_tensor *to) {
+  const void *now = rt_state_now(session, state);
+  if (!now)
+    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' has no value yet", state->desc->name);
+  heddle_status status = check_like(state, to, "the tensor to copy it to");
+  if (status != HEDDLE_OK)
+    return status;
   const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
   rt_value value = {.desc = &desc,
                     .given = to,
@@ -116,8 +130,8 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
   if (!value.elements)
     return HEDDLE_OK;
   if (session->queue)
-    return rt_room_read_tensor(session, &value, rt_state_value(state));
-  rt_stage_out(&value, rt_state_value(state));
+    return rt_room_read_tensor(session, &value, now);
+  rt_stage_out(&value, now);
   return HEDDLE_OK;
 }
 
@@ -132,7 +146,7 @@ heddle_status heddle_session_read_state(heddle_session *session, int32_t state, 
   return rt_session_leave(session, read_state(session, &session->states.list[state], to));
 }
 
-// ---- Clone, save and restore
+// ---- Write, clone, save and restore
 
 // Makes room for `bytes` in the buffer that doesn't hold the value.
 static heddle_status make_room(heddle_session *session, rt_state *state, int64_t bytes) {
@@ -151,6 +165,61 @@ static void take_over(rt_state *state, int32_t writer, const int64_t *dims) {
   memcpy(state->dims, dims, sizeof(int64_t) * (size_t)state->desc->n_dims);
 }
 
+// Whether all elements are values that a state of this type can have: kernels look up rows by an index(N), unasked.
+static bool is_of_type(const heddle_state_desc *desc, const uint8_t *value, int64_t elements) {
+  if (desc->dtype == HEDDLE_T_BOOL)
+    for (int64_t i = 0; i < elements; i++)
+      if (value[i] > 1)
+        return false;
+  for (int64_t i = 0; desc->below > 0 && i < elements; i++) {
+    int32_t element;
+    memcpy(&element, value + i * (int64_t)sizeof element, sizeof element);
+    if (element < 0 || element >= desc->below)
+      return false;
+  }
+  return true;
+}
+
+static heddle_status write_state(heddle_session *session, rt_state *state, const heddle_tensor *from) {
+  if (state->desc->n_dims > 0)
+    return rt_fail(HEDDLE_UNSUPPORTED,
+                   "state '%s' has dims that calls tell, so that only they write it; restore a saved session",
+                   state->desc->name);
+  rt_state_shape(session, state, state->dims);
+  heddle_status status = check_like(state, from, "the tensor to write");
+  if (status != HEDDLE_OK)
+    return status;
+  int64_t elements = rt_state_elements(state->shape, state->desc->rank);
+  const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
+  rt_value value = {.desc = &desc, .given = from, .shape = state->shape, .elements = elements};
+  if (elements && !from->data)
+    return rt_null("data of the tensor to write to a state");
+  if (!rt_is_dense(&value))
+    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s': the tensor to write is not dense; copy it", desc.name);
+  if (!is_of_type(state->desc, from->data, elements))
+    return rt_fail(HEDDLE_OUT_OF_RANGE, "state '%s': the tensor to write has elements that the state can't have",
+                   desc.name);
+  status = make_room(session, state, elements * rt_dtype_bytes(desc.dtype));
+  if (status != HEDDLE_OK)
+    return status;
+  rt_room_write(session, state->buffers[1 - state->current].data, from->data, state->wanted);
+  status = rt_room_finish(session);
+  if (status == HEDDLE_OK)
+    take_over(state, -1, state->dims);
+  return status;
+}
+
+heddle_status heddle_session_write_state(heddle_session *session, int32_t state, const heddle_tensor *from) {
+  if (!session || !from)
+    return rt_null(session ? "from" : "session");
+  heddle_status status = check_state(session, state);
+  if (status == HEDDLE_OK)
+    status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  return rt_session_leave(session, write_state(session, &session->states.list[state], from));
+}
+
 static heddle_status copy_states(heddle_session *to, const heddle_session *from) {
   memcpy(to->states.capacity, from->states.capacity, sizeof(int64_t) * (size_t)from->model->desc->n_dims);
   for (int32_t s = 0; s < from->states.count; s++) {
@@ -158,7 +227,7 @@ static heddle_status copy_states(heddle_session *to, const heddle_session *from)
     rt_state *copy = &to->states.list[s];
     if (state->holds != RT_VALUE)
       continue;
-    compute_shape(to, copy, state->dims);
+    rt_state_shape(to, copy, state->dims);
     heddle_status status = make_room(to, copy, state->bytes);
     if (status != HEDDLE_OK)
       return status;
@@ -248,21 +317,6 @@ typedef struct record {
   const uint8_t *dims, *value;
 } record;
 
-// Whether all elements are values that a state of this type can have: kernels look up rows by an index(N), unasked.
-static bool is_of_type(const heddle_state_desc *desc, const uint8_t *value, int64_t elements) {
-  if (desc->dtype == HEDDLE_T_BOOL)
-    for (int64_t i = 0; i < elements; i++)
-      if (value[i] > 1)
-        return false;
-  for (int64_t i = 0; desc->below > 0 && i < elements; i++) {
-    int32_t element;
-    memcpy(&element, value + i * (int64_t)sizeof element, sizeof element);
-    if (element < 0 || element >= desc->below)
-      return false;
-  }
-  return true;
-}
-
 // Reads the next record, and what the state must be for it into state->wanted.
 static bool read_record(heddle_session *session, rt_state *state, const uint8_t **at, int64_t *left, record *out) {
   const heddle_model_desc *model = session->model->desc;
@@ -284,7 +338,7 @@ static bool read_record(heddle_session *session, rt_state *state, const uint8_t 
       return false;
     state->saved_dims[i] = dim;
   }
-  compute_shape(session, state, state->saved_dims);
+  rt_state_shape(session, state, state->saved_dims);
   int64_t elements = rt_state_elements(state->shape, state->desc->rank);
   state->wanted = elements * rt_dtype_bytes(state->desc->dtype);
   *at += dims_bytes;

@@ -69,6 +69,43 @@ static heddle_status allocate(heddle_session *session) {
   return device ? device->api->begin(device, &session->queue) : HEDDLE_OK;
 }
 
+// Puts `first` and what follows it back on the model's list.
+static void put_freed(heddle_model *model, heddle_session *first) {
+  heddle_session *last = first;
+  while (last->next_freed)
+    last = last->next_freed;
+  heddle_session *head = atomic_load(&model->freed);
+  do
+    last->next_freed = head;
+  while (!atomic_compare_exchange_weak(&model->freed, &head, first));
+}
+
+// A session of zeros, in the place of a freed one where there is one; NULL: no memory. It is refused until it is idle.
+static heddle_session *new_session(heddle_model *model) {
+  heddle_session *made = atomic_exchange(&model->freed, NULL); // all of them: nobody else sees the list meanwhile
+  if (!made)
+    made = calloc(1, sizeof *made);
+  else if (made->next_freed)
+    put_freed(model, made->next_freed);
+  if (!made)
+    return NULL;
+  atomic_store(&made->use, RT_FREED);
+  made->next_freed = NULL;
+  size_t kept = offsetof(heddle_session, threads);
+  memset((char *)made + kept, 0, sizeof *made - kept);
+  made->head.api = &heddle_table;
+  made->model = model;
+  return made;
+}
+
+void rt_sessions_release(heddle_model *model) {
+  for (heddle_session *session = atomic_load(&model->freed); session;) {
+    heddle_session *next = session->next_freed;
+    free(session);
+    session = next;
+  }
+}
+
 static void destroy(heddle_session *session) {
   rt_memory_release(&session->kept);
   rt_memory_release(&session->staging);
@@ -82,7 +119,8 @@ static void destroy(heddle_session *session) {
   rt_memory_release(&session->nothing);
   if (session->queue)
     session->queue->device->api->end(session->queue);
-  free(session);
+  atomic_store(&session->use, RT_FREED);
+  put_freed(session->model, session);
 }
 
 heddle_status heddle_session_create(heddle_model *model, const heddle_session_options *options,
@@ -96,11 +134,9 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   if (all.memory_limit < 0)
     return rt_fail(HEDDLE_INVALID_ARGUMENT, "memory_limit is %lld; give bytes, or 0 for no limit",
                    (long long)all.memory_limit);
-  heddle_session *made = calloc(1, sizeof *made);
+  heddle_session *made = new_session(model);
   if (!made)
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
-  made->head.api = &heddle_table;
-  made->model = model;
   made->memory_limit = all.memory_limit;
   atomic_init(&made->scratch.allocations, 1); // itself
   status = take_arena(made, &all);
@@ -113,35 +149,50 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
     return status;
   }
   atomic_fetch_add(&model->sessions, 1);
+  atomic_store(&made->use, RT_IDLE);
   *session = made;
   return HEDDLE_OK;
 }
 
+// Takes an idle session; the two say what is wrong where it is none.
+static heddle_status claim(heddle_session *session, const char *if_running, const char *if_freed) {
+  int32_t use = RT_IDLE;
+  if (atomic_compare_exchange_strong(&session->use, &use, RT_RUNNING))
+    return HEDDLE_OK;
+  return use == RT_FREED ? rt_fail(HEDDLE_INVALID_ARGUMENT, "%s", if_freed) : rt_fail(HEDDLE_BUSY, "%s", if_running);
+}
+
 heddle_status rt_session_enter(heddle_session *session) {
-  if (atomic_exchange_explicit(&session->busy, true, memory_order_acquire))
-    return rt_fail(HEDDLE_BUSY, "the session is running in another thread; give each thread a session of its own");
-  heddle_status status = session->queue ? session->queue->device->api->attach(session->queue) : HEDDLE_OK;
+  heddle_status status =
+      claim(session, "the session is running in another thread; give each thread a session of its own",
+            "the session was freed");
   if (status != HEDDLE_OK)
-    atomic_store_explicit(&session->busy, false, memory_order_release);
+    return status;
+  status = session->queue ? session->queue->device->api->attach(session->queue) : HEDDLE_OK;
+  if (status != HEDDLE_OK)
+    atomic_store_explicit(&session->use, RT_IDLE, memory_order_release);
   return status;
 }
 
 heddle_status rt_session_leave(heddle_session *session, heddle_status status) {
   if (session->queue)
     session->queue->device->api->detach(session->queue);
-  atomic_store_explicit(&session->busy, false, memory_order_release);
+  atomic_store_explicit(&session->use, RT_IDLE, memory_order_release);
   return status;
 }
 
 heddle_status heddle_session_free(heddle_session *session) {
   if (!session)
     return HEDDLE_OK;
-  if (atomic_exchange(&session->busy, true))
-    return rt_fail(HEDDLE_BUSY, "the session is running in another thread; free it when that call has returned");
+  heddle_status status = claim(session, "the session is running in another thread; free it when that call has returned",
+                               "the session was freed already");
+  if (status != HEDDLE_OK)
+    return status;
   if (session->has_custom && session->custom.release)
     session->custom.release(session->custom.context);
-  atomic_fetch_sub(&session->model->sessions, 1);
+  heddle_model *model = session->model;
   destroy(session);
+  atomic_fetch_sub(&model->sessions, 1); // last: the model may be freed from here on
   return HEDDLE_OK;
 }
 

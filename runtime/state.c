@@ -47,9 +47,11 @@ void rt_states_release(rt_states *states) {
   free(states->capacity);
 }
 
+void rt_state_reset(rt_state *state) { state->holds = RT_NOTHING; }
+
 void rt_states_reset(rt_states *states) {
   for (int32_t s = 0; s < states->count; s++)
-    states->list[s].holds = RT_NOTHING;
+    rt_state_reset(&states->list[s]);
 }
 
 int64_t rt_states_bytes(const rt_states *states) {
@@ -235,9 +237,18 @@ heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t bu
   return HEDDLE_OK;
 }
 
+const uint8_t *rt_parameter(const heddle_session *session, const heddle_parameter_desc *parameter) {
+  return (session->queue ? session->model->device->weights : session->model->payload) + parameter->offset;
+}
+
 static void fill_initial(heddle_session *session, rt_state *state) {
   rt_memory *memory = &state->buffers[state->current];
   state->begin = 0;
+  if (state->desc->parameter) {
+    rt_room_copy(session, memory->data, rt_parameter(session, state->desc->parameter), state->wanted);
+    state->zero[state->current] = false;
+    return;
+  }
   if (state->desc->initial == 0) { // every dtype's zero is all bits zero
     if (!state->zero[state->current])
       rt_room_clear(session, memory);

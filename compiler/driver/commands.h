@@ -93,6 +93,12 @@ struct CalibrateCommand {
 };
 Status calibrate_command(const CalibrateCommand &options);
 
+struct AverageCommand {
+  std::vector<std::string> files;
+  std::string output;
+};
+Status average_command(const AverageCommand &options);
+
 struct TuneCommand {
   ModelOptions model;        // path empty: only records in or out
   CompileOptions compile;    // its `db`, empty: the default one

@@ -28,12 +28,11 @@ static bool is_precision(StringRef word) { return word == "f32" || word == "bf16
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
   if (!is_precision(options.precision))
     return Error{usage_mark + ("there is no precision `" + options.precision + "`; there are f32, bf16 and int8")};
-  bool narrow = options.precision != "f32", quantized = options.precision == "int8";
+  bool quantized = options.precision == "int8";
   for (const std::string &word : options.keep) {
     auto [path, precision] = StringRef(word).rsplit('=');
     if (path.empty() || !is_precision(precision))
       return Error{usage_mark + ("--keep wants PATH=P, P one of f32, bf16 and int8, not `" + word + "`")};
-    narrow |= precision != "f32";
     quantized |= precision == "int8";
   }
   if (!options.scales.empty() && !quantized)
@@ -45,10 +44,9 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     Result<Target> target = find_target(word);
     if (!target)
       return word == "native" ? target.error() : Error{usage_mark + target.error().message};
-    if (target->gpu && narrow)
-      return Error{"--target " + word.str() + " computes in f32 only; leave " +
-                   (options.precision != "f32" ? "--precision " + options.precision : std::string("--keep")) +
-                   " out, or name a CPU"};
+    if (target->gpu && quantized)
+      return Error{"--target " + word.str() + " has no products of int8; say " +
+                   (options.precision == "int8" ? "--precision bf16" : "--keep PATH=bf16") + ", or name a CPU"};
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
       out.push_back(
           {*target, options.precision, options.keep, options.scales, options.dims, options.why, options.single_copy});

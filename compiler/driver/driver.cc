@@ -126,6 +126,7 @@ public:
     add_show();
     add_compare();
     add_calibrate();
+    add_average();
     add_lsp();
     add_completion();
     add_man();
@@ -220,6 +221,9 @@ private:
     auto *sub = command("compile", "Compile a model to a library", [this] { return compile_command(compile); });
     add_model(sub, compile.model);
     add_weights(sub, compile.model);
+    sub->add_flag("--blank", compile.model.blank,
+                  "Read no weights: all are zeros, for a model that is trained from scratch")
+        ->excludes("--weights");
     add_compile_options(sub, compile.compile,
                         "; several, with commas between: the best that fits is taken when the library is loaded");
     sub->add_option(
@@ -445,6 +449,12 @@ private:
         ->type_name("N")
         ->check(not_negative());
   }
+  void add_average() {
+    auto *sub = command("average", "Make the mean of several files of weights, such as a run's last checkpoints",
+                        [this] { return average_command(average); });
+    sub->add_option("FILE", average.files, "Files with the same tensors")->required();
+    sub->add_option("-o,--output", average.output, "File to write")->required()->type_name("FILE.safetensors");
+  }
   void add_lsp() {
     auto *sub = command("lsp", "Serve an editor: the Language Server Protocol on standard input and output",
                         [] { return lsp_command(); });
@@ -483,6 +493,7 @@ private:
   GenerateCommand generate;
   BenchCommand bench;
   CalibrateCommand calibrate;
+  AverageCommand average;
   TuneCommand tune;
   ShowCommand show;
   CompareCommand compare;

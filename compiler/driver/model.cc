@@ -190,7 +190,7 @@ Result<Model> load_model(const ModelOptions &options) {
   out.files = named->files;
   if (!named->carried)
     out.files.insert(out.files.begin(), named->path);
-  if (!named->weights.empty()) {
+  if (!named->weights.empty() && !options.blank) {
     auto files = WeightFiles::open(named->weights);
     if (!files)
       return files.error();
@@ -225,6 +225,12 @@ Result<Model> load_model(const ModelOptions &options) {
   if (!options.io.empty())
     if (Status set = set_interface_types(*out.program, options.io); !set)
       return set.error();
+  if (options.blank) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const Weight &weight : out.program->weights)
+      shapes[weight.names[0]] = weight.stored;
+    out.weights = WeightFiles::zeros(shapes);
+  }
   out.library_name = library_name_of(named->path);
   return out;
 }

@@ -20,6 +20,7 @@ struct ModelOptions {
   std::vector<std::string> settings; // K=V
   std::string weights;               // path; empty: those of the folder, if it is one
   std::vector<std::string> tokens;   // NAME=ID, instead of the folder's
+  bool blank = false;                // no weights are read: all are zeros
   std::string io;                    // type of real inputs and results; empty: as the model file says
 };
 

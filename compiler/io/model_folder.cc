@@ -110,6 +110,21 @@ Result<WeightFiles> WeightFiles::open(const std::string &path) {
   return out;
 }
 
+WeightFiles WeightFiles::zeros(const std::map<std::string, std::vector<int64_t>> &shapes) {
+  WeightFiles out;
+  out.path_ = "zeros";
+  size_t most = 0;
+  for (const auto &[name, shape] : shapes) {
+    TensorView &tensor = out.tensors_[name] = {DType::f32, shape, {}};
+    most = std::max(most, tensor.count() * byte_width(tensor.dtype));
+  }
+  auto bytes = std::make_shared<std::vector<std::byte>>(most); // of all of them
+  for (auto &[name, tensor] : out.tensors_)
+    tensor.bytes = std::span(*bytes).first(tensor.count() * byte_width(tensor.dtype));
+  out.files_.push_back({{}, bytes});
+  return out;
+}
+
 const TensorView *WeightFiles::find(const std::string &name) const {
   auto at = tensors_.find(name);
   return at == tensors_.end() ? nullptr : &at->second;

@@ -15,6 +15,9 @@ public:
   /// model.safetensors, or else pytorch_model.bin.
   static Result<WeightFiles> open(const std::string &path);
 
+  /// Zeros of these shapes, in no file.
+  static WeightFiles zeros(const std::map<std::string, std::vector<int64_t>> &shapes);
+
   /// For messages: the file or folder that was opened.
   const std::string &path() const { return path_; }
   /// All files that were read.

@@ -2,7 +2,7 @@
 // dialect puts on other ops (sizes of arguments, layouts, schedules) are checked here too, so that text fed to
 // heddle-opt by hand fails with a message rather than in a later pass.
 #include "compiler/ir/dialect.h"
-
+#include "compiler/ir/parameters.h"
 #include "compiler/layout/layout.h"
 #include "runtime/abi.h"
 
@@ -59,6 +59,9 @@ SmallVector<StringRef> dim_names(ModuleOp module) {
 SmallVector<WeightOp> packed_weights(ModuleOp module) {
   llvm::StringSet<> read;
   module.walk([&](GetOp get) { read.insert(get.getWeight()); });
+  for (auto state : module.getOps<StateOp>())
+    if (auto weight = state->getAttrOfType<FlatSymbolRefAttr>(names::begins))
+      read.insert(weight.getValue());
   return llvm::filter_to_vector(module.getOps<WeightOp>(),
                                 [&](WeightOp weight) { return read.contains(weight.getSymName()); });
 }
@@ -185,6 +188,11 @@ LogicalResult StateOp::verify() {
                          << " dims";
   if (auto axis = getSlides(); axis && int64_t(*axis) >= type.getRank())
     return emitOpError() << "slides along axis " << *axis << " of " << type << ", which has none";
+  if (auto begins = (*this)->getAttrOfType<FlatSymbolRefAttr>(names::begins)) {
+    auto weight = SymbolTable::lookupNearestSymbolFrom<WeightOp>(*this, begins);
+    if (!weight || weight.getType() != type || weight.getLayout())
+      return emitOpError() << "is " << type << " and begins as " << begins << ", which is no weight that lies so";
+  }
   return success();
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/ir/import_gather.h"
 #include "compiler/ir/import_reducers.h"
 #include "compiler/ir/import_sizes.h"
+#include "compiler/ir/parameters.h"
 #include "compiler/ir/shapes.h"
 #include "dsl/check/exact.h"
 #include "dsl/check/used_tensors.h"
@@ -135,11 +136,13 @@ void Importer::import_states() {
     const Tensor &tensor = *state.tensor;
     std::string symbol = "s" + std::to_string(i);
     symbols_[&tensor] = symbol;
-    StateOp::create(builder_, location(tensor.span, tensor.name), builder_.getStringAttr(symbol),
-                    TypeAttr::get(type_of(tensor.shape, to_mlir(tensor.type, &context_))),
-                    builder_.getStringAttr(tensor.name), extents_attribute(tensor.shape),
-                    state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr(), IntegerAttr(),
-                    state.below ? builder_.getI64IntegerAttr(*state.below) : IntegerAttr());
+    auto op = StateOp::create(builder_, location(tensor.span, tensor.name), builder_.getStringAttr(symbol),
+                              TypeAttr::get(type_of(tensor.shape, to_mlir(tensor.type, &context_))),
+                              builder_.getStringAttr(tensor.name), extents_attribute(tensor.shape),
+                              state.initial ? builder_.getF64FloatAttr(*state.initial) : FloatAttr(), IntegerAttr(),
+                              state.below ? builder_.getI64IntegerAttr(*state.below) : IntegerAttr());
+    if (state.begins)
+      op->setAttr(names::begins, FlatSymbolRefAttr::get(&context_, symbols_.at(state.begins)));
   }
 }
 

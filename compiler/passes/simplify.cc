@@ -383,7 +383,8 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
 
 void erase_unread_weights(ModuleOp module) {
   llvm::StringSet<> read;
-  module.walk([&](ir::GetOp get) { read.insert(get.getWeight()); });
+  for (ir::WeightOp weight : ir::packed_weights(module))
+    read.insert(weight.getSymName());
   auto weights = llvm::to_vector(module.getOps<ir::WeightOp>());
   for (ir::WeightOp weight : llvm::reverse(weights)) // what is computed stands behind what it is made of
     if (!read.contains(weight.getSymName()))

@@ -2,7 +2,6 @@
 // `state m: params(encoder) = 0`, of which `m[p]` is that of one param.
 #include "dsl/check/params.h"
 #include "dsl/check/expressions.h"
-#include "dsl/check/used_tensors.h"
 
 #include <algorithm>
 #include <utility>
@@ -114,136 +113,15 @@ bool Params::become_state(const syntax::Target &target, const Tensor *param) {
   return true;
 }
 
-namespace {
-
-/// Other tensors in the place of some, in all that a list of steps reads.
-class Replacement {
-public:
-  Replacement(Program &program, const std::map<const Tensor *, const Tensor *> &to) : program_(program), to_(to) {}
-
-  void steps(std::vector<Step> &list) {
-    for (Step &step : list)
-      if (auto *stage = std::get_if<Stage>(&step.what)) {
-        stage->value = of(stage->value);
-      } else if (auto *loop = std::get_if<Loop>(&step.what)) {
-        for (Loop::Carried &c : loop->carried) {
-          c.start = of(c.start);
-          c.next = of(c.next);
-        }
-        steps(loop->steps);
-      } else if (auto *update = std::get_if<Update>(&step.what)) {
-        update->value = of(update->value);
-        for (Update::Along &along : update->place)
-          along.offset = of(along.offset);
-      }
-  }
-
-private:
-  const Tensor *of(const Tensor *t) const {
-    auto found = to_.find(t);
-    return found == to_.end() ? t : found->second;
-  }
-  const Expr *of(const Expr *e) {
-    if (auto known = done_.find(e); known != done_.end())
-      return known->second;
-    Expr copy = *e;
-    bool same = true;
-    if (e->op == Expr::read) {
-      copy.tensor = of(e->tensor);
-      same = copy.tensor == e->tensor;
-    }
-    for (const Expr *&arg : copy.args) {
-      const Expr *own = of(arg);
-      same &= own == arg;
-      arg = own;
-    }
-    return done_[e] = same ? e : &program_.exprs.emplace_back(std::move(copy));
-  }
-
-  Program &program_;
-  const std::map<const Tensor *, const Tensor *> &to_;
-  std::map<const Expr *, const Expr *> done_;
-};
-
-} // namespace
-
-/// A param that is updated is a weight, a state, and whether that has been written:
-///   w.now[..i] = if w.begun != 0 then w[..i] else w.file[..i]
 void Params::begin_as_weights() {
-  Program &program = program_;
-  auto make = [&](Expr::Op op, Type type, std::vector<const Expr *> args) {
-    Expr e{};
-    e.op = op;
-    e.type = type;
-    e.args = std::move(args);
-    return &program.exprs.emplace_back(std::move(e));
-  };
-  auto read = [&](const Tensor *t, const std::vector<const Expr *> &at) {
-    Expr *e = make(Expr::read, t->type, at);
-    e->tensor = t;
-    return e;
-  };
-  struct Param {
-    const Tensor *file, *begun;
-  };
-  std::map<const Tensor *, Param> params;
-  for (State &state : std::vector<State>(program.states)) {
+  for (State &state : program_.states) {
     auto found = updated_params_.find(state.tensor);
     if (found == updated_params_.end())
       continue;
     const Tensor &own = *state.tensor;
-    Param param{steps_.new_tensor(Tensor::weight, own.name + ".file", own.type, own.shape, own.span),
-                steps_.new_tensor(Tensor::state, own.name + ".begun", Type::i32, {}, own.span)};
     Weight weight = found->second;
-    weight.tensor = param.file;
-    program.weights.push_back(std::move(weight));
-    for (State &one : program.states)
-      if (one.tensor == state.tensor)
-        one.initial = 0;
-    program.states.push_back({param.begun, 0});
-    params[state.tensor] = param;
-  }
-  if (params.empty())
-    return;
-  for (Entry &entry : program.entries) {
-    Uses uses = uses_of(program, entry.steps);
-    std::map<const Tensor *, const Tensor *> now;
-    std::vector<Step> before;
-    for (const Uses::OfState &use : uses.states) {
-      auto param = params.find(use.state);
-      if (param == params.end())
-        continue;
-      const Tensor &own = *use.state;
-      if (use.reads) {
-        Stage stage{};
-        std::vector<const Expr *> at;
-        for (const Size &extent : own.shape) {
-          Expr *index = make(Expr::index, Type::i32, {});
-          index->position = int(at.size());
-          at.push_back(index);
-          stage.space.push_back({"i" + std::to_string(stage.space.size()), extent});
-        }
-        const Expr *begun =
-            make(Expr::not_equal, Type::boolean, {read(param->second.begun, {}), make(Expr::integer, Type::i32, {})});
-        stage.value = make(Expr::select, own.type, {begun, read(&own, at), read(param->second.file, at)});
-        stage.result = now[&own] = steps_.new_tensor(Tensor::stage, own.name + ".now", own.type, own.shape, own.span);
-        stage.span = own.span;
-        before.push_back({std::move(stage)});
-      }
-      if (use.updates) {
-        Stage one{};
-        Expr *value = make(Expr::integer, Type::i32, {});
-        value->whole = 1;
-        one.value = value;
-        one.result = steps_.new_tensor(Tensor::stage, own.name + ".begun.new", Type::i32, {}, own.span);
-        one.span = own.span;
-        entry.steps.push_back({one});
-        entry.steps.push_back({Update{param->second.begun, one.result, {}, own.span}});
-      }
-    }
-    Replacement(program, now).steps(entry.steps);
-    entry.steps.insert(entry.steps.begin(), std::make_move_iterator(before.begin()),
-                       std::make_move_iterator(before.end()));
+    weight.tensor = state.begins = steps_.new_tensor(Tensor::weight, own.name + ".file", own.type, own.shape, own.span);
+    program_.weights.push_back(std::move(weight));
   }
 }
 

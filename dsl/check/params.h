@@ -23,7 +23,7 @@ public:
   /// From here on it is the session's, for all entries; what it begins as is the file's.
   bool become_state(const syntax::Target &target, const Tensor *param);
   bool is_updated(const Tensor *param) const { return updated_params_.count(param) > 0; }
-  /// Gives the params that are updated their first values, which are weights.
+  /// Makes the params that are updated begin as weights.
   void begin_as_weights();
 
 private:

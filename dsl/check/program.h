@@ -169,11 +169,15 @@ struct Weight {
   std::vector<int64_t> stored;    // shape in the file: same element count, row-major view
 };
 
+/// Without a first value (`initial`, `begins`) an entry that reads the state fails until some entry has updated all of
+/// it.
 struct State {
   const Tensor *tensor;
-  std::optional<double>
-      initial; // without it an entry that reads the state fails until some entry has updated all of it
+  std::optional<double> initial;     // of every element
   std::optional<int64_t> below = {}; // index(N): every value lies in 0 .. N - 1
+  const Tensor *begins = nullptr;    // a param that entries update: the weight that it is at first
+
+  bool has_first() const { return initial || begins; }
 };
 
 struct Input {

@@ -30,7 +30,10 @@ public:
       line("weight " + declared(*weight.tensor) + " as " + names + " stored [" + stored + "]");
     }
     for (const State &state : program_.states)
-      line("state " + declared(*state.tensor) + (state.initial ? " = " + number(*state.initial) : ""));
+      line("state " + declared(*state.tensor) +
+           (state.initial  ? " = " + number(*state.initial)
+            : state.begins ? " = " + state.begins->name
+                           : ""));
     for (const Entry &entry : program_.entries) {
       line("entry " + entry.name);
       depth_ = 1;

@@ -105,7 +105,7 @@ private:
       if (!use.reads)
         continue;
       if (found == states_.end()) {
-        if (!declared_state(use.state).initial)
+        if (!declared_state(use.state).has_first())
           return "entry '" + entry_.name + "' reads state '" + use.state->name + "', which has no value yet" +
                  setter_of(use.state);
         continue;
@@ -160,7 +160,7 @@ private:
         if (!own[dim] || dims_[dim] >= 0)
           continue;
         auto most = program_.dims[dim].most;
-        if (!use.reads || !declared_state(use.state).initial || !most)
+        if (!use.reads || !declared_state(use.state).has_first() || !most)
           return of_state(use.state) + "has dim " + names_[dim] +
                  ", which no given input tells; give the optional inputs that have it";
         dims_[dim] = *most; // its capacity

@@ -33,6 +33,10 @@ struct Interpreter::Impl {
   Status load(const Tensor *tensor);
   Result<Array> read_weight(const Weight &weight);
   Shared fresh_state(const Tensor *tensor);
+  const State &state_of(const Tensor *tensor) const {
+    return *std::find_if(program.states.begin(), program.states.end(),
+                         [=](const State &state) { return state.tensor == tensor; });
+  }
 
   Status take(const std::vector<Step> &steps);
   Status take(const Stage &stage);
@@ -121,7 +125,16 @@ Result<std::map<std::string, Array>> Interpreter::Impl::call(const Entry &entry,
 Status Interpreter::Impl::load(const Tensor *tensor) {
   if (tensor->kind == Tensor::state) {
     auto found = states.find(tensor);
-    scope.tensors[tensor] = found != states.end() ? found->second.value : fresh_state(tensor);
+    const Tensor *begins = state_of(tensor).begins;
+    if (found != states.end()) {
+      scope.tensors[tensor] = found->second.value;
+    } else if (begins) {
+      if (Status status = load(begins); !status)
+        return status;
+      scope.tensors[tensor] = scope.tensors.at(begins);
+    } else {
+      scope.tensors[tensor] = fresh_state(tensor);
+    }
   }
   if (tensor->kind == Tensor::weight) {
     Shared &cached = weights[tensor];
@@ -168,9 +181,8 @@ Shared Interpreter::Impl::fresh_state(const Tensor *tensor) {
     array.shape.push_back(extent.evaluate(scope.dims));
     count *= array.shape.back();
   }
-  auto state = std::find_if(program.states.begin(), program.states.end(),
-                            [=](const State &state) { return state.tensor == tensor; });
-  array.data.assign(count, round_to(tensor->type, state->initial.value_or(0))); // or all is updated before it is read
+  // Without an initial value all is updated before it is read.
+  array.data.assign(count, round_to(tensor->type, state_of(tensor).initial.value_or(0)));
   return std::make_shared<Array>(std::move(array));
 }
 

@@ -10,8 +10,9 @@ that speak DLPack, go in without a copy, results come back as NumPy arrays or go
 """
 
 from heddle._c import Error
-from heddle.model import Dim, Entry, Extent, Model, State, Value, load
+from heddle.model import Dim, Entry, Extent, Model, Parameter, State, Value, load
+from heddle.parameters import Parameters
 from heddle.session import ArrayLike as ArrayLike  # for type checkers: no class, so it isn't in the list below
 from heddle.session import Session, SupportsDLPack
 
-__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Session", "State", "SupportsDLPack", "Value", "load"]
+__all__ = ["Dim", "Entry", "Error", "Extent", "Model", "Parameter", "Parameters", "Session", "State", "SupportsDLPack", "Value", "load"]

@@ -133,8 +133,10 @@ class StateInfo(Info):
         ("rank", c.c_int32),
         ("extents", ExtentInfo * RANK),
         ("has_initial", c.c_int32),
-        ("reserved", c.c_int32),
+        ("parameter_rank", c.c_int32),
         ("initial", c.c_double),
+        ("parameter", c.c_char_p),
+        ("parameter_shape", c.c_int64 * RANK),
     ]
 
 
@@ -246,6 +248,10 @@ class Api(c.Structure):
         ("session_result_shapes", _status(_void_p, _i32, _tensors, _i32, _tensors, _i32)),
         ("generate", _status(_void_p, c.POINTER(GenerateOptions), _tensors, _i32, _tensors, _i64_p, _tensors)),
         ("score", _status(_void_p, c.POINTER(GenerateOptions), _tensors, _i32, _tensors, _tensors)),
+        ("session_write_state", _status(_void_p, _i32, _tensors)),
+        ("session_save_file", _status(_void_p, c.c_char_p)),
+        ("session_restore_file", _status(_void_p, c.c_char_p)),
+        ("session_save_parameters", _status(_void_p, c.c_char_p)),
     ]
 
 

@@ -57,15 +57,28 @@ class Entry:
 
 @dataclass(frozen=True)
 class State:
-    """What sessions keep between calls. Without an `initial` value an entry must set it before another reads it."""
+    """What sessions keep between calls. Without an `initial` value an entry must set it before another reads it, unless it
+    is a parameter, which begins as the weights file's."""
 
     name: str
     dtype: str
     extents: tuple[Extent, ...]
     initial: float | None
+    parameter: str | None = None
 
     def __str__(self):
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.extents))}]"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A param that entries update: its name, type and shape in the weights file, and the name of the state that it is in a
+    session."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    state: str
 
 
 def load(path: str | os.PathLike[str], weights: typing.Any = None, copy_weights: bool = False, target: str | None = None) -> "Model":
@@ -106,8 +119,8 @@ def _give_weights(options, weights, failed):
 
 class Model(_c.Owner):
     """Weights and entries; may be shared by threads. `name`, `target`, `compiler`, `build` (of the library's code, as in
-    its manifest), `dims`, and by name `entries`, `states` and `tokens` (ids that the configuration tells, lists of them) tell
-    what is in it."""
+    its manifest), `dims`, and by name `entries`, `states`, `parameters` (by the name in the weights file) and `tokens` (ids
+    that the configuration tells, lists of them) tell what is in it."""
 
     def __init__(self, path: str | os.PathLike[str], weights: typing.Any = None, copy_weights: bool = False, target: str | None = None) -> None:
         library = _c.Library(_c.find_library(path))
@@ -146,14 +159,16 @@ class Model(_c.Owner):
             results = tuple(self._value("result_describe", i, k) for k in range(entry.n_results))
             self.entries[entry.name.decode()] = Entry(entry.name.decode(), entry.doc.decode(), inputs, results)
         self._numbers = {name: number for number, name in enumerate(self.entries)}
-        self.states = {}
+        self.states, self.parameters = {}, {}
         for i in range(info.n_states):
             state = _c.StateInfo()
             self._call("state_describe", i, c.byref(state))
-            initial = state.initial if state.has_initial else None
-            self.states[state.name.decode()] = State(
-                state.name.decode(), _c.DTYPES[state.dtype], self._extents(state), initial
-            )
+            name, dtype, initial = state.name.decode(), _c.DTYPES[state.dtype], state.initial if state.has_initial else None
+            parameter = state.parameter.decode() if state.parameter else None
+            self.states[name] = State(name, dtype, self._extents(state), initial, parameter)
+            if parameter:
+                shape = tuple(state.parameter_shape[: state.parameter_rank])
+                self.parameters[parameter] = Parameter(parameter, dtype, shape, name)
         self.tokens = {}
         for i in range(info.n_tokens):
             token = _c.TokenInfo()

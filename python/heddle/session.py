@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes as c
+import os
 import threading
 import typing
 
@@ -11,6 +12,7 @@ from numpy import ndarray
 
 from heddle import _c
 from heddle._tensors import address, aligned, array_of, block_of, describe, named, result_type, room_for
+from heddle.parameters import Parameters
 
 
 class SupportsDLPack(typing.Protocol):
@@ -346,20 +348,42 @@ class Session(_c.Owner):
             self._call("session_capacity", number, -1 if size is None else size)
 
     def state(self, name):
-        """A copy of what a state holds, or None where nothing was written yet."""
+        """A copy of what a state holds, or None where nothing was written yet. A parameter begins as the weights file's."""
         number = self.model._number("state", self.model.states, name)
         value, description = _c.StateValue(), self.model.states[name]
-        self._call("session_state", number, c.byref(value))
-        if not value.is_set:
-            return None
-        array = aligned(tuple(value.shape[: len(description.extents)]), result_type(description.dtype))
+        shape = tuple(extent.value for extent in description.extents)
+        if not description.parameter:
+            self._call("session_state", number, c.byref(value))
+            if not value.is_set:
+                return None
+            shape = tuple(value.shape[: len(shape)])
+        array = aligned(shape, result_type(description.dtype))
         tensor = _c.Tensor()
         describe(tensor, name, array, description.dtype)
         self._call("session_read_state", number, c.byref(tensor))
         return array
 
-    def save(self):
-        """The states as bytes, for `restore` of any session of the same library."""
+    def set_state(self, name, value):
+        """Gives a state a value, from which the next call goes on. States whose dims calls tell can't be given one."""
+        number = self.model._number("state", self.model.states, name)
+        dtype = self.model.states[name].dtype
+        array = np.asarray(array_of(name, value, {name: dtype}), order="C")
+        if array.dtype != result_type(dtype) and array.dtype.kind in "iub":
+            array = array.astype(result_type(dtype))
+        tensor = _c.Tensor()
+        describe(tensor, name, array, dtype)
+        self._call("session_write_state", number, c.byref(tensor))
+
+    @property
+    def parameters(self) -> Parameters:
+        """The params that entries update, by their names in the weights file."""
+        return Parameters(self)
+
+    def save(self, path=None):
+        """The states as bytes, for `restore` of any session of the same library; or written to a file, whole or not at
+        all, whatever ends the process. Parameters are among them: a run goes on from there bit for bit."""
+        if path is not None:
+            return self._call("session_save_file", os.fsencode(path))
         size = c.c_size_t()
         self._call("session_save", None, 0, c.byref(size))
         buffer = c.create_string_buffer(size.value)
@@ -367,7 +391,9 @@ class Session(_c.Owner):
         return buffer.raw
 
     def restore(self, saved):
-        """Takes over states that `save` gave."""
+        """Takes over states that `save` gave, as bytes or in the file that is named."""
+        if isinstance(saved, (str, os.PathLike)):
+            return self._call("session_restore_file", os.fsencode(saved))
         self._call("session_restore", saved, len(saved))
 
     def clone(self):

@@ -113,5 +113,33 @@ class ImageService(unittest.TestCase):
                     self.assertAlmostEqual(percent, share, delta=0.1)
 
 
+class TrainingInC(unittest.TestCase):
+    def test_a_run_learns_and_goes_on_where_it_was_stopped(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            at = Path(scratch)
+
+            def run(*words):
+                done = subprocess.run([str(word) for word in words], cwd=at, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+
+            source = ROOT / "examples" / "training_in_c"
+            run(HEDDLE, "compile", source / "curve.heddle", "--blank", "-o", "out")
+            run("cc", "-Wall", "-Werror", source / "train.c", "-I", "out", "-ldl", "-lm", "-o", "train")
+            said = run("./train", "out").splitlines()
+            self.assertEqual([line.split(",")[0] for line in said], [f"step {n}" for n in (500, 1000, 1500, 2000)])
+            self.assertLess(float(said[-1].split()[-1]), 0.02)
+            learned = (at / "curve.safetensors").read_bytes()
+
+            (at / "curve.session").unlink()
+            stopped = subprocess.Popen(["./train", "out"], cwd=at, stdout=subprocess.PIPE, text=True)
+            while not (at / "curve.session").exists():
+                self.assertIsNone(stopped.poll())
+            stopped.kill()
+            stopped.communicate()
+            run("./train", "out")
+            self.assertEqual((at / "curve.safetensors").read_bytes(), learned)
+
+
 if __name__ == "__main__":
     unittest.main()

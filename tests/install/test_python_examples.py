@@ -4,6 +4,7 @@ and the tokens of the folder give, reached another way."""
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,16 @@ class Examples(Scratch):
             middle, left = int(np.clip((edges[1] + edges[3]) / 2, 0, 89)), int(round(edges[0]))
             if 2 <= left < 117:
                 self.assertFalse((drawn[middle, left : left + 3] == picture[middle, left : left + 3]).all(), "the box's left edge is drawn")
+
+    def test_a_transformer_trained_from_nothing_goes_on_where_it_was_stopped(self):
+        few = ("--batch", 8, "--every", 10)
+        said, _ = self.run_example("numbers/train.py", "whole", *few, "--steps", 30)
+        self.assertEqual(len(re.findall(r"exact, of \d+ unseen numbers, with the .*: \d+\.\d\d %\n", said)), 2, said)
+        shutil.copytree(self.folder / "whole" / "training", self.folder / "halves" / "training")
+        self.run_example("numbers/train.py", "halves", *few, "--steps", 20)
+        self.run_example("numbers/train.py", "halves", *few, "--steps", 30)
+        whole, halves = ((self.folder / name / "run.session").read_bytes() for name in ("whole", "halves"))
+        self.assertEqual(whole, halves)
 
 
 if __name__ == "__main__":

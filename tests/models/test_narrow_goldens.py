@@ -5,10 +5,11 @@ models whose weights are stored as bfloat16, compiled with `--set real=bf16` and
 the same weights. (That the default, f32, agrees with it to 2e-4 is among test_goldens.py's.)
 
 bfloat16 keeps 8 bits: two layers of rounded activations are some 1 to 3 % off at their worst element, in transformers'
-bfloat16 as here. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
+bfloat16 as here. With $HEDDLE_TARGET products in bf16 are compiled for that target: ctest does so for GPUs, as cuda_bf16_MODEL. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
 has in bfloat16, nor the largest one exceed 1.5 times its (a single element is a matter of luck). f16 has three bits more."""
 
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -19,6 +20,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from heddle_command import GOLDENS, must  # noqa: E402
 from narrow_tensors import load, save  # noqa: E402
+
+TARGET = ["--target", os.environ["HEDDLE_TARGET"]] if "HEDDLE_TARGET" in os.environ else []
 
 
 def distances(got, want):
@@ -68,7 +71,7 @@ class Goldens(unittest.TestCase):
     def check(self, name, *settings, mean_allowed=None):
         with tempfile.TemporaryDirectory() as scratch:
             library, given, result = (Path(scratch) / part for part in ("library", "given.safetensors", "result.safetensors"))
-            must("compile", GOLDENS / name, *self.OPTIONS, *(word for setting in settings for word in ("--set", setting)), "-o", library)
+            must("compile", GOLDENS / name, *TARGET, *self.OPTIONS, *(word for setting in settings for word in ("--set", setting)), "-o", library)
             calls = sorted((GOLDENS / name).glob("*.in.safetensors"))
             self.assertGreater(len(calls), 1)
             entry = ["--entry", "forward"] if len(json.loads(next(library.glob("*.json")).read_text())["entries"]) > 1 else []

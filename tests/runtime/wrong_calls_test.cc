@@ -303,6 +303,21 @@ TEST_F(WrongCall, a_second_call_while_one_is_running) {
   EXPECT_EQ(message, "the session is running in another thread; give each thread a session of its own");
 }
 
+TEST_F(WrongCall, a_freed_session_is_refused) {
+  heddle_session *freed = nullptr, *next = nullptr;
+  ASSERT_EQ(heddle_session_create(f.model, nullptr, &freed), HEDDLE_OK);
+  ASSERT_EQ(heddle_session_free(freed), HEDDLE_OK);
+  int32_t threads = 0;
+  EXPECT_EQ(heddle_run(freed, custom, nullptr, 0, nullptr, 0), HEDDLE_INVALID_ARGUMENT);
+  EXPECT_STREQ(heddle_last_error(), "the session was freed");
+  EXPECT_EQ(heddle_session_free(freed), HEDDLE_INVALID_ARGUMENT);
+  EXPECT_STREQ(heddle_last_error(), "the session was freed already");
+  ASSERT_EQ(heddle_session_create(f.model, nullptr, &next), HEDDLE_OK);
+  EXPECT_EQ(next, freed); // its place
+  EXPECT_EQ(heddle_session_threads(next, &threads), HEDDLE_OK);
+  EXPECT_EQ(heddle_session_free(next), HEDDLE_OK);
+}
+
 TEST_F(WrongCall, errors_belong_to_their_thread) {
   EXPECT_EQ(heddle_run(f.session, 77, nullptr, 0, nullptr, 0), HEDDLE_INVALID_ARGUMENT);
   std::string mine = heddle_last_error(), other = "not asked";

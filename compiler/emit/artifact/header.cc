@@ -112,6 +112,8 @@ static void write_states(std::ostream &out, const ModelInterface &model) {
     out << "//   " << state.name << " [" << join(state.extents, ", ") << "], " << abi_type_name(state.abi_type);
     if (state.initial)
       out << ", at first " << number_text(*state.initial);
+    if (!state.parameter.empty())
+      out << ", at first " << state.parameter << " of the weights file";
     out << "\n";
   }
   out << "enum {";

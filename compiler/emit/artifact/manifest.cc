@@ -148,6 +148,8 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, ArrayR
     Json item = value_json({.name = state.name, .abi_type = state.abi_type, .extents = state.extents});
     if (state.initial)
       item["initial"] = *state.initial;
+    if (!state.parameter.empty())
+      item["parameter"] = state.parameter;
     out["states"].push_back(item);
   }
   if (!model.tokens.empty())

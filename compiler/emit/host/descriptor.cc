@@ -5,6 +5,7 @@
 
 #include "compiler/emit/host/model_interface.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/parameters.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/version.h"
@@ -21,9 +22,9 @@ using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
                   sizeof(heddle_entry_desc) == 104 && sizeof(heddle_state_use_desc) == 16 &&
-                  sizeof(heddle_state_desc) == 56 && sizeof(heddle_token_desc) == 16 &&
-                  sizeof(heddle_model_desc) == 152 && sizeof(heddle_device_desc) == 48 &&
-                  sizeof(heddle_constant_desc) == 16,
+                  sizeof(heddle_state_desc) == 64 && sizeof(heddle_parameter_desc) == 32 &&
+                  sizeof(heddle_token_desc) == 16 && sizeof(heddle_model_desc) == 152 &&
+                  sizeof(heddle_device_desc) == 48 && sizeof(heddle_constant_desc) == 16,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -213,9 +214,23 @@ private:
         depends.push_back(i32(dim));
     auto initial = state.getInitialAttr();
     return record({text(state.getLabel()), i32(abi_type(type.getElementType())), i32(type.getRank()), array(extents),
-                   i32(bool(initial)), i32(depends.size()), array(depends),
+                   i32(initial || state->hasAttr(ir::names::begins)), i32(depends.size()), array(depends),
                    f64(initial ? initial.getValueAsDouble() : 0), i32(state.getSlides() ? *state.getSlides() + 1 : 0),
-                   i32(state.getBelow().value_or(0))});
+                   i32(state.getBelow().value_or(0)), parameter(state)});
+  }
+
+  /// Of the weights file, where a state begins as it.
+  llvm::Constant *parameter(ir::StateOp state) {
+    auto begins = state->getAttrOfType<FlatSymbolRefAttr>(ir::names::begins);
+    if (!begins)
+      return null();
+    auto weight = SymbolTable::lookupNearestSymbolFrom<ir::WeightOp>(state, begins);
+    std::vector<llvm::Constant *> shape;
+    for (int64_t extent : weight.getStored())
+      shape.push_back(i64(extent));
+    auto name = cast<StringAttr>(weight.getNames()[0]); // the one that the file has: the checker has seen to it
+    return constant(record({text(name.getValue()), i64((*program.weights)[weight.getSymName()].offset), array(shape),
+                            i32(shape.size()), i32(0)}));
   }
 
   const HostProgram &program;

@@ -4,6 +4,7 @@
 #include "compiler/emit/host/c_names.h"
 #include "compiler/emit/host/descriptor.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/parameters.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
 #include "runtime/abi.h"
@@ -110,6 +111,10 @@ static InterfaceState describe(ir::StateOp state, ArrayRef<std::string> dims) {
     out.extents.push_back(expression_text(extent, dims));
   if (auto initial = state.getInitialAttr())
     out.initial = initial.getValueAsDouble();
+  if (auto begins = state->getAttrOfType<FlatSymbolRefAttr>(ir::names::begins)) {
+    auto weight = SymbolTable::lookupNearestSymbolFrom<ir::WeightOp>(state, begins);
+    out.parameter = cast<StringAttr>(weight.getNames()[0]).str();
+  }
   return out;
 }
 

@@ -39,6 +39,7 @@ struct InterfaceState {
   int abi_type = 0;
   std::vector<std::string> extents = {};
   std::optional<double> initial = {};
+  std::string parameter = {}; // as which tensor of the weights file it begins; empty: it is no parameter
 };
 
 struct ModelInterface {

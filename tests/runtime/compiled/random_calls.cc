@@ -17,7 +17,7 @@ extern "C" uint64_t rt_checksum(const uint8_t *data, uint64_t bytes);
 
 namespace {
 
-std::string folder, weights;
+std::string folder, weights, kept;
 std::vector<std::string> token_names = {"eos_token_id",        "pad_token_id",    "bad_words_ids",
                                         "bad_words_ids.0",     "bad_words_ids.1", "forced_bos_token_id",
                                         "forced_eos_token_id", "bos_token_id",    "decoder_start_token_id"};
@@ -157,6 +157,7 @@ const std::vector<std::pair<const char *, std::function<int()>>> functions = {
      [] {
        heddle_model *opened = nullptr;
        heddle_model_options options = HEDDLE_INIT(heddle_model_options);
+       kept = folder + "/session.saved";
        options.weights = weights.c_str();
        if (one_in(3))
          return int(heddle_close(nullptr));
@@ -255,6 +256,35 @@ const std::vector<std::pair<const char *, std::function<int()>>> functions = {
        give_room(to);
        return int(heddle_session_read_state(session, state, maybe(one(to))));
      }},
+    {"heddle_session_write_state",
+     [] {
+       heddle_session *session = any_session();
+       int32_t state = one_in(5) ? wild32() : pick(0, info.n_states);
+       heddle_state_info what = HEDDLE_INIT(heddle_state_info);
+       heddle_tensor from = {};
+       if (!heddle_state_describe(model, state, &what)) {
+         int64_t shape[HEDDLE_RANK];
+         for (int32_t i = 0; i < what.rank; i++)
+           shape[i] = what.extents[i].dim == HEDDLE_FIXED && !one_in(5) ? what.extents[i].value : pick(0, 4);
+         from = heddle_dense(name(), one_in(5) ? wild32() : what.dtype, nullptr, what.rank, shape);
+       }
+       give_room(from);
+       return int(heddle_session_write_state(session, state, maybe(one(from))));
+     }},
+    {"heddle_session_save_file",
+     [] {
+       heddle_session *session = any_session();
+       size_t bytes = 0;
+       bool small = !heddle_session_save(session, nullptr, 0, &bytes) && bytes < (1u << 20);
+       return int(heddle_session_save_file(session, !small || one_in(4) ? "/dev/null" : maybe(kept.c_str())));
+     }},
+    {"heddle_session_restore_file",
+     [] {
+       const char *paths[] = {kept.c_str(), kept.c_str(), weights.c_str(), "/dev/zero", "/", "", nullptr};
+       return int(heddle_session_restore_file(any_session(), paths[pick(0, 6)]));
+     }},
+    {"heddle_session_save_parameters",
+     [] { return int(heddle_session_save_parameters(any_session(), maybe("/dev/null"))); }},
     {"heddle_session_clone",
      [] {
        heddle_session *copy = nullptr;

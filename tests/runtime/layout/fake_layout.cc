@@ -80,8 +80,10 @@ const Row rows[] = {
     FIELD(heddle_state_info, rank),
     FIELD(heddle_state_info, extents),
     FIELD(heddle_state_info, has_initial),
-    FIELD(heddle_state_info, reserved),
+    FIELD(heddle_state_info, parameter_rank),
     FIELD(heddle_state_info, initial),
+    FIELD(heddle_state_info, parameter),
+    FIELD(heddle_state_info, parameter_shape),
     END(heddle_state_info),
     FIELD(heddle_state_value, struct_size),
     FIELD(heddle_state_value, is_set),
@@ -153,6 +155,10 @@ const Row rows[] = {
     FIELD(heddle_api, session_result_shapes),
     FIELD(heddle_api, generate),
     FIELD(heddle_api, score),
+    FIELD(heddle_api, session_write_state),
+    FIELD(heddle_api, session_save_file),
+    FIELD(heddle_api, session_restore_file),
+    FIELD(heddle_api, session_save_parameters),
     END(heddle_api),
 };
 } // namespace

@@ -58,6 +58,9 @@ int header_in_c(const char *folder) {
       heddle_token_describe(model, 0, &token) == HEDDLE_OK ||
       heddle_session_state(session, 0, &state_value) == HEDDLE_OK ||
       heddle_session_read_state(session, 0, &result) == HEDDLE_OK ||
+      heddle_session_write_state(session, 0, &result) == HEDDLE_OK ||
+      heddle_session_save_file(session, "/") == HEDDLE_OK || heddle_session_restore_file(session, "/") == HEDDLE_OK ||
+      heddle_session_save_parameters(session, "/") == HEDDLE_OK ||
       heddle_generate(session, &generation, &input, 1, &result, &bytes, NULL) == HEDDLE_OK ||
       heddle_score(session, &generation, &input, 1, NULL, &result) == HEDDLE_OK)
     return 0; // this model has neither states nor tokens, and cannot write

@@ -163,11 +163,11 @@ const heddle_entry_desc entries[] = {
 };
 
 const int32_t dims_b[] = {B}, dims_bs[] = {B, S}, dims_bp[] = {B, P}, dims_n[] = {N};
-const heddle_state_desc states[] = {{"mem", HEDDLE_T_F32, 2, extents_bs, 0, 2, dims_bs, 0, 0, 0},
-                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 1000},
-                                    {"cache", HEDDLE_T_F32, 2, extents_bp, 1, 2, dims_bp, 0.5, 0, 0},
-                                    {"wide", HEDDLE_T_I32, 1, extents_computed, 1, 1, dims_n, 0, 0, 0},
-                                    {"recent", HEDDLE_T_F32, 3, extents_recent, 1, 1, dims_b, -1, 2, 0}};
+const heddle_state_desc states[] = {{"mem", HEDDLE_T_F32, 2, extents_bs, 0, 2, dims_bs, 0, 0, 0, nullptr},
+                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 1000, nullptr},
+                                    {"cache", HEDDLE_T_F32, 2, extents_bp, 1, 2, dims_bp, 0.5, 0, 0, nullptr},
+                                    {"wide", HEDDLE_T_I32, 1, extents_computed, 1, 1, dims_n, 0, 0, 0, nullptr},
+                                    {"recent", HEDDLE_T_F32, 3, extents_recent, 1, 1, dims_b, -1, 2, 0, nullptr}};
 void state_extents(const int64_t *d, int64_t *out) {
   const int64_t all[] = {d[B], d[S], d[B], d[P], 2 * d[N], 2, 3, d[B]};
   memcpy(out, all, sizeof all);

@@ -169,10 +169,10 @@ const heddle_entry_desc entries[] = {
     {"reorder", "", 1, 0, reorder_inputs, nullptr, reorder_extents, no_arena, reorder_run, 1, 0, reorder_uses, nullptr,
      nullptr},
 };
-const heddle_state_desc states[] = {{"source", HEDDLE_T_I32, 1, extents_b, 0, 1, dims_b, 0, 0, 0},
-                                    {"history", HEDDLE_T_I32, rank, extents_rows, 1, rank, dims_bk, 0, 0, 0},
-                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 0},
-                                    {"cache", HEDDLE_T_F32, 1, extents_p, 1, 1, dims_p, 0, 0, 0}};
+const heddle_state_desc states[] = {{"source", HEDDLE_T_I32, 1, extents_b, 0, 1, dims_b, 0, 0, 0, nullptr},
+                                    {"history", HEDDLE_T_I32, rank, extents_rows, 1, rank, dims_bk, 0, 0, 0, nullptr},
+                                    {"seen", HEDDLE_T_I32, 0, nullptr, 1, 0, nullptr, 0, 0, 0, nullptr},
+                                    {"cache", HEDDLE_T_F32, 1, extents_p, 1, 1, dims_p, 0, 0, 0, nullptr}};
 void state_extents(const int64_t *d, int64_t *out) {
   *out++ = d[B];
   out += put_rows(d, out);

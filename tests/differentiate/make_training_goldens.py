@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Makes goldens/training/NAME.safetensors for the training entries of models, at the weights of tests/models/goldens/NAME: fifty
+batches (`input:`, the first axis is the step; fewer are taken again from the first), the gradients of all parameters at the first one (`gradient:`, by PyTorch's autograd
+in f64), and the losses of fifty steps of Adam with warm-up and the rate of each (`losses`, `rates`), without dropout.
+
+    python make_training_goldens.py FOLDER        needs torch, transformers, safetensors; FOLDER: the folder `pytorch` of
+                                                  https://github.com/kimiyoung/transformer-xl"""
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+import transformers
+from safetensors.torch import load_file, save_file
+
+HERE = Path(__file__).resolve().parent / "goldens" / "training"
+FOLDERS = Path(__file__).resolve().parents[1] / "models" / "goldens"
+sys.path.append(str(FOLDERS.parent / "makers"))
+STEPS, WARM = 50, 10
+
+
+def draw(below, *shape):
+    return torch.randint(0, below, (STEPS, *shape))
+
+
+def some(labels, share):
+    """A share of them, and -100 for the others; the first stays."""
+    kept = torch.rand(labels.shape) < share
+    kept[:, 0, 0] = True
+    return torch.where(kept, labels, -100)
+
+
+def mask(batch, length):
+    return (torch.arange(length) < torch.randint(length // 2, length + 1, (STEPS, batch, 1))).long()
+
+
+def make(name, model, batches, loss, betas=(0.9, 0.999), eps=1e-8, peak=2e-3, renamed=lambda name: name):
+    """`loss` of a model and a batch. `renamed`: the name in the weights file of a parameter of the model."""
+    weights = load_file(FOLDERS / name / "model.safetensors")
+    exact = copy.deepcopy(model).double()
+    value = loss(exact, {k: v[0].double() if v.is_floating_point() else v[0] for k, v in batches.items()})
+    value.backward()
+    out = {f"gradient:{renamed(n)}": p.grad.float() for n, p in exact.named_parameters() if p.grad is not None}
+    missing = {f"gradient:{k}" for k in weights} ^ set(out)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1, betas=betas, eps=eps)
+    rates = torch.tensor([peak * min(t / WARM, (WARM / t) ** 0.5) for t in range(1, STEPS + 1)])
+    losses = []
+    for t in range(STEPS):
+        for group in optimiser.param_groups:
+            group["lr"] = float(rates[t])
+        optimiser.zero_grad()
+        value = loss(model, {k: v[t % len(v)] for k, v in batches.items()})
+        value.backward()
+        optimiser.step()
+        losses.append(value.item())
+    out |= {f"input:{k}": v.to(torch.int32) if not v.is_floating_point() else v for k, v in batches.items()}
+    out |= {"losses": torch.tensor(losses), "rates": rates.float()}
+    save_file({k: v.contiguous() for k, v in out.items()}, HERE / f"{name}.safetensors")
+    (HERE / f"{name}.safetensors").chmod(0o644)
+    print(f"{name:20} {losses[0]:.4f} … {losses[-1]:.4f}   without a gradient: {sorted(missing) or 'none'}")
+
+
+def asked(logits, labels, smoothing=0.0):
+    return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), label_smoothing=smoothing)
+
+
+def without_dropout(kind, name):
+    return kind.from_pretrained(FOLDERS / name, attn_implementation="eager").eval()
+
+
+def bert():
+    name = "bert_loss"
+    model = transformers.BertForPreTraining(transformers.BertConfig.from_pretrained(FOLDERS / name, attn_implementation="eager")).eval()
+    model.load_state_dict(load_file(FOLDERS / name / "model.safetensors"), strict=False)
+    model.tie_weights()
+    b, s = 4, 12
+    inputs = {"input_ids": draw(52, b, s) + 1, "token_type_ids": draw(2, b, s), "attention_mask": mask(b, s),
+              "labels": some(draw(53, b, s), 0.3), "next_sentence_label": draw(2, b)}  # fmt: skip
+    make(name, model, inputs, lambda model, batch: model(**batch).loss)
+
+
+def gpt2():
+    model = without_dropout(transformers.GPT2LMHeadModel, "gpt2")
+
+    def loss(model, batch):
+        ids, seen = batch["input_ids"], batch["attention_mask"]
+        labels = torch.where(seen[:, 1:] != 0, ids[:, 1:], -100)
+        return asked(model(input_ids=ids, attention_mask=seen).logits[:, :-1], labels)
+
+    make("gpt2", model, {"input_ids": draw(61, 3, 11), "attention_mask": mask(3, 11)}, loss)
+
+
+def marian():
+    """The paper's betas and smoothed labels. transformers does not learn the words' row of padding, nor the output's bias."""
+    model = without_dropout(transformers.MarianMTModel, "marian")
+    model.register_parameter("bias", torch.nn.Parameter(model.final_logits_bias.clone()))
+    del model._buffers["final_logits_bias"]
+    for table in (model.model.shared, model.model.encoder.embed_tokens, model.model.decoder.embed_tokens):
+        table.padding_idx = None
+    names = {"bias": "final_logits_bias"}
+
+    def loss(model, batch):
+        hidden = model.model(**{k: v for k, v in batch.items() if k != "labels"}).last_hidden_state
+        return asked(model.lm_head(hidden) + model.bias, batch["labels"], 0.1)
+
+    b, s, t = 3, 9, 7
+    inputs = {"input_ids": draw(53, b, s), "attention_mask": mask(b, s), "decoder_input_ids": draw(53, b, t), "labels": some(draw(53, b, t), 0.8)}
+    make("marian", model, inputs, loss, betas=(0.9, 0.98), eps=1e-9, renamed=lambda name: names.get(name, name))
+
+
+def vit():
+    model = without_dropout(transformers.ViTForImageClassification, "vit_classifier")
+    inputs = {"pixel_values": torch.randn(4, 2, 3, 30, 30).to(torch.bfloat16).float(), "labels": draw(11, 2)[:4]}
+    names = {"layers.": "encoder.layer.", "attention.o_proj": "attention.output.dense", "mlp.fc1": "intermediate.dense", "mlp.fc2": "output.dense"}
+    names |= {f"attention.{x[0]}_proj": f"attention.attention.{x}" for x in ("query", "key", "value")}
+
+    def renamed(name):
+        for new, old in names.items():
+            name = name.replace(new, old)
+        return name
+
+    make("vit_classifier", model, inputs, lambda model, batch: asked(model(batch["pixel_values"]).logits, batch["labels"]), peak=3e-4,
+         renamed=renamed)
+
+
+def seq2seq():
+    import seq2seq as maker
+
+    model = maker.Model("lstm", True, alignment="general", input_feeding=True)
+    model.load_state_dict(load_file(FOLDERS / "seq2seq_general" / "model.safetensors"))
+
+    def loss(model, batch):
+        model.encode(batch["input_ids"], batch["lengths"].long())
+        model.fed = model.fed.to(model.generator.weight.dtype)
+        logits = torch.stack([model.step(batch["decoder_input_ids"][:, i]) for i in range(6)], 1)
+        return asked(logits, batch["labels"])
+
+    b, s, t = 3, 8, 6
+    inputs = {"input_ids": draw(37, b, s), "lengths": torch.randint(1, s + 1, (STEPS, b)), "decoder_input_ids": draw(41, b, t),
+              "labels": some(draw(41, b, t), 0.8)}  # fmt: skip
+    make("seq2seq_general", model, inputs, loss)
+
+
+def transformer_xl(folder):
+    """Over segments: the memory goes on from step to step. The code gives the loss of each word. A cluster's projections into and
+    out of the model's width are two parameters, as the weights file has them."""
+    sys.path[:0] = [folder, f"{folder}/utils"]
+    torch.Tensor.byte = torch.Tensor.bool
+    import mem_transformer
+
+    name = "transfo_xl_authors"
+    config = json.loads((FOLDERS / name / "config.json").read_text())
+    sizes = {k: config[k] for k in ("n_layer", "n_head", "d_model", "d_head", "d_inner", "d_embed", "div_val", "mem_len", "cutoffs", "clamp_len", "same_length", "pre_lnorm")}
+    model = mem_transformer.MemTransformerLM(config["vocab_size"], **sizes, dropout=0, dropatt=0, tie_weight=True,
+                                             tie_projs=[False] * 4, tgt_len=1, ext_len=0)  # fmt: skip
+    model.load_state_dict(load_file(FOLDERS / name / "model.safetensors"), strict=False)
+    memory = {}
+
+    def loss(model, batch):
+        value, *after = model(batch["input_ids"].T.contiguous(), batch["labels"].T.contiguous(), *memory.get(id(model), []))
+        memory[id(model)] = after
+        return value.mean()
+
+    make(name, model, {"input_ids": draw(43, 2, 6), "labels": draw(43, 2, 6)}, loss, peak=3e-4)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    HERE.mkdir(exist_ok=True)
+    for seed, maker in enumerate((bert, gpt2, marian, vit, seq2seq, lambda: transformer_xl(sys.argv[1]))):
+        torch.manual_seed(seed)
+        maker()

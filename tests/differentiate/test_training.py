@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The training entries of models against PyTorch (make_training_goldens.py): the gradients of all parameters, within 1e-4 of the
+largest value of each, and the losses of fifty steps of Adam. Adam's first mean is a tenth of the gradient after one step."""
+
+import sys
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors import numpy as safetensors
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "models"), str(ROOT / "python")]
+import heddle  # noqa: E402
+from heddle_command import GOLDENS, must  # noqa: E402
+from scratch import Scratch  # noqa: E402
+
+TRAINING = Path(__file__).resolve().parent / "goldens" / "training"
+
+
+class Training(Scratch):
+    def follow(self, name, *settings, more=None):
+        """`more`: inputs of each step instead of the rate."""
+        tensors = safetensors.load_file(TRAINING / f"{name}.safetensors")
+        kind = lambda k: {n.removeprefix(k): v for n, v in tensors.items() if n.startswith(k)}  # noqa: E731
+        must("compile", GOLDENS / name, "--set", "training=true", *settings, "-o", self.folder / "out")
+        session = heddle.load(self.folder / "out").session()
+        batches, gradients = kind("input:"), kind("gradient:")
+        self.assertEqual(set(session.parameters) - set(gradients), set())
+        least = 1e-2 * max(np.abs(g).max() for g in gradients.values())  # a key's bias has none but for rounding
+        for t, want in enumerate(tensors["losses"]):
+            inputs = {k: np.ascontiguousarray(v[t % len(v)]) for k, v in batches.items()}
+            loss = session.run(inputs | (more or {"rate": tensors["rates"][t]}), "train")["loss"]
+            self.assertLess(abs(loss - want) / want, 1e-3, f"step {t + 1}")
+            if t > 0:
+                continue
+            for parameter in session.model.parameters.values():
+                gradient = gradients[parameter.name]
+                got = session.state("m1." + parameter.state).reshape(gradient.shape) / np.float32(1 - 0.9)
+                off = np.abs(got - gradient).max() / max(least, np.abs(gradient).max())
+                self.assertLess(off, 1e-4, f"the gradient of {parameter.name}")
+
+    def test_bert(self):
+        self.follow("bert_loss")
+
+    def test_gpt2(self):
+        self.follow("gpt2")
+
+    def test_transformer(self):
+        """Its rate is the paper's, with the peak and the warm-up of the goldens."""
+        self.follow("marian", *(w for s in ("dropout=0", "warmup_steps=10", "learning_rate=0.002") for w in ("--set", s)),
+                    more={"key": np.int32([0, 0])})  # fmt: skip
+
+    def test_vit(self):
+        self.follow("vit_classifier")
+
+    def test_seq2seq_with_attention(self):
+        self.follow("seq2seq_general")
+
+    def test_transformer_xl_over_segments(self):
+        self.follow("transfo_xl_authors")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Sessions that train: their parameters, the files that they leave, and runs that go on from these."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import unittest
+
+import numpy as np
+from program import ROOT, Program, heddle as command, must, real, safetensors, save
+
+import heddle
+
+NET = """
+    dim B
+    model Net {
+      sub first as "net.0" = Linear(4, 6)
+      param last as "net.last": real[3, 2, 3] stored [3, 6]
+      param fixed: real[3]
+      state m: params(first, last) = 0
+      state v: params(first, last) = 0
+      state step: i32 = 0
+      fn out(x: real[B, 4], key: i32[2]) -> real[B, 3] {
+        let h = dropout(tanh(first(x)), key, 0.25)
+        y[b, k] = sum[i, j](h[b, i * 3 + j] * last[k, i, j]) + fixed[k]
+        return y
+      }
+      entry train(x: real[B, 4], y: real[B, 3], key: i32[2]) -> loss: real {
+        let z = out(x, fold(key, step))
+        loss = mean[b, k]((z[b, k] - y[b, k]) ** 2)
+        let t = step + 1
+        step <- t
+        for p in params(first, last) {
+          let w, a, b = adam(p, m[p], v[p], grad(loss, p), t, 0.01, 0.9, 0.98, 1e-9)
+          p <- w
+          m[p] <- a
+          v[p] <- b
+        }
+        return loss
+      }
+      entry predict(x: real[B, 4]) -> y: real[B, 3] {
+        let h = tanh(first(x))
+        y[b, k] = sum[i, j](h[b, i * 3 + j] * last[k, i, j]) + fixed[k]
+        return y
+      }
+    }"""
+BIGRAM = """
+    dim B, T, N
+    model Bigram {
+      param table: real[7, 7]
+      state written: i32 = 0
+      entry step(input_ids: index(7)[B, T]) -> logits: real[B, 7] {
+        require T >= 1 else "no token"
+        logits[b, v] = table[input_ids[b, T - 1], v]
+        written <- written + T
+        return logits
+      }
+      entry train(x: index(7)[N], y: index(7)[N]) -> loss: real {
+        z[n, v] = table[x[n], v]
+        let each = cross_entropy(z, y, 0.0)
+        loss = mean[n](each[n])
+        table <- table - 5.0 * grad(loss, table)
+        return loss
+      }
+    }"""
+WEIGHTS = {"net.0.weight": real(6, 4), "net.0.bias": real(6), "net.last": real(3, 6), "fixed": real(3)}
+TRAINED = ["net.0.weight", "net.0.bias", "net.last"]
+
+# A program that saves its session after every step, and says so.
+LOOP = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import numpy as np, heddle
+    session = heddle.load(sys.argv[2]).session()
+    for step in range(10000):
+        x = np.random.default_rng(step).standard_normal((5, 7)).astype("f4")
+        session.run({"x": x[:, :4].copy(), "y": x[:, 4:].copy(), "key": np.int32([3, 1])}, "train")
+        session.save(sys.argv[3])
+        session.parameters.save(sys.argv[4])
+        print(step + 1, flush=True)
+"""
+
+
+def batch(step):
+    x = np.random.default_rng(step).standard_normal((5, 7)).astype(np.float32)
+    return {"x": x[:, :4].copy(), "y": x[:, 4:].copy(), "key": np.int32([3, 1])}
+
+
+class Sessions(Program):
+    def setUp(self):
+        super().setUp()
+        self.compile(NET, WEIGHTS)
+
+    def session(self, **options):
+        return heddle.load(self.library).session(**options)
+
+    def train(self, session, first, count):
+        return [float(session.run(batch(step), "train")["loss"]) for step in range(first, first + count)]
+
+    def test_parameters_begin_as_the_file_s_and_are_read_and_written_in_its_layout(self):
+        session = self.session()
+        model, parameters = session.model, session.parameters
+        self.assertEqual(list(parameters), TRAINED)
+        self.assertEqual(model.parameters["net.last"], heddle.Parameter("net.last", "f32", (3, 6), "last"))
+        self.assertEqual((model.states["last"].parameter, model.states["last"].initial), ("net.last", None))
+        self.assertEqual(model.states["m.last"].parameter, None)
+        for name in TRAINED:
+            np.testing.assert_array_equal(parameters[name], WEIGHTS[name])
+        x = batch(9)["x"]
+        before = session.run({"x": x}, "predict")["y"]
+        self.train(session, 0, 3)
+        self.assertFalse(np.array_equal(parameters["net.last"], WEIGHTS["net.last"]))
+        for name in TRAINED:
+            parameters[name] = WEIGHTS[name]
+        np.testing.assert_array_equal(session.run({"x": x}, "predict")["y"], before)
+        session.reset()
+        np.testing.assert_array_equal(parameters["net.0.bias"], WEIGHTS["net.0.bias"])
+        with self.assertRaisesRegex(heddle.Error, r"'net.last' is \[3, 2, 3\], but must be \[3, 6\]"):
+            parameters["net.last"] = np.zeros((3, 2, 3), np.float32)
+        with self.assertRaisesRegex(heddle.Error, "model 'model' has no parameter fixed"):
+            parameters["fixed"]
+
+    def test_what_is_written_must_be_like_the_state(self):
+        session = self.session()
+        session.set_state("step", 7)
+        self.assertEqual(session.state("step"), 7)
+        with self.assertRaisesRegex(heddle.Error, r"state 'm.last' is f32 \[3, 2, 3\], but the tensor to write is f32 \[2\]"):
+            session.set_state("m.last", np.zeros(2, np.float32))
+
+    def test_saved_parameters_are_weights_for_the_next_compilation(self):
+        session = self.session()
+        losses = self.train(session, 0, 5)
+        self.assertLess(losses[-1], losses[0])
+        session.parameters.save(self.folder / "trained.safetensors")
+        trained = safetensors.load_file(self.folder / "trained.safetensors")
+        self.assertEqual(sorted(trained), sorted(TRAINED))
+        for name in TRAINED:
+            np.testing.assert_array_equal(trained[name], session.parameters[name])
+        save(self.folder / "whole.safetensors", WEIGHTS | trained)
+        must("compile", self.model, "--weights", self.folder / "whole.safetensors", "-o", self.folder / "next")
+        x = batch(9)["x"]
+        again = heddle.load(self.folder / "next").session()
+        np.testing.assert_array_equal(again.run({"x": x}, "predict")["y"], session.run({"x": x}, "predict")["y"])
+        other = self.session()
+        other.parameters.load(self.folder / "trained.safetensors")
+        np.testing.assert_array_equal(other.run({"x": x}, "predict")["y"], session.run({"x": x}, "predict")["y"])
+
+    def test_a_run_that_was_saved_and_resumed_is_the_one_that_was_not_bit_for_bit(self):
+        whole = self.session(threads=2)
+        losses = self.train(whole, 0, 20)
+        first = self.session(threads=1)
+        self.assertEqual(self.train(first, 0, 8), losses[:8])
+        first.save(self.folder / "session")
+        first.close()
+        second = self.session(threads=2)
+        second.restore(self.folder / "session")
+        self.assertEqual(self.train(second, 8, 12), losses[8:])
+        self.assertEqual(second.save(), whole.save())
+
+    def test_a_killed_run_leaves_its_last_files_whole(self):
+        program = self.folder / "loop.py"
+        program.write_text(textwrap.dedent(LOOP))
+        states, parameters = self.folder / "session", self.folder / "parameters.safetensors"
+        rng = np.random.default_rng(1)
+        for _ in range(6):
+            run = subprocess.Popen([sys.executable, program, ROOT / "python", self.library, states, parameters], stdout=subprocess.PIPE, text=True)  # fmt: skip
+            run.stdout.readline()
+            time.sleep(rng.uniform(0, 0.02))
+            run.send_signal(signal.SIGKILL)
+            said = [1, *map(int, run.stdout.read().split())][-1]
+            run.wait()
+            run.stdout.close()
+            session = self.session()
+            session.restore(states)
+            reached = int(session.state("step"))
+            self.assertIn(reached, (said, said + 1))
+            expected = self.session()
+            self.train(expected, 0, reached)
+            self.assertEqual(session.save(), expected.save())
+            self.assertEqual(sorted(safetensors.load_file(parameters)), sorted(TRAINED))
+
+    def test_files_that_cannot_be(self):
+        session = self.session()
+        (self.folder / "text").write_text("no session")
+        for message, call in (
+            ("/dev/null is no regular file; name a file to write", lambda: session.save("/dev/null")),
+            ("nowhere/x cannot be written: No such file or directory", lambda: session.parameters.save("nowhere/x")),
+            ("nowhere cannot be opened: No such file or directory", lambda: session.restore("nowhere")),
+            ("the buffer does not hold a saved session, or it is damaged", lambda: session.restore(self.folder / "text")),
+        ):
+            with self.assertRaises(heddle.Error) as caught:
+                call()
+            self.assertEqual(str(caught.exception), message)
+        self.assertEqual([path.name for path in self.folder.glob("*.part")], [])
+
+
+class Texts(Program):
+    def test_a_session_writes_with_what_it_has_learned(self):
+        self.compile(BIGRAM, {"table": np.zeros((7, 7), np.float32)})
+        session = heddle.load(self.library).session()
+        follows = np.roll(np.arange(7, dtype=np.int32), -1)
+        for _ in range(5):
+            session.run({"x": np.arange(7, dtype=np.int32), "y": follows}, "train")
+        learned = session.parameters["table"].copy()
+        for _ in range(2):  # and does not remember the text before
+            texts, _ = session.generate({"input_ids": np.int32([[2], [5]])}, 4, tokens={"eos_token_id": [], "pad_token_id": 0})
+            np.testing.assert_array_equal(texts[:, -4:], [[3, 4, 5, 6], [6, 0, 1, 2]])
+            self.assertEqual(session.state("written"), 4)
+        np.testing.assert_array_equal(session.parameters["table"], learned)
+        session.reset()
+        np.testing.assert_array_equal(session.parameters["table"], np.zeros((7, 7)))
+
+
+class Averages(Program):
+    def test_the_mean_of_each_tensor(self):
+        a, b = ({"w": real(3, 4, seed=i), "n": np.int32([7])} for i in range(2))
+        for name, values in (("a", a), ("b", b), ("c", {"w": real(3, 4)}), ("d", {"w": real(4), "n": np.int32([7])}), ("e", a | {"n": np.int32([8])})):
+            save(self.folder / f"{name}.safetensors", values)
+        path = lambda name: self.folder / f"{name}.safetensors"  # noqa: E731
+        must("average", path("a"), path("b"), "-o", path("out"))
+        out = safetensors.load_file(path("out"))
+        np.testing.assert_array_equal(out["w"], ((a["w"].astype(float) + b["w"]) / 2).astype(np.float32))
+        np.testing.assert_array_equal(out["n"], [7])
+        for other, message in (
+            ("c", "c.safetensors: lacks `n`, which"),
+            ("d", "d.safetensors: `w` is F32[4], but F32[3, 4] in"),
+            ("e", "e.safetensors: `n` holds other whole numbers than in"),
+        ):
+            status, errors = command("average", path("a"), path(other), "-o", path("never"))
+            self.assertEqual(status, 1)
+            self.assertIn(message, errors)
+        self.assertFalse(path("never").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
