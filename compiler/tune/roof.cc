@@ -114,12 +114,11 @@ static double seconds(int threads, int samples, const std::function<void(int)> &
   std::vector<double> taken;
   for (int sample = 0; sample < samples; ++sample) {
     auto begin = std::chrono::steady_clock::now();
-    std::vector<std::thread> helpers;
+    std::vector<std::jthread> helpers; // where one cannot be made, those before it end first
     for (int i = 1; i < threads; ++i)
       helpers.emplace_back(work, i);
     work(0);
-    for (std::thread &helper : helpers)
-      helper.join();
+    helpers.clear();
     taken.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return tune::undisturbed_seconds(std::move(taken));

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -46,8 +47,16 @@ namespace {
 class PipeToMemory {
 public:
   PipeToMemory() {
-    if (pipe2(ends_, O_CLOEXEC) == 0)
+    if (pipe2(ends_, O_CLOEXEC) != 0)
+      return;
+    try {
       reader_ = std::thread([this] { read_all(); });
+    } catch (const std::system_error &error) { // no memory for its stack, or too many threads run
+      close(ends_[0]);
+      close(ends_[1]);
+      ends_[0] = ends_[1] = -1;
+      errno = error.code().value();
+    }
   }
   ~PipeToMemory() { finish(); }
   /// What to open for writing; empty where there is no pipe, and errno says why.
@@ -82,7 +91,8 @@ static Result<std::string> link(const std::string &name, std::vector<std::string
   PipeToMemory output;
   if (output.path().empty())
     return Error{name + ": cannot be linked: " + std::strerror(errno)};
-  words.insert(words.begin(), {"ld.lld", "-m", "elf_x86_64", "-o", output.path()});
+  // One thread: lld's others are made by a thread of LLVM's, in which a failure ends the process.
+  words.insert(words.begin(), {"ld.lld", "-m", "elf_x86_64", "--threads=1", "-o", output.path()});
   std::vector<const char *> arguments;
   for (const std::string &word : words)
     arguments.push_back(word.c_str());
