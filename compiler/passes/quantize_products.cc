@@ -4,7 +4,14 @@
 //   amax[m] = max[k](abs(x[m, k]))     q[m, k] = u8(round(x[m, k] * 127 / amax[m]) + 128)
 //   y[m, n] = (sum[k](q[m, k] * w8[n, k]) - 128 * sums[n]) * (amax[m] / 127) * scales[n]
 //
-// Where the module has a scale for the activation (heddle.scales), that takes the place of amax / 127 for all rows, and
+// What a ReLU or another op made that has no negative results takes all of 0 .. 255 instead: the offset is 0.
+//
+// A convolution reads its rows at computed places (where the target has dot products of 8 bits; elsewhere it is
+// narrow_products' matter). The scale must be the same for all terms of a sum, so it is one for all places that the
+// sum's loops move over: one per picture under a window that slides, one per row under a filter of 1 x 1. Padding is
+// the offset.
+//
+// Where the module has a scale for the activation (heddle.scales), that takes the place of amax for all rows, and
 // what exceeds it is clamped.
 //
 // Above, w8, scales and sums are derived weights (heddle.derived). u8 times s8 is what the CPUs' dot products take; the
@@ -13,6 +20,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
@@ -22,6 +30,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
 #include <set>
@@ -39,12 +48,67 @@ constexpr int64_t most_terms = 65536;
 /// Fewer terms are not worth finding a scale for.
 constexpr int64_t least_terms = 16;
 
-/// An operand of a product that is read in place.
+/// A factor of a product: an operand that is read in place, or a tensor that is read at computed places.
 struct Side {
   OpOperand *operand = nullptr;
-  AffineMap map;                     // of loops to axes
-  SmallVector<int64_t> kept, summed; // axes that parallel loops run along, and those that the sum does
+  AffineMap map;                     // of loops to axes, of an operand
+  tensor::ExtractOp read;            // at computed places
+  SmallVector<int64_t> kept, summed; // axes whose places only parallel loops say, and those that the sum moves over
+
+  /// As it is now: what made it may have been quantized, too.
+  Value tensor() const { return operand ? operand->get() : tensor::ExtractOp(read).getTensor(); }
 };
+
+/// The loop that an index of a body is, without anything added to it; -1: it isn't.
+int64_t plain_loop(Value index) {
+  auto loop = index.getDefiningOp<linalg::IndexOp>();
+  return loop ? int64_t(loop.getDim()) : -1;
+}
+
+/// Whether a value of a body is made of the loops' indices and of what doesn't vary, not of elements. `loops`: those.
+bool is_of_places(GenericOp op, Value value, llvm::SmallBitVector &loops) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return argument.getOwner() != op.getBlock();
+  Operation *made = value.getDefiningOp();
+  if (made->getBlock() != op.getBlock())
+    return true;
+  if (auto index = dyn_cast<linalg::IndexOp>(made))
+    loops.set(index.getDim());
+  return !isa<tensor::ExtractOp>(made) && made->getNumRegions() == 0 &&
+         llvm::all_of(made->getOperands(), [&](Value operand) { return is_of_places(op, operand, loops); });
+}
+
+/// Whether an element of a body, or a tensor, is never below 0.
+bool is_nonnegative(Value value, int depth = 8) {
+  if (depth == 0)
+    return false;
+  auto both = [&](Operation *op, unsigned a, unsigned b) {
+    return is_nonnegative(op->getOperand(a), depth - 1) && is_nonnegative(op->getOperand(b), depth - 1);
+  };
+  APFloat constant(0.0);
+  if (matchPattern(value, m_ConstantFloat(&constant)))
+    return !constant.isNegative() && !constant.isNaN();
+  if (auto element = dyn_cast<BlockArgument>(value)) {
+    auto op = dyn_cast<GenericOp>(element.getOwner()->getParentOp());
+    return op && element.getArgNumber() < op.getNumDpsInputs() &&
+           is_nonnegative(op->getOperand(element.getArgNumber()), depth - 1);
+  }
+  Operation *made = value.getDefiningOp();
+  if (auto op = dyn_cast<GenericOp>(made)) {
+    unsigned result = cast<OpResult>(value).getResultNumber();
+    return op.getNumReductionLoops() == 0 &&
+           is_nonnegative(op.getBlock()->getTerminator()->getOperand(result), depth - 1);
+  }
+  if (isa<arith::MaximumFOp>(made))
+    return is_nonnegative(made->getOperand(0), depth - 1) || is_nonnegative(made->getOperand(1), depth - 1);
+  if (isa<arith::AddFOp, arith::MulFOp, arith::DivFOp, arith::MinimumFOp>(made))
+    return both(made, 0, 1);
+  if (isa<arith::SelectOp>(made))
+    return both(made, 1, 2);
+  if (auto read = dyn_cast<tensor::ExtractOp>(made))
+    return is_nonnegative(read.getTensor(), depth - 1);
+  return isa<math::ExpOp, math::Exp2Op, math::AbsFOp>(made);
+}
 
 /// A product that can be quantized.
 struct Candidate {
@@ -55,8 +119,10 @@ struct Candidate {
 
 class Quantizing {
 public:
-  explicit Quantizing(ModuleOp module)
-      : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()) {}
+  /// `convolutions`: also products that read a factor at computed places.
+  Quantizing(ModuleOp module, bool convolutions)
+      : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()),
+        convolutions_(convolutions) {}
 
   void run() {
     std::vector<Candidate> candidates;
@@ -76,7 +142,8 @@ private:
   struct Rows {
     Value numbers;
     Value largest;              // null where the scale is known
-    std::optional<float> known; // the magnitude that 127 stands for
+    std::optional<float> known; // the magnitude that `top` stands for
+    int64_t zero, top;          // the number of 0, and how much more the largest is
   };
   struct Weights {
     ir::WeightOp numbers, scales, sums;
@@ -98,28 +165,65 @@ private:
     return side;
   }
 
+  /// A factor that is read at computed places, with zeros where a condition on these doesn't hold. Its terms must lie
+  /// side by side in groups, enough of them for the loop over these (convolution/problem.cc).
+  std::optional<Side> picture_of(GenericOp op, const contraction::Factor &factor) {
+    auto guard = factor.value.getDefiningOp<arith::SelectOp>();
+    auto read = contraction::element_read(factor.value).getDefiningOp<tensor::ExtractOp>();
+    llvm::SmallBitVector ignored(op.getNumLoops());
+    bool reads = read && read->getBlock() == op.getBlock() && read.getType().isF32() && read->hasOneUse() &&
+                 (guard ? guard.getTrueValue() == read.getResult() && is_of_places(op, guard.getCondition(), ignored)
+                        : factor.value == read.getResult());
+    if (!convolutions_ || !reads)
+      return std::nullopt;
+    Side side;
+    side.read = read;
+    auto kinds = op.getIteratorTypesArray();
+    int64_t grouped = 0;
+    for (auto [axis, index] : llvm::enumerate(read.getIndices())) {
+      llvm::SmallBitVector loops(op.getNumLoops());
+      if (!is_of_places(op, index, loops))
+        return std::nullopt;
+      bool summed =
+          llvm::any_of(loops.set_bits(), [&](unsigned l) { return kinds[l] == utils::IteratorType::reduction; });
+      int64_t loop = plain_loop(index);
+      if (summed && loop >= 0)
+        grouped = op.getStaticLoopRanges()[loop];
+      // Behind a guard there may be no such place.
+      (summed || (guard && loop < 0) ? side.summed : side.kept).push_back(axis);
+    }
+    return grouped >= least_terms ? std::optional(side) : std::nullopt;
+  }
+
   std::optional<Candidate> candidate_of(GenericOp op) {
     std::optional<Product> product = contraction::product_of(op);
     if (!product || precisions_.of(op) != "int8")
       return std::nullopt;
     std::optional<Side> left = side_of(op, product->left), right = side_of(op, product->right);
+    if (!left && right)
+      left = picture_of(op, product->left);
+    else if (left && !right)
+      right = picture_of(op, product->right);
     if (!left || !right)
       return std::nullopt;
+    // Every loop of the sum is one of both, every other loop of one of them.
+    for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+      bool of_left = product->left.loops.test(loop), of_right = product->right.loops.test(loop);
+      if (kind == utils::IteratorType::reduction ? !of_left || !of_right : of_left == of_right)
+        return std::nullopt;
+    }
     for (Side *weight : {&*left, &*right}) {
       Side &rows = weight == &*left ? *right : *left;
-      auto get = weight->operand->get().getDefiningOp<ir::GetOp>();
+      auto get = weight->operand ? weight->tensor().getDefiningOp<ir::GetOp>() : ir::GetOp();
       auto of = get ? symbols_.lookup<ir::WeightOp>(get.getWeight()) : ir::WeightOp();
-      if (!of || rows.operand->get().getDefiningOp<ir::GetOp>() || rows.summed.size() != weight->summed.size())
+      if (!of || rows.tensor().getDefiningOp<ir::GetOp>())
         continue;
-      // Every loop of the sum is one of both, every other loop of one of them, and the sum begins with 0.
       auto shape = cast<RankedTensorType>(get.getType()).getShape();
       int64_t terms = 1;
       for (int64_t axis : weight->summed)
         terms *= shape[axis];
-      bool apart = rows.kept.size() + weight->kept.size() == op.getNumParallelLoops() &&
-                   weight->summed.size() == op.getNumReductionLoops();
       auto zero = op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
-      if (apart && !rows.kept.empty() && !weight->kept.empty() && terms >= least_terms && terms <= most_terms && zero &&
+      if (!rows.kept.empty() && !weight->kept.empty() && terms >= least_terms && terms <= most_terms && zero &&
           matchPattern(zero.getInputs()[0], m_AnyZeroFloat()) && zero.getInputs()[0].getType().isF32() &&
           op.getMatchingIndexingMap(op.getDpsInitOperand(0)).isProjectedPermutation() && !of.getDerived())
         return Candidate{op, rows, *weight, of};
@@ -183,21 +287,22 @@ private:
     return scale ? std::optional<float>(scale.getValue().convertToDouble()) : std::nullopt;
   }
 
-  /// x * scale, rounded to a whole number from 0 to 255 whose zero is 128.
-  Value byte_of(OpBuilder &at, Location loc, Value x, Value scale, bool clamped) {
+  /// x * scale, rounded to a whole number from 0 to 255.
+  Value byte_of(OpBuilder &at, Location loc, const Rows &rows, Value x, Value scale) {
     Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, x, scale));
     Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
-    if (clamped) {
-      number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, int64_t(-127)));
-      number = arith::MinSIOp::create(at, loc, number, constant(at, loc, int64_t(127)));
+    if (rows.known) {
+      number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, rows.zero ? -rows.top : 0));
+      number = arith::MinSIOp::create(at, loc, number, constant(at, loc, rows.top));
     }
-    Value shifted = arith::AddIOp::create(at, loc, number, constant(at, loc, int64_t(128)));
-    return arith::TruncIOp::create(at, loc, at.getI8Type(), shifted);
+    if (rows.zero)
+      number = arith::AddIOp::create(at, loc, number, constant(at, loc, rows.zero));
+    return arith::TruncIOp::create(at, loc, at.getI8Type(), number);
   }
 
   /// The quantized rows of an activation, made once for all products that read it alike.
   std::optional<Rows> rows_of(const Side &side) {
-    Value x = side.operand->get();
+    Value x = side.tensor();
     auto [known, is_new] = rows_.try_emplace(key_of(side));
     if (!is_new)
       return known->second;
@@ -208,45 +313,65 @@ private:
       return std::nullopt;
     }
     Location loc = x.getLoc();
-    SmallVector<OpFoldResult> &sizes = *extents, kept;
-    for (int64_t axis : side.kept)
-      kept.push_back(sizes[axis]);
-
+    SmallVector<OpFoldResult> &sizes = *extents;
     unsigned rank = sizes.size();
     AffineMap all = AffineMap::getMultiDimIdentityMap(rank, module_.getContext());
     AffineMap row = AffineMap::get(rank, 0, axes(side.kept), module_.getContext());
-    SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel), reduced(parallel);
-    for (int64_t axis : side.summed)
-      reduced[axis] = utils::IteratorType::reduction;
+    SmallVector<utils::IteratorType> parallel(rank, utils::IteratorType::parallel);
     Value bytes = tensor::EmptyOp::create(builder, loc, sizes, builder.getI8Type());
-    Rows out;
+    Rows out{};
     out.known = scale_of(x);
+    bool whole = is_nonnegative(x);
+    out.zero = whole ? 0 : 128;
+    out.top = whole ? 255 : 127;
     if (out.known) {
-      Value scale = given(builder, loc, 127 / *out.known);
+      Value scale = given(builder, loc, float(out.top) / *out.known);
       out.numbers =
           generic(builder, loc, x, bytes, {all, all}, parallel, [&](OpBuilder &at, Location loc, ValueRange e) {
-            return byte_of(at, loc, e[0], real(at, loc, scale), true);
+            return byte_of(at, loc, out, e[0], real(at, loc, scale));
           });
       return remember(side, out);
     }
-    Value empty = tensor::EmptyOp::create(builder, loc, kept, builder.getI32Type());
-    int64_t least = llvm::bit_cast<int32_t>(1e-30f); // something is divided by it
-    Value none = linalg::FillOp::create(builder, loc, constant(builder, loc, least), empty).getResult(0);
-    out.largest = generic(builder, loc, x, none, {all, row}, reduced, [&](OpBuilder &at, Location loc, ValueRange e) {
-      Value magnitude = bits(at, loc, math::AbsFOp::create(at, loc, e[0]));
-      return arith::MaxSIOp::create(at, loc, e[1], magnitude).getResult();
-    });
+    out.largest = largest_of(builder, side, x, sizes);
     out.numbers = generic(builder, loc, {x, out.largest}, bytes, {all, row, all}, parallel,
                           [&](OpBuilder &at, Location loc, ValueRange e) {
-                            Value scale = arith::DivFOp::create(at, loc, constant(at, loc, 127.0), real(at, loc, e[1]));
-                            return byte_of(at, loc, e[0], scale, false);
+                            Value scale =
+                                arith::DivFOp::create(at, loc, constant(at, loc, double(out.top)), real(at, loc, e[1]));
+                            return byte_of(at, loc, out, e[0], scale);
                           });
     return remember(side, out);
   }
 
+  /// The largest magnitudes of an activation along the axes that the sum moves over: along the innermost, which is
+  /// contiguous, and then along the others.
+  Value largest_of(OpBuilder &builder, const Side &side, Value x, ArrayRef<OpFoldResult> sizes) {
+    Location loc = x.getLoc();
+    int64_t least = llvm::bit_cast<int32_t>(1e-30f); // something is divided by it
+    auto reduce = [&](Value from, ArrayRef<OpFoldResult> sizes, ArrayRef<int64_t> kept, bool of_floats) {
+      SmallVector<OpFoldResult> extents = llvm::map_to_vector(kept, [&](int64_t axis) { return sizes[axis]; });
+      SmallVector<utils::IteratorType> loops(sizes.size(), utils::IteratorType::reduction);
+      for (int64_t axis : kept)
+        loops[axis] = utils::IteratorType::parallel;
+      Value empty = tensor::EmptyOp::create(builder, loc, extents, builder.getI32Type());
+      Value none = linalg::FillOp::create(builder, loc, constant(builder, loc, least), empty).getResult(0);
+      AffineMap all = AffineMap::getMultiDimIdentityMap(sizes.size(), module_.getContext());
+      AffineMap row = AffineMap::get(sizes.size(), 0, axes(kept), module_.getContext());
+      return generic(builder, loc, from, none, {all, row}, loops, [&](OpBuilder &at, Location loc, ValueRange e) {
+        Value magnitude = of_floats ? bits(at, loc, math::AbsFOp::create(at, loc, e[0])) : e[0];
+        return arith::MaxSIOp::create(at, loc, e[1], magnitude).getResult();
+      });
+    };
+    int64_t rank = sizes.size();
+    if (side.summed.size() == 1 || side.summed.back() != rank - 1)
+      return reduce(x, sizes, side.kept, true);
+    SmallVector<int64_t> rows = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
+    return reduce(reduce(x, sizes, rows, true), sizes.drop_back(), side.kept, false);
+  }
+
   /// Axes of an activation that have scales of their own.
   std::pair<Value, AffineMap> key_of(const Side &side) {
-    return {side.operand->get(), AffineMap::get(side.map.getNumResults(), 0, axes(side.kept), module_.getContext())};
+    int64_t rank = cast<RankedTensorType>(side.tensor().getType()).getRank();
+    return {side.tensor(), AffineMap::get(rank, 0, axes(side.kept), module_.getContext())};
   }
   Rows remember(const Side &side, const Rows &rows) { return rows_[key_of(side)] = rows; }
 
@@ -276,12 +401,53 @@ private:
     return out;
   }
 
+  /// A value that is made of places, made again in another body, where the loops are those that `axis_of_loop` says.
+  static Value again(OpBuilder &at, GenericOp op, Value value, ArrayRef<int64_t> axis_of_loop, IRMapping &made) {
+    Operation *before = value.getDefiningOp();
+    if (!before || before->getBlock() != op.getBlock())
+      return value;
+    if (Value known = made.lookupOrNull(value))
+      return known;
+    if (auto index = dyn_cast<linalg::IndexOp>(before)) {
+      int64_t dim = axis_of_loop.empty() ? int64_t(index.getDim()) : axis_of_loop[index.getDim()];
+      Value loop = linalg::IndexOp::create(at, value.getLoc(), dim);
+      made.map(value, loop);
+      return loop;
+    }
+    for (Value operand : before->getOperands())
+      made.map(operand, again(at, op, operand, axis_of_loop, made));
+    at.clone(*before, made);
+    return made.lookup(value);
+  }
+
+  /// The element of the quantized tensor in place of that of the floats: under a guard, or as it is.
+  Value number_read(OpBuilder &at, GenericOp op, tensor::ExtractOp read, const Rows &rows) {
+    Location loc = read.getLoc();
+    IRMapping made;
+    SmallVector<Value> places =
+        llvm::map_to_vector(read.getIndices(), [&](Value index) { return again(at, op, index, {}, made); });
+    Value number = tensor::ExtractOp::create(at, loc, rows.numbers, places);
+    auto guard = dyn_cast<arith::SelectOp>(*read->user_begin());
+    if (!guard)
+      return number;
+    Value zero = arith::ConstantOp::create(at, loc, at.getI8IntegerAttr(int8_t(rows.zero)));
+    return arith::SelectOp::create(at, loc, again(at, op, guard.getCondition(), {}, made), number, zero);
+  }
+
+  /// The magnitude that belongs to an element of the result, whose axes these loops run along.
+  Value largest_read(OpBuilder &at, GenericOp op, Side &side, const Rows &rows, ArrayRef<int64_t> axis_of_loop) {
+    IRMapping made;
+    SmallVector<Value> places = llvm::map_to_vector(
+        side.kept, [&](int64_t axis) { return again(at, op, side.read.getIndices()[axis], axis_of_loop, made); });
+    return tensor::ExtractOp::create(at, side.read.getLoc(), rows.largest, places);
+  }
+
   void quantize(Candidate &candidate) {
     GenericOp op = candidate.op;
     std::optional<Rows> rows = rows_of(candidate.rows);
     if (!rows)
       return;
-    auto get = candidate.weight.operand->get().getDefiningOp<ir::GetOp>();
+    auto get = candidate.weight.tensor().getDefiningOp<ir::GetOp>();
     Weights weights = weights_of(candidate.of, cast<RankedTensorType>(get.getType()), candidate.weight.kept);
     OpBuilder builder(op);
     Location loc = op.getLoc();
@@ -293,41 +459,67 @@ private:
     Value sums = tensor::EmptyOp::create(builder, loc, empty.getMixedSizes(), builder.getI32Type());
     Value zero = linalg::FillOp::create(builder, loc, constant(builder, loc, int64_t(0)), sums).getResult(0);
     AffineMap result = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
-    Value product = generic(
-        builder, loc, {rows->numbers, read(weights.numbers)}, zero, {candidate.rows.map, candidate.weight.map, result},
-        op.getIteratorTypesArray(), [](OpBuilder &at, Location loc, ValueRange e) {
-          Value a = arith::ExtUIOp::create(at, loc, at.getI32Type(), e[0]);
-          Value b = arith::ExtSIOp::create(at, loc, at.getI32Type(), e[1]);
-          return arith::AddIOp::create(at, loc, e[2], arith::MulIOp::create(at, loc, a, b)).getResult();
-        });
+    Side &picture = candidate.rows;
+    SmallVector<Value> factors;
+    SmallVector<AffineMap> places;
+    if (!picture.read) {
+      factors.push_back(rows->numbers);
+      places.push_back(picture.map);
+    }
+    factors.push_back(read(weights.numbers));
+    places.append({candidate.weight.map, result});
+    Value product = generic(builder, loc, factors, zero, places, op.getIteratorTypesArray(),
+                            [&](OpBuilder &at, Location loc, ValueRange e) {
+                              Value number = picture.read ? number_read(at, op, picture.read, *rows) : e[0];
+                              Value a = arith::ExtUIOp::create(at, loc, at.getI32Type(), number);
+                              Value b = arith::ExtSIOp::create(at, loc, at.getI32Type(), e[factors.size() - 1]);
+                              Value term = arith::MulIOp::create(at, loc, a, b);
+                              return arith::AddIOp::create(at, loc, e.back(), term).getResult();
+                            });
     // Over the axes of the result: which of them a row's and a channel's are.
-    SmallVector<AffineExpr> axis_of_loop(op.getNumLoops());
+    SmallVector<int64_t> axis_of_loop(op.getNumLoops(), -1);
     for (auto [axis, expr] : llvm::enumerate(result.getResults()))
-      axis_of_loop[cast<AffineDimExpr>(expr).getPosition()] = builder.getAffineDimExpr(axis);
-    auto along = [&](const Side &side) {
-      SmallVector<AffineExpr> out = llvm::map_to_vector(side.kept, [&](int64_t axis) {
-        return axis_of_loop[cast<AffineDimExpr>(side.map.getResult(axis)).getPosition()];
-      });
-      return AffineMap::get(result.getNumResults(), 0, out, module_.getContext());
+      axis_of_loop[cast<AffineDimExpr>(expr).getPosition()] = axis;
+    auto loop_along = [&](Side &side, int64_t axis) {
+      return side.read ? plain_loop(side.read.getIndices()[axis])
+                       : int64_t(cast<AffineDimExpr>(side.map.getResult(axis)).getPosition());
     };
+    auto along = [&](Side &side) {
+      SmallVector<int64_t> out =
+          llvm::map_to_vector(side.kept, [&](int64_t axis) { return axis_of_loop[loop_along(side, axis)]; });
+      return AffineMap::get(result.getNumResults(), 0, axes(out), module_.getContext());
+    };
+    bool in_place = llvm::all_of(picture.kept, [&](int64_t axis) { return loop_along(picture, axis) >= 0; });
     AffineMap all = AffineMap::getMultiDimIdentityMap(result.getNumResults(), module_.getContext());
     SmallVector<utils::IteratorType> parallel(result.getNumResults(), utils::IteratorType::parallel);
     SmallVector<Value> read_at{product};
     SmallVector<AffineMap> maps{all};
-    if (rows->largest) {
+    if (rows->largest && in_place) {
       read_at.push_back(rows->largest);
       maps.push_back(along(candidate.rows));
     }
     size_t scales = read_at.size();
-    read_at.append({read(weights.scales), read(weights.sums)});
-    maps.append({along(candidate.weight), along(candidate.weight), all});
-    Value known = rows->known ? given(builder, loc, *rows->known / 127) : Value();
+    read_at.push_back(read(weights.scales));
+    maps.push_back(along(candidate.weight));
+    if (rows->zero) {
+      read_at.push_back(read(weights.sums));
+      maps.push_back(along(candidate.weight));
+    }
+    maps.push_back(all);
+    Value known = rows->known ? given(builder, loc, *rows->known / float(rows->top)) : Value();
     Value scaled = generic(
         builder, loc, read_at, empty.getResult(), maps, parallel, [&](OpBuilder &at, Location loc, ValueRange e) {
-          Value share = arith::MulIOp::create(at, loc, e[scales + 1], constant(at, loc, int64_t(128)));
-          Value whole = arith::SIToFPOp::create(at, loc, at.getF32Type(), arith::SubIOp::create(at, loc, e[0], share));
-          Value row = rows->known ? real(at, loc, known)
-                                  : arith::MulFOp::create(at, loc, real(at, loc, e[1]), constant(at, loc, 1.0 / 127));
+          Value sum = e[0];
+          if (rows->zero) {
+            Value share = arith::MulIOp::create(at, loc, e[scales + 1], constant(at, loc, rows->zero));
+            sum = arith::SubIOp::create(at, loc, sum, share);
+          }
+          Value whole = arith::SIToFPOp::create(at, loc, at.getF32Type(), sum);
+          Value row = known ? real(at, loc, known) : Value();
+          if (!row) {
+            Value largest = in_place ? e[1] : largest_read(at, op, picture, *rows, axis_of_loop);
+            row = arith::MulFOp::create(at, loc, real(at, loc, largest), constant(at, loc, 1.0 / double(rows->top)));
+          }
           return arith::MulFOp::create(at, loc, arith::MulFOp::create(at, loc, whole, row), e[scales]).getResult();
         });
     op.getResult(0).replaceAllUsesWith(scaled);
@@ -340,6 +532,7 @@ private:
   SymbolTable symbols_;
   ir::Precisions precisions_;
   Builder builder_;
+  bool convolutions_;
   std::set<std::string> quantized_; // activations
   DenseMap<std::pair<Value, AffineMap>, Rows> rows_;
   DenseMap<std::pair<Operation *, Attribute>, Weights> weights_;
@@ -347,6 +540,7 @@ private:
 
 struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(QuantizeProducts)
+  explicit QuantizeProducts(const Target &target) : target(target) {}
   StringRef getArgument() const override { return "quantize_products"; }
   StringRef getDescription() const override { return "with --precision int8, products with weights in 8 bits"; }
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
@@ -357,7 +551,10 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
       return signalPassFailure();
     if (!precisions.has("int8"))
       return;
-    Quantizing(getOperation()).run();
+    bool dots = llvm::any_of(micro_kernels(), [&](const MicroKernel &micro_kernel) {
+      return micro_kernel.row == Halide::UInt(8) && (micro_kernel.needs & ~target.cpu_features()) == 0;
+    });
+    Quantizing(getOperation(), dots).run();
     erase_unread_weights(getOperation()); // those that only products read are not stored as floats, too
   }
 
@@ -375,10 +572,12 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
            << "--keep " << unreached.front() << "=…: no product is computed there, and all else is as the model has it "
            << "in any precision; leave it out, or name a part that has products";
   }
+
+  Target target;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> quantize_products() { return std::make_unique<QuantizeProducts>(); }
+std::unique_ptr<Pass> quantize_products(const Target &target) { return std::make_unique<QuantizeProducts>(target); }
 
 } // namespace heddle::passes

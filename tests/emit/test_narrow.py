@@ -220,6 +220,48 @@ class Types(Narrow):
             y = load(self.folder / "out.safetensors")["y"][1]
             np.testing.assert_array_equal(~np.isfinite(y), odd, precision)
 
+    def test_convolutions_in_int8(self):
+        """Against f32 of the same weights. A window has one scale per picture, a filter of 1 x 1 one per place; a ReLU's result takes all
+        256 numbers; three channels stay floats. A number is off by half of 1 / 127 of its picture's largest, a weight of its
+        channel's."""
+        text = """
+            dim B, Y, X
+            model C {
+              param stem: real[40, 3, 3, 3]
+              param wide: real[50, 40, 3, 3]
+              param odd: real[36, 50, 2, 3]
+              param step: real[33, 40]
+              entry run(x: real[B, Y, X, 3]) -> a: real[B, Y, X, 50], b: real[B, (Y - 1) // 2 + 1, (X - 1) // 2 + 1, 36],
+                                                 c: real[B, (Y - 1) // 2 + 1, (X - 1) // 2 + 1, 33] {
+                h[b, i in Y, j in X, o] = sum[c, u, v](x[b, i + u - 1, j + v - 1, c | 0] * stem[o, c, u, v])
+                a[b, i in Y, j in X, o] = sum[c, u, v](h[b, i + u - 1, j + v - 1, c | 0] * wide[o, c, u, v])
+                r[b, i, j, o] = relu(a[b, i, j, o])
+                b[b, i in (Y - 1) // 2 + 1, j in (X - 1) // 2 + 1, o] =
+                  sum[c, u, v](r[b, 2 * i + u - 1, 2 * j + 2 * v - 2, c | 0] * odd[o, c, u, v])
+                c[b, i in (Y - 1) // 2 + 1, j in (X - 1) // 2 + 1, o] = sum[c](h[b, 2 * i, 2 * j, c] * step[o, c])
+                return a, b, c
+              }
+            }"""
+        weights = {"stem": real(40, 3, 3, 3), "wide": real(50, 40, 3, 3), "odd": real(36, 50, 2, 3), "step": real(33, 40)}
+        weights = {name: ("F32", w) for name, w in weights.items()}
+        for shape in ((1, 1, 1, 3), (2, 5, 9, 3), (3, 16, 13, 3)):
+            x = real(*shape, seed=2)
+            x[0] *= 100  # a picture's scale is its own
+            results = {}
+            for precision in ("f32", "int8"):
+                library = self.folder / precision
+                if not library.exists():
+                    self.library = library
+                    self.compile(text, weights, ["--precision", precision])
+                save(self.folder / "in.safetensors", {"x": ("F32", x)})
+                must("run", library, "--in", self.folder / "in.safetensors", "--out", self.folder / "out.safetensors")
+                results[precision] = load(self.folder / "out.safetensors")
+            for key, (_, exact) in results["f32"].items():
+                for got, want in zip(results["int8"][key][1], exact):
+                    off = np.abs(got - want) / np.abs(want).max()
+                    self.assertLessEqual(off.mean(), 0.01, key)
+                    self.assertLessEqual(off.max(), 0.04, key)
+
     def test_whole_numbers_of_eight_bits_compute_as_i32_and_are_exact(self):
         self.compile("""
             dim M <= 128
