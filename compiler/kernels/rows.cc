@@ -313,7 +313,7 @@ private:
   }
 
   static bool can_be_split(LoweredOp &stage) {
-    if (stage.op.getNumDpsInits() != 1)
+    if (stage.op.getNumDpsInits() != 1 || adds_infinities(stage.op))
       return false;
     return llvm::isa_and_nonnull<mlir::arith::AddFOp, mlir::arith::MulFOp, mlir::arith::MaximumFOp,
                                  mlir::arith::MinimumFOp, mlir::arith::MaxNumFOp, mlir::arith::MinNumFOp,
