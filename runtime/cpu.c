@@ -7,11 +7,6 @@
 #include "runtime/cpu_features.h"
 
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#define ARCH_REQ_XCOMP_PERM 0x1023
-#define XFEATURE_XTILEDATA 18
 
 uint32_t rt_cpu_features(void) { return heddle_host_cpu_features(); }
 
@@ -36,7 +31,7 @@ static heddle_status check(const heddle_model_desc *desc) {
                    "--target native on this machine, or for a lower target such as x86-64-v3",
                    desc->name, desc->target, list.data);
   }
-  if (desc->cpu_features & HEDDLE_CPU_AMX && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) != 0)
+  if (!heddle_is_permitted(desc->cpu_features))
     return rt_fail(HEDDLE_UNSUPPORTED_CPU,
                    "model '%s' was compiled for %s, but the operating system does not permit AMX tiles to this "
                    "process; compile it for a target without AMX, such as x86-64-v4+bf16",

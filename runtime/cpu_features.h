@@ -4,6 +4,8 @@
 
 #include <cpuid.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
 #define HEDDLE_CPU_FEATURE(name, text, registers, c1, b7, c7, d7, a71, cx, halide, beyond, llvm)                       \
@@ -41,6 +43,12 @@ static inline uint32_t heddle_host_cpu_features(void) {
 #include "runtime/cpu_features.def"
 #undef HEDDLE_CPU_FEATURE
   return features;
+}
+
+// Whether the operating system lets this process use those of the machine's features. Linux (ARCH_REQ_XCOMP_PERM) is
+// asked for tiles, whose registers it keeps room for from then on.
+static inline int heddle_is_permitted(uint32_t features) {
+  return !(features & HEDDLE_CPU_AMX) || syscall(SYS_arch_prctl, 0x1023, 18 /* tile data */) == 0;
 }
 
 #endif

@@ -107,6 +107,33 @@ static double lookup_bytes(double tokens) { return 3 * 4 * tokens * 768; }
 static const std::vector<std::pair<std::string, std::string>> plain_tables = {
     {", heddle.layout = #heddle.layout<(n, k) -> (n floordiv 48, k, n mod 48)>", ""}};
 
+/// Products of bf16 and of whole numbers of 8 bits, in the layout that the target takes first.
+static const std::vector<std::pair<std::string, std::string>> of_bf16 = {
+    {", heddle.layout = #heddle.layout<(n, k) -> (n floordiv 32, k floordiv 2, n mod 32, k mod 2)>", ""}};
+static const std::vector<std::pair<std::string, std::string>> of_bytes = {
+    of_bf16[0],
+    {"768xbf16>", "768xi8>"},
+    {"(%xn: bf16, %wn: bf16", "(%xn: i8, %wn: i8"},
+    {"%acc: f32)", "%acc: i32)"},
+    {"arith.extf %xn : bf16 to f32", "arith.extui %xn : i8 to i32"},
+    {"arith.extf %wn : bf16 to f32", "arith.extsi %wn : i8 to i32"},
+    {"arith.mulf %xv, %wv : f32", "arith.muli %xv, %wv : i32"},
+    {"arith.addf %acc, %0 : f32\n    linalg.yield %1 : f32\n  } -> tensor<?x3072xf32>",
+     "arith.addi %acc, %0 : i32\n    linalg.yield %1 : i32\n  } -> tensor<?x3072xi32>"},
+    {"%f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x3072xf32>) -> tensor<?x3072xf32>",
+     "%none = arith.constant 0 : i32\n  %ei = tensor.empty(%M) : tensor<?x3072xi32>\n"
+     "  %f = linalg.fill ins(%none : i32) outs(%ei : tensor<?x3072xi32>) -> tensor<?x3072xi32>"},
+    {"outs(%f : tensor<?x3072xf32>)", "outs(%f : tensor<?x3072xi32>)"},
+    {"ins(%p, %b : tensor<?x3072xf32>", "ins(%p, %b : tensor<?x3072xi32>"},
+    {"(%pv: f32, %bv: f32", "(%pi: i32, %bv: f32"},
+    {"%half = ", "%pv = arith.sitofp %pi : i32 to f32\n    %half = "}};
+
+static std::vector<std::pair<std::string, std::string>>
+with_columns(std::vector<std::pair<std::string, std::string>> replaced, const std::string &columns) {
+  replaced.push_back({"3072", columns});
+  return replaced;
+}
+
 static const Case cases[] = {
     {"dense 768 to 768, residual, 1 row",
      "contraction_residual",
@@ -157,6 +184,36 @@ static const Case cases[] = {
      dense(1576, 768, 768),
      dense_bytes(1576, 768, 768)},
     {"patches of 16x16x3 to 768", "patch_embedding", {}, {1}, dense(196, 768, 768), dense_bytes(196, 768, 768)},
+    {"product of bf16, 768 to 768, gelu, 192 rows",
+     "contraction_tiles",
+     with_columns(of_bf16, "768"),
+     {192},
+     dense(192, 768, 768),
+     dense_bytes(192, 768, 768) / 2},
+    {"product of bf16, 768 to 3072, gelu, 192 rows",
+     "contraction_tiles",
+     of_bf16,
+     {192},
+     dense(192, 3072, 768),
+     dense_bytes(192, 3072, 768) / 2},
+    {"product of bf16, 768 to 3072, gelu, 197 rows",
+     "contraction_tiles",
+     of_bf16,
+     {197},
+     dense(197, 3072, 768),
+     dense_bytes(197, 3072, 768) / 2},
+    {"product of int8, 768 to 768, gelu, 192 rows",
+     "contraction_tiles",
+     with_columns(of_bytes, "768"),
+     {192},
+     dense(192, 768, 768),
+     dense_bytes(192, 768, 768) / 4},
+    {"product of int8, 768 to 3072, gelu, 192 rows",
+     "contraction_tiles",
+     of_bytes,
+     {192},
+     dense(192, 3072, 768),
+     dense_bytes(192, 3072, 768) / 4},
     {"attention, 128 keys", "attention_mask", {}, {1, 128}, heads(1, 128), heads_bytes(1, 128)},
     {"attention, 197 keys", "attention_mask", {}, {1, 197}, heads(1, 197), heads_bytes(1, 197)},
     {"attention, 384 keys", "attention_mask", {}, {1, 384}, heads(1, 384), heads_bytes(1, 384)},

@@ -5,6 +5,7 @@
 #include "compiler/halide/scalars.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
+#include "runtime/cpu_features.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -159,6 +160,8 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   Result<KernelObject> object = emit_kernel(kernel, int(chosen), target, options);
   if (!object)
     return object.error().message;
+  if (!heddle_is_permitted(cpu_features(*module_, target)))
+    return "the operating system does not permit this process AMX tiles";
   compile_seconds_ = object->compile_seconds;
 
   static int counter = 0;

@@ -9,6 +9,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "embedded/runtime_archive.h"
+#include "runtime/cpu_features.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -61,6 +62,8 @@ Status Candidate::compile(const std::string &text, const Target &target, int thr
   Result<KernelObject> object = emit_kernel(*module_->getOps<mlir::func::FuncOp>().begin(), 0, target, options);
   if (!object)
     return object.error();
+  if (!heddle_is_permitted(cpu_features(*module_, target)))
+    return Error{"the operating system does not permit this process AMX tiles"};
   auto folder = temporary_folder();
   if (!folder)
     return folder.error();

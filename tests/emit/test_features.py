@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path += [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "models")]
-from heddle_command import must, save, tensors  # noqa: E402
+from heddle_command import HEDDLE, must, save, tensors  # noqa: E402
 from scratch import SharedScratch  # noqa: E402
 
 # Every kind of kernel, in both types of reals that have instructions of their own.
@@ -83,7 +83,7 @@ class Features(SharedScratch):
 
     def test_each_target_needs_what_its_code_uses(self):
         for target in ("x86-64-v3", "x86-64-v3+vnni", "x86-64-v4", "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"):
-            for options in ((), ("--set", "real=bf16"), *([("--precision", "int8")] if "+amx" not in target else [])):
+            for options in ((), ("--set", "real=bf16"), ("--precision", "int8")):
                 with self.subTest(target=target, options=options):
                     out, features = self.compile(target, *options)
                     code = instructions(out / "libmodel.so")
@@ -100,6 +100,42 @@ class Features(SharedScratch):
         self.assertTrue(all("ymm" in line for line in code["x86-64-v3+vnni"]))
         self.assertGreater(len(code["x86-64-v3+vnni"]), 5)
         self.assertGreater(sum("zmm" in line for line in code["x86-64-v4+vnni"]), 5)
+
+    def test_products_of_a_target_with_a_matrix_unit_use_it(self):
+        (self.folder / "wide.heddle").write_text("""
+dim B <= 512
+model M {
+  param up: real[512, 256]
+  param down: real[256, 512]
+  entry run(x: real[B, 256]) -> y: real[B, 256] {
+    h[b, o] = gelu(sum[d](x[b, d] * up[o, d]))
+    y[b, o] = sum[d](h[b, d] * down[o, d])
+    return y
+  }
+}
+""")
+        random = np.random.default_rng(3)
+        save(self.folder / "wide.safetensors", {"up": random.standard_normal((512, 256)).astype(np.float32),
+                                                "down": random.standard_normal((256, 512)).astype(np.float32)})
+        save(self.folder / "x.safetensors", {"x": random.standard_normal((40, 256)).astype(np.float32)})
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M).group(1).split()
+        for precision, product in (("bf16", "tdpbf16ps"), ("int8", "tdpbusd")):
+            with self.subTest(precision=precision):
+                out = self.folder / f"wide_{precision}"
+                must("compile", self.folder / "wide.heddle", "--weights", self.folder / "wide.safetensors", "--target", "x86-64-v4+amx",
+                     "--precision", precision, "-o", out)
+                code = instructions(out / "libwide.so")
+                self.assertTrue(any(line.startswith(product) for line in code))
+                self.assertEqual(json.loads((out / "wide.json").read_text())["cpu_features"][-1], "AMX")
+                self.assertEqual(refused(code, list(WORDS)[:6]), [])
+                words = [HEDDLE, "run", out, "--in", self.folder / "x.safetensors"]
+                done = subprocess.run(words, capture_output=True, text=True)
+                if "amx_tile" in flags:
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                else:
+                    self.assertEqual(done.returncode, 1)
+                    self.assertRegex(done.stderr, r"model 'wide' was compiled for x86-64-v4\+amx and needs .*AMX \(TILE, BF16, INT8\), which this "
+                                                  r"machine lacks; compile it with --target native on this machine")
 
     def test_a_target_with_instructions_that_no_kernel_uses_asks_for_none_of_them(self):
         self.assertEqual(self.compile("x86-64-v4+amx")[1], ["AVX2", "AVX512"])

@@ -95,8 +95,9 @@ static void check_chosen(const std::string &text, const std::vector<std::vector<
 static std::vector<ScheduleRow> tiles() {
   std::map<std::string, std::vector<ScheduleRow>> by_shape;
   for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
-    by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
-        .push_back(row);
+    if (row.variant != "matrix_tiles") // which takes no other instruction's row
+      by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
+          .push_back(row);
   std::vector<ScheduleRow> out;
   for (const auto &[shape, rows] : by_shape)
     out.push_back(rows[out.size() % rows.size()]);
@@ -250,6 +251,131 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
                          ", k mod 4)>"),
                 row, {{1}, {rows}, {rows + 1}, {37}}, 0);
   }
+}
+
+static std::string fours(int64_t width) {
+  std::string w = std::to_string(width);
+  return "(n, k) -> (n floordiv " + w + ", k floordiv 4, n mod " + w + ", k mod 4)";
+}
+
+static std::string bytes_text(int64_t columns, int64_t depth, const std::string &layout) {
+  return with(with(with(bytes, "{N}", std::to_string(columns)), "{K}", std::to_string(depth)), "{layout}",
+              layout.empty() ? "" : ", heddle.layout = #heddle.layout<" + layout + ">");
+}
+
+/// Rows of a matrix unit, which is written out in plain arithmetic where the machine has none.
+static ScheduleRow matrix_tiles(const char *micro_kernel, Parameters parameters) {
+  ScheduleRow row = row_of("contraction", "matrix_tiles", std::move(parameters));
+  row.micro_kernel = micro_kernel;
+  return row;
+}
+
+TEST(Contraction, TilesOfAMatrixUnitAreRightAroundTheirEdgesInRowsTermsAndColumns) {
+  std::vector<std::vector<int64_t>> sizes = {{1}, {15}, {16}, {17}, {32}, {33}, {49}};
+  for (int64_t terms : {32, 70, 128}) {
+    check_row(sized(narrow, 37, terms, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 32}}), sizes, tolerance(terms));
+    check_row(bytes_text(37, terms, fours(32)), matrix_tiles("tile_u8s8", {{"rows", 32}}), sizes, 0);
+  }
+  check_row(sized(narrow, 64, 64, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 96}}), {{95}, {97}, {129}}, 1e-5);
+  check_row(bytes_text(64, 192, fours(32)), matrix_tiles("tile_u8s8", {{"rows", 96}}), {{95}, {97}, {129}}, 0);
+}
+
+TEST(Contraction, TilesOfAMatrixUnitTakeWhatIsPackedByEveryTaskAndOddTerms) {
+  for (int64_t terms : {65, 67}) {
+    check_row(sized(narrow, 41, terms, ""), matrix_tiles("tile_bf16", {{"rows", 32}}), {{1}, {33}, {70}},
+              tolerance(terms));
+    check_row(sized(narrow, 41, terms, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 96}}), {{1}, {33}, {110}},
+              tolerance(terms));
+    check_row(bytes_text(41, terms, ""), matrix_tiles("tile_u8s8", {{"rows", 32}}), {{1}, {33}, {70}}, 0);
+  }
+}
+
+TEST(Contraction, TwoProductsOfAMatrixUnitMeetInOneEpilogue) {
+  // y[b, m, o] = sum[i](x[b, m, i] * u[o, i]) * tanh(sum[i](x[b, m, i] * v[o, i])) + b[o]
+  const char *text = R"(
+#x = affine_map<(b, m, o, i) -> (b, m, i)>
+#w = affine_map<(b, m, o, i) -> (o, i)>
+#y = affine_map<(b, m, o, i) -> (b, m, o)>
+#id = affine_map<(b, m, o) -> (b, m, o)>
+#o = affine_map<(b, m, o) -> (o)>
+func.func private @k(%B: index, %M: index, %x: tensor<?x?x66xbf16> {heddle.extents = affine_map<(B, M) -> (B, M, 66)>},
+    %u: tensor<50x66xbf16> {heddle.layout = #heddle.layout<(n, k) -> (n floordiv 32, k floordiv 2, n mod 32, k mod 2)>},
+    %v: tensor<50x66xbf16>, %bias: tensor<50xf32>)
+    -> (tensor<?x?x50xf32> {heddle.extents = affine_map<(B, M) -> (B, M, 50)>}) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%B, %M) : tensor<?x?x50xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x?x50xf32>) -> tensor<?x?x50xf32>
+  %p = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %u : tensor<?x?x66xbf16>, tensor<50x66xbf16>) outs(%f : tensor<?x?x50xf32>) {
+  ^bb0(%a: bf16, %c: bf16, %acc: f32):
+    %0 = arith.extf %a : bf16 to f32
+    %1 = arith.extf %c : bf16 to f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.addf %acc, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<?x?x50xf32>
+  %q = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %v : tensor<?x?x66xbf16>, tensor<50x66xbf16>) outs(%f : tensor<?x?x50xf32>) {
+  ^bb0(%a: bf16, %c: bf16, %acc: f32):
+    %0 = arith.extf %a : bf16 to f32
+    %1 = arith.extf %c : bf16 to f32
+    %2 = arith.mulf %0, %1 : f32
+    %3 = arith.addf %acc, %2 : f32
+    linalg.yield %3 : f32
+  } -> tensor<?x?x50xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #o, #id], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p, %q, %bias : tensor<?x?x50xf32>, tensor<?x?x50xf32>, tensor<50xf32>) outs(%e : tensor<?x?x50xf32>) {
+  ^bb0(%pv: f32, %qv: f32, %bv: f32, %out: f32):
+    %0 = math.tanh %qv : f32
+    %1 = arith.mulf %pv, %0 : f32
+    %2 = arith.addf %1, %bv : f32
+    linalg.yield %2 : f32
+  } -> tensor<?x?x50xf32>
+  return %y : tensor<?x?x50xf32>
+})";
+  check_row(text, matrix_tiles("tile_bf16", {{"rows", 32}}), {{1, 1}, {2, 17}, {3, 33}}, 1e-5);
+}
+
+TEST(Contraction, AMatrixUnitIsChosenForManyRowsAndADotProductForOne) {
+  Result<Target> target = find_target("x86-64-v4+amx");
+  ASSERT_TRUE(target);
+  const std::pair<std::string, std::pair<const char *, const char *>> cases[] = {
+      {sized(narrow, 768, 768, pairs(32)), {"tile_bf16", "tdpbf16ps"}},
+      {bytes_text(768, 768, fours(32)), {"tile_u8s8", "tdpbusd"}}};
+  for (const auto &[text, names] : cases) {
+    KernelText kernel(text);
+    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
+    EXPECT_EQ(rows.front().variant, "matrix_tiles");
+    EXPECT_EQ(rows.front().micro_kernel, names.first);
+    EXPECT_EQ(rows.back().variant, "tiles");
+    rows.front().when.reset();
+    kernel.set_row(rows.front());
+    Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {KernelForm::assembly, false});
+    ASSERT_TRUE(code) << code.error().message;
+    // Four products for four loads, and no tile leaves the unit but with its sums.
+    const std::string &listing = code->bytes;
+    auto count = [&](const std::string &instruction) {
+      int found = 0;
+      for (size_t at = listing.find(instruction); at != std::string::npos; at = listing.find(instruction, at + 1))
+        ++found;
+      return found;
+    };
+    EXPECT_EQ(count(names.second), 2 * (4 + 2)); // whole steps and the rest, of two tiles of rows and of one
+    EXPECT_EQ(count("tileloadd"), 2 * (4 + 3));
+    EXPECT_EQ(count("tilestored"), 4 + 2);
+    EXPECT_EQ(count("ldtilecfg"), 2);
+    EXPECT_EQ(count("tilerelease"), 2);
+  }
+}
+
+TEST(Contraction, TilesRefuseAnInstructionOfRows) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  KernelText kernel(sized(narrow, 64, 64, pairs(32)));
+  kernel.set_row(matrix_tiles("dot_bf16", {}));
+  Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {});
+  ASSERT_FALSE(code);
+  EXPECT_NE(code.error().message.find("`dot_bf16` multiplies no tiles"), std::string::npos) << code.error().message;
 }
 
 TEST(Contraction, PairsOfBytesAreExactInSixteenBits) {

@@ -6,6 +6,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/layout/layout.h"
 #include "runtime/abi.h"
+#include "runtime/cpu_features.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -284,6 +285,10 @@ CompiledKernel::CompiledKernel(mlir::func::FuncOp kernel, int row, const Target 
     return;
   }
   object_ = std::move(*object);
+  if (!heddle_is_permitted(heddle::cpu_features(kernel->getParentOfType<mlir::ModuleOp>(), target))) {
+    ADD_FAILURE() << "the operating system does not permit this process AMX tiles";
+    return;
+  }
   static int counter = 0;
   std::string base = testing::TempDir() + "heddle_kernel_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
   std::ofstream(base + ".o", std::ios::binary) << object_.bytes;

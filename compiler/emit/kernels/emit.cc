@@ -10,6 +10,7 @@
 #include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/product/micro_kernel.h"
 
 #include <cerrno>
 #include <chrono>
@@ -170,6 +171,14 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   }
 }
 
+bool multiplies_tiles(const KernelRow &row) {
+  auto rows = schedule_rows(row.kernel);
+  if (!rows || size_t(row.row) >= rows->size())
+    return false; // the error is told where the row is lowered
+  const MicroKernel *micro_kernel = find_micro_kernel((*rows)[row.row].micro_kernel);
+  return micro_kernel && micro_kernel->takes_tiles();
+}
+
 /// Of all rows of a kernel.
 uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
   auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
@@ -192,8 +201,10 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
   for (const KernelRow &row : rows)
     features |= cpu_features(row.kernel, target);
   Halide::Module module(object.symbol, halide_target(features, options).without_feature(Halide::Target::NoAsserts));
+  bool calls = false; // functions that are written beside Halide's code
   for (const KernelRow &row : rows) {
     current = row;
+    calls |= multiplies_tiles(row);
     Result<LoweredRow> lowered = lower_row(row, target, options);
     if (!lowered)
       return lowered.error();
@@ -204,7 +215,7 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
         scratch_function(row.kernel, kernel_symbol(row.kernel, row.row), lowered->module.get_conceptual_stmt()));
   }
   module.set_any_strict_float(true); // else what is said of no single operation may be rearranged
-  bool narrows = halide_allows_more(features) && options.form != KernelForm::statement;
+  bool narrows = (halide_allows_more(features) || calls) && options.form != KernelForm::statement;
   if (options.form == KernelForm::object && !narrows) {
     Halide::Buffer<uint8_t> bytes = module.compile_to_buffer();
     object.bytes.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size_in_bytes());

@@ -3,6 +3,7 @@
 #include "compiler/emit/kernels/narrowed.h"
 
 #include "compiler/emit/kernels/machine_code.h"
+#include "compiler/emit/kernels/matrix_tiles.h"
 #include "runtime/cpu_features.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -35,6 +36,7 @@ Result<std::string> narrowed(std::string_view bitcode, uint32_t cpu_features, Ke
   auto module = llvm::parseBitcodeFile(llvm::MemoryBufferRef(bitcode, "kernels"), context);
   if (!module)
     return Error{"LLVM does not read Halide's bitcode: " + llvm::toString(module.takeError())};
+  define_matrix_tiles(**module, cpu_features);
   std::string features = llvm_features(cpu_features);
   for (llvm::Function &function : **module)
     if (!function.isDeclaration())

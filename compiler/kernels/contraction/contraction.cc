@@ -5,9 +5,12 @@
 
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/each_element.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
 
 namespace heddle {
 
@@ -15,12 +18,20 @@ namespace contraction {
 
 static bool matches(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
 
-const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target) {
+static std::vector<Product> products_of(const std::vector<std::vector<Reached>> &results) {
   std::vector<Product> products;
   for (const std::vector<Reached> &result : results)
     for (const Reached &reached : result)
       products.push_back(reached.product);
-  return micro_kernel_for(products, target);
+  return products;
+}
+
+const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target) {
+  return micro_kernel_for(products_of(results), target);
+}
+
+const MicroKernel *matrix_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target) {
+  return tile_kernel_for(products_of(results), target);
 }
 
 /// The tensor that an element of a body is read from, and at which loops; at what is none, a symbol. Null: it is none.
@@ -98,9 +109,13 @@ mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument,
 
 static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned argument, const Target &target) {
   std::vector<mlir::AffineMap> out;
-  if (panels_along_lanes(kernel, argument, target.lanes, target))
-    for (int64_t width : panel_widths(*problem_of(kernel, target), target))
-      out.push_back(panels_along_lanes(kernel, argument, width, target));
+  if (!panels_along_lanes(kernel, argument, target.lanes, target))
+    return out;
+  std::vector<int64_t> widths = panel_widths(*problem_of(kernel, target), target);
+  if (matrix_kernel_of(*match(kernel), target)) // first what its tiles take
+    std::ranges::stable_partition(widths, [](int64_t width) { return width == MatrixTile::width; });
+  for (int64_t width : widths)
+    out.push_back(panels_along_lanes(kernel, argument, width, target));
   return out;
 }
 
@@ -109,7 +124,7 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles, &chunks, &staged_tiles, &tensor_tiles, &each_element};
+static const Variant *const variants[] = {&tiles, &matrix_tiles, &chunks, &staged_tiles, &tensor_tiles, &each_element};
 
 } // namespace contraction
 

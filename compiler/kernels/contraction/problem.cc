@@ -147,9 +147,6 @@ bool may_be_abreast(const Problem &problem, int64_t rows, int64_t width, const T
   return panels % 2 == 0 && rows * 2 * vectors * problem.products <= target.registers - 4;
 }
 
-/// Tasks that a kernel should at least have, so that threads finish together.
-static constexpr int64_t least_tasks = 16;
-
 /// Panels of a task that takes the sum in chunks: two share the rows of a chunk, more gain nothing (measured).
 static constexpr int64_t panels_of_task = 2;
 
@@ -157,8 +154,8 @@ static constexpr int64_t panels_of_task = 2;
 /// fit. Measured at 768 terms: blocks of 104 rows are 2 to 8 % faster than blocks of 200.
 static constexpr int64_t block_share = 33;
 
-static int64_t rows_of_block(const Problem &problem, const Tiling &tiling, const Target &target) {
-  int64_t terms = tiling.depth > 0 ? std::min(problem.terms, tiling.depth) : problem.terms;
+int64_t rows_of_block(const Problem &problem, const Target &target, int64_t depth) {
+  int64_t terms = depth > 0 ? std::min(problem.terms, depth) : problem.terms;
   return std::clamp<int64_t>(target.l2 * block_share / 100 / (problem.micro_kernel->bytes() * terms), 96, 512);
 }
 
@@ -199,7 +196,7 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
 
   // What comes from further away than the second cache: a panel once for a block of rows, and the rows of a block once
   // for each panel where the block, with two panels beside it, does not fit.
-  double block = std::min(rows, double(rows_of_block(problem, tiling, target)));
+  double block = std::min(rows, double(rows_of_block(problem, target, tiling.depth)));
   double terms_at_once = tiling.depth > 0 ? double(tiling.depth) : double(problem.terms);
   double panel_bytes = double(width * problem.terms * problem.panel_bytes);
   double used = (block + 2 * double(width)) * terms_at_once * micro_kernel.bytes();
@@ -231,7 +228,7 @@ Candidate candidate(const Problem &problem, std::string_view variant, const Tili
   ScheduleRow row{std::string(variant),
                   {{"rows", tiling.rows},
                    {"width", tiling.width},
-                   {"block", rows_of_block(problem, tiling, target)},
+                   {"block", rows_of_block(problem, target, tiling.depth)},
                    {"tasks", least_tasks},
                    {"ahead", tiling.ahead},
                    {"widened", tiling.widened}},

@@ -44,6 +44,13 @@ std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const T
 /// two places of the memory at once.
 bool may_be_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target);
 
+/// Tasks that a kernel should at least have, so that threads finish together.
+constexpr int64_t least_tasks = 16;
+
+/// Rows of a block such that it fits the second cache with two panels beside it, where a sum takes so many of the
+/// kernel's terms at a time (0: all).
+int64_t rows_of_block(const Problem &problem, const Target &target, int64_t depth = 0);
+
 /// What variants share of a row of the schedule and of its cost.
 struct Tiling {
   int64_t rows, width; // of a tile

@@ -15,6 +15,7 @@
 #include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/contraction/widening.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/operands.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/sizes.h"
@@ -116,8 +117,8 @@ private:
     if (!row_name.empty()) {
       call.push_back(row_.var);
       args.push_back(Var("m"));
-      // Rows past the end repeat the last one.
-      bool whole = row_.size >= 0 && row_.size % rows_ == 0;
+      // Rows past the end repeat the last one, or are none of a matrix unit's.
+      bool whole = micro_kernel_.takes_tiles() || (row_.size >= 0 && row_.size % rows_ == 0);
       here[row_name] = whole ? Expr(args[1]) : min(args[1], row_.extent - 1);
     }
     for (auto &[name, axis] : outer) {
@@ -141,6 +142,8 @@ private:
                     {}};
     Inliner inline_all(kernel_);
     Expr initial = inline_all(hi::substitute(here, stage.func.value()));
+    if (micro_kernel_.takes_tiles() && !hi::is_const_zero(initial))
+      return fail("tiles add up from zero");
 
     Halide::Region loops = reduction_loops(stage);
     factors.terms = loops[0].extent;
@@ -399,7 +402,11 @@ private:
     piece.func.bound(args[0], 0, width_);
     bool tiled = has_rows_;
     std::vector<Var> unrolled;
-    if (tiled) {
+    if (micro_kernel_.takes_tiles()) {
+      piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
+      kernel_.passes.push_back(make_pass(MatrixTile{&micro_kernel_, piece.func.name(), args[0].name(), args[1].name(),
+                                                    piece.tile.loops()[0].name(), piece.tile.group().name()}));
+    } else if (tiled) {
       piece.func.bound_extent(args[1], rows_);
       unrolled.push_back(args[1]);
     }
@@ -407,7 +414,8 @@ private:
       piece.func.bound_extent(args[i], of_tile(i));
     if (abreast_ > 1)
       unrolled.push_back(args.back());
-    piece.tile.keep_in_registers(piece.func, args[0], unrolled, lanes_);
+    if (!micro_kernel_.takes_tiles())
+      piece.tile.keep_in_registers(piece.func, args[0], unrolled, lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = !has_tiles_ &&
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows

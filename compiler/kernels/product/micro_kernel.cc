@@ -8,7 +8,8 @@
 namespace heddle {
 
 static const MicroKernel table[] = {
-#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, needs) {#name, what, row, panel, sum, group, needs},
+#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, rows, needs)                                           \
+  {#name, what, row, panel, sum, group, rows, needs},
 #include "compiler/kernels/product/micro_kernels.def"
 #undef HEDDLE_MICRO_KERNEL
 };
@@ -51,16 +52,27 @@ static bool multiplies(const MicroKernel &micro_kernel, const contraction::Produ
          (holds(micro_kernel.row, right) && holds(micro_kernel.panel, left));
 }
 
+static bool fits(const MicroKernel &micro_kernel, std::span<const contraction::Product> products,
+                 const Target &target) {
+  bool fits = (micro_kernel.needs & ~target.cpu_features()) == 0;
+  for (const contraction::Product &product : products)
+    fits &= multiplies(micro_kernel, product);
+  return fits;
+}
+
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target) {
   const MicroKernel *best = &table[0];
-  for (const MicroKernel &micro_kernel : table) {
-    bool fits = (micro_kernel.needs & ~target.cpu_features()) == 0;
-    for (const contraction::Product &product : products)
-      fits &= multiplies(micro_kernel, product);
-    if (fits && micro_kernel.group >= best->group)
+  for (const MicroKernel &micro_kernel : table)
+    if (!micro_kernel.takes_tiles() && micro_kernel.group >= best->group && fits(micro_kernel, products, target))
       best = &micro_kernel;
-  }
   return *best;
+}
+
+const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+  for (const MicroKernel &micro_kernel : table)
+    if (micro_kernel.takes_tiles() && fits(micro_kernel, products, target))
+      return &micro_kernel;
+  return nullptr;
 }
 
 } // namespace heddle

@@ -27,6 +27,8 @@ public:
   Halide::Expr term(size_t i) const { return terms_[i]; }
   /// The loops as they are, innermost first, without the one over the terms of a group.
   const std::vector<Halide::RVar> &loops() const { return loops_; }
+  /// The loop over the terms of a group, where there are several.
+  const Halide::RVar &group() const { return group_; }
   /// The term of the innermost loop that an update takes in that iteration of it.
   Halide::Expr term_of_iteration(const Halide::Expr &iteration) const;
   /// A condition on which iterations `loops()` have.

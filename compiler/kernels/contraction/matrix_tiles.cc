@@ -1,0 +1,99 @@
+// The variant `matrix_tiles`: a matrix unit (AMX) multiplies, one call for a block of rows and a panel of 32 columns;
+// the loop nest and the panels are those of `tiles` with a vector's dot product, so that calls with few rows may take
+// that.
+#include "compiler/kernels/contraction/contraction.h"
+#include "compiler/kernels/contraction/problem.h"
+#include "compiler/kernels/contraction/schedule.h"
+#include "compiler/kernels/product/matrix_tile.h"
+#include "compiler/kernels/sizes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle::contraction {
+
+/// Rows of a call at most: their sums are 12 KB, which the first cache holds beside the epilogue's operands.
+static constexpr int64_t heights[] = {96, 32};
+
+/// Cycles for which an instruction keeps the unit busy for each row of its first operand (Intel's optimisation manual:
+/// 16 for a whole tile).
+static constexpr double cycles_of_row = 1;
+
+/// Of setting tiles up and storing the sums, for each call and for each pair of tiles of rows.
+static constexpr double call_cycles = 60, piece_cycles = 100;
+
+/// Cycles of a call of the kernel.
+static double cycles(const Problem &problem, const MicroKernel &micro_kernel, int64_t height,
+                     llvm::ArrayRef<int64_t> given, const Target &target) {
+  double rows = sizes::value_of(problem.rows, given), others = 1;
+  for (mlir::AffineExpr other : problem.others)
+    others *= sizes::value_of(other, given);
+  double columns = problem.columns < 0 ? double(sizes::unknown) : double(problem.columns);
+  double panels = std::ceil(columns / MatrixTile::width), tile_rows = 2 * micro_kernel.rows;
+  double steps = std::ceil(double(problem.terms) / (micro_kernel.group * MatrixTile::groups));
+  double pieces = std::ceil(rows / tile_rows), calls = std::ceil(rows / double(height));
+  // A step loads two tiles of each operand, the rows' from the second cache, as the panel's; four products follow.
+  double panel_step = double(MatrixTile::width * MatrixTile::bytes);
+  double loading = (pieces * panel_step + rows * MatrixTile::bytes) / target.l2_bytes_per_cycle;
+  double multiplying = 2 * rows * cycles_of_row;
+  double computing =
+      problem.products * (steps * std::max(loading, multiplying) + pieces * piece_cycles + calls * call_cycles);
+  double storing = rows * (MatrixTile::width / double(target.lanes)) * 30; // as tiles that ask for nothing ahead
+  double arriving = problem.products * steps * panel_step / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4);
+  double first = computing / pieces, hidden = 0.5;
+  return others * panels *
+         (std::max(first, arriving) + (1 - hidden) * std::min(first, arriving) + computing - first + storing);
+}
+
+static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
+  Problem problem = *problem_of(kernel, target);
+  const MicroKernel *micro_kernel = matrix_kernel_of(*match(kernel), target);
+  if (!micro_kernel)
+    return Error{"no instruction of the target multiplies tiles of these types"};
+  if (!problem.has_rows)
+    return Error{"a row is no tile"};
+  if (problem.rows_of_tile > 0)
+    return Error{"each tile of rows has its own place in the weights"};
+  if (problem.given_width && problem.given_width != MatrixTile::width)
+    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
+                 std::to_string(MatrixTile::width)};
+  if (problem.columns >= 0 && problem.columns <= MatrixTile::width / 2)
+    return Error{"the columns fill one tile at most"};
+  if (problem.longest < int64_t(micro_kernel->group) * MatrixTile::groups)
+    return Error{"the sum has several loops, a run-time number of terms, or fewer than a tile"};
+  std::vector<Candidate> out;
+  for (int64_t height : heights) {
+    ScheduleRow row{std::string(matrix_tiles.name),
+                    {{"rows", height},
+                     {"width", MatrixTile::width},
+                     {"block", rows_of_block(problem, target)},
+                     {"tasks", least_tasks}},
+                    std::nullopt,
+                    std::string(micro_kernel->name)};
+    out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {
+                     return target.seconds(cycles(problem, *micro_kernel, height, sizes, target));
+                   }});
+  }
+  return out;
+}
+
+static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  Shape shape = shape_of(row);
+  if (!shape.micro_kernel->takes_tiles())
+    return Error{"`" + row.micro_kernel + "` multiplies no tiles"};
+  return schedule(kernel, shape, target);
+}
+
+static std::vector<Parameter> parameters() {
+  return {{"rows", "rows of a call", 1, 128, {heights[0], heights[1]}},
+          {"width", "columns of a panel", MatrixTile::width, MatrixTile::width, {MatrixTile::width}},
+          {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
+          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
+}
+
+const Variant matrix_tiles = {
+    "matrix_tiles", "two by two tiles of a matrix unit over the whole sum; the wide factor in panels",
+    parameters(),   candidates,
+    apply,          true};
+
+} // namespace heddle::contraction
