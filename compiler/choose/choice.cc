@@ -44,8 +44,8 @@ std::vector<SizeClass> size_classes(std::span<const Bounds> sizes) {
   size_t open = size_t(std::ranges::count_if(sizes, [](const Bounds &b) { return b.least < b.most; }));
   for (const Bounds &bounds : sizes) {
     std::vector<int64_t> values = open > 1 ? within(coarse_magnitudes, bounds) : within(magnitudes, bounds);
-    if (open > 2 && values.size() > 3) // few of each
-      values = {values.front(), values[values.size() / 2], values.back()};
+    if (open > 2 && values.size() > 5) // few of each, among them the few rows that decoding adds to a text
+      values = {values[0], values[1], values[2], values[values.size() / 2], values.back()};
     std::vector<SizeClass> longer;
     for (const SizeClass &front : out)
       for (int64_t value : values) {

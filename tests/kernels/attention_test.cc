@@ -389,11 +389,19 @@ TEST(Attention, ManyRowsShareACopyOfTheKeys) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(text(by_mask, 64));
-  std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
-  ASSERT_GE(rows.size(), 2u);
+  auto best = [&](int64_t rows, int64_t keys) {
+    return choose(kernel.function(), *target, {{1, rows, keys}}).rows.front();
+  };
+  EXPECT_EQ(best(4096, 4096).variant, "key_blocks"); // block by block
+  EXPECT_GT(best(4096, 4096).params["keys"], 0);
+  EXPECT_EQ(best(1, 4096).variant, "key_blocks"); // where they lie
+  EXPECT_EQ(best(1, 4096).params["keys"], 0);
+  EXPECT_EQ(best(1, 4096).params["blocks"], 1);
+  EXPECT_EQ(best(16, 16).variant, "row_blocks");
+  std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows; // for all sizes
+  ASSERT_GE(rows.size(), 3u);
   ASSERT_TRUE(rows.front().when);
-  EXPECT_EQ(rows.front().variant, "key_blocks"); // of very many keys, block by block
-  EXPECT_GT(rows.front().params["keys"], 0);
+  EXPECT_GT(rows.front().params["blocks"], 1) << rows.front().variant;
   EXPECT_EQ(rows.back().variant, "row_blocks");
 }
 

@@ -24,6 +24,8 @@ static const Variant *const variants[] = {&row_blocks, &copied_keys, &key_blocks
 } // namespace attention
 
 extern const KernelKind attention_kind;
-const KernelKind attention_kind = {"attention", attention::variants, attention::matches, nullptr, attention::ranges};
+const KernelKind attention_kind = {"attention",        attention::variants,
+                                   attention::matches, nullptr,
+                                   attention::ranges,  7}; // one row, few and many, each over few keys and over many
 
 } // namespace heddle

@@ -26,6 +26,8 @@ protected:
         tile_keys_(vectors_ * lanes_) {}
 
   bool several() const { return block_keys_ > 0; }
+  /// Whether keys and values are read where they lie, as no other block of rows of the task reads them.
+  bool in_place() const { return !several() && blocks_ == 1 && group() == 1; }
 
   // --- places. A block of rows has the rows m_ of block number t_; a block of keys the tiles u_, in which j_ counts
   // the keys, and the number c_ if there are several.
@@ -52,6 +54,7 @@ protected:
   struct CopiedPanels { // over (lane, features.., panel); what they are made of: over (features.., lane, panel)
     Func func, natural;
     Var panel;
+    std::string sum; // the product that reads it
   };
   struct Statistic { // over (j, m, block), then (m, block)
     Func lanes, func;
@@ -108,9 +111,12 @@ protected:
     };
     if (!over_keys(panel))
       std::swap(panel, row);
+    TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+    size_t before = panels_.size();
     panel = staged(panel);
     row = staged(row);
-    TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+    for (size_t i = before; i < panels_.size(); ++i)
+      panels_[i].sum = sum.func.name();
     Substitution loops;
     for (size_t i = 0; i < factors->features.size(); ++i)
       loops[factors->features[i].name()] = sum.tile.term(i);
@@ -135,7 +141,7 @@ protected:
   /// What belongs to keys alone: per vector of keys, feature by feature.
   Expr panels(const Expr &value, const std::vector<Var> &features, const Var &innermost) {
     Var panel("panel");
-    CopiedPanels made{{}, {}, panel};
+    CopiedPanels made{{}, {}, panel, {}};
     Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1)), read;
     if (features.empty()) {
       made.func = Func("panels");
@@ -275,9 +281,9 @@ protected:
 
   bool over_keys(const Expr &expr) const { return hi::expr_uses_var(expr, key_.name()); }
 
-  /// The values of a head, one key behind the other.
+  /// The values of a head, one key behind the other, or where they lie.
   Expr copied(const Expr &value) {
-    if (hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
+    if (in_place() || hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
       return filled(micro_kernel_, value, key_, all_keys_);
     Copy copy = copy_in_groups(micro_kernel_, "copied", value, with_outer({feature_place_, key_}), key_, all_keys_);
     copies_.push_back(copy.func);

@@ -7,6 +7,9 @@
 // rows (Dao et al. 2022, https://arxiv.org/abs/2205.14135): each block has its own largest score, sums and weighted
 // values, and the blocks' results are joined at the end, times exp(the block's largest - the row's largest).
 //
+// A task of one block of rows, as of the one row that decoding adds to a text, copies neither: a tile's keys become
+// panels when their scores are due, values are read where they lie.
+//
 // Rows past the last one repeat it and are never stored; keys past the last one repeat it and are left out of every
 // sum.
 #include "compiler/kernels/attention/key_block_stages.h"
@@ -99,8 +102,13 @@ private:
       else
         func.compute_at(result, task);
     };
-    for (auto &[func, natural, panel] : panels_) {
-      copied_for(func);
+    for (auto &[func, natural, panel, sum] : panels_) {
+      if (in_place()) {
+        fix_outer(func);
+        func.compute_at(reader_of(sum), u_);
+      } else {
+        copied_for(func);
+      }
       func.bound_extent(lane_, lanes_);
       if (!natural.defined()) {
         func.vectorize(lane_);
@@ -205,6 +213,13 @@ private:
         sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
       }
     }
+  }
+  /// What is kept of a product's tile.
+  Func reader_of(const std::string &sum) const {
+    auto reads = [&](const Kept &kept) {
+      return std::any_of(kept.sums.begin(), kept.sums.end(), [&](const TiledSum &s) { return s.func.name() == sum; });
+    };
+    return std::find_if(kept_.begin(), kept_.end(), reads)->func;
   }
   void ask_ahead() {
     KeysAhead ahead{{},

@@ -40,7 +40,8 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
     block *= 1.01 + 12.0 / shape.keys; // joining blocks
   // Keys are transposed and values copied for the row blocks of a task.
   double copies = std::ceil(number / shape.blocks);
-  double copying = copies * padded * features / target.lanes * (at_once ? 10 : 12);
+  bool in_place = shape.keys == 0 && shape.blocks == 1 && problem.micro_kernel->group == 1;
+  double copying = copies * padded * features / target.lanes * (in_place ? 6 : at_once ? 10 : 12);
   return sizes.heads * (number * block + copying) *
          (shape.keys > 0 && shape.blocks * shape.rows <= shape.at_once && !at_once ? 1.15 : 1);
 }
@@ -61,7 +62,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       others *= constant.getValue();
   int64_t rows_of_task = others >= 4 ? 4096 : 768;
   std::vector<Candidate> out;
-  auto offer = [&](int64_t keys, int64_t rows) {
+  auto offer = [&](int64_t keys, int64_t rows, int64_t height) {
     KeyBlockSizes shape{int(height), int(keys), int(rows / height), blocks_of_group, most_rows_at_once};
     ScheduleRow row{std::string(key_blocks.name),
                     {{"rows", shape.rows},
@@ -74,10 +75,13 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     out.push_back(
         {row, [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(cycles(problem, shape, sizes, target)); }});
   };
-  offer(0, rows_of_task);
+  offer(0, rows_of_task, height);
+  if (problem.micro_kernel->group == 1)
+    for (int64_t few : {1, 8})
+      offer(0, few, few);
   if (takes_key_blocks(problem.match, true)) {
-    offer(keys_at_once, most_rows_at_once);
-    offer(keys_of_block, rows_of_task);
+    offer(keys_at_once, most_rows_at_once, height);
+    offer(keys_of_block, rows_of_task, height);
   }
   return out;
 }
@@ -87,7 +91,7 @@ const Variant key_blocks = {
     "tiles of rows and keys, keys along the vector lanes, a block of keys at a time for a task's blocks of rows",
     {{"rows", "rows of a block", 1, 32, {6}},
      {"keys", "keys of a block; 0: all of them", 0, 1 << 20, {0, 64}},
-     {"blocks", "blocks of rows of a task", 1, 1 << 20, {3}},
+     {"blocks", "blocks of rows of a task", 1, 1 << 20, {1, 3}},
      {"group",
       "blocks of rows that pass over a block of keys before the next one comes",
       1,
@@ -100,6 +104,7 @@ const Variant key_blocks = {
       {most_rows_at_once}}},
     candidates,
     schedule,
-    true};
+    true,
+    2};
 
 } // namespace heddle::attention
