@@ -163,6 +163,31 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
   return out;
 }
 
+/// Runs the entries that must run before: E, or E:NAME=N,… with dims of its own.
+static Status run_first(Library &library, const BenchCommand &options) {
+  for (const std::string &word : options.first) {
+    size_t colon = std::min(word.find(':'), word.size());
+    auto entry = library.entry(word.substr(0, colon));
+    if (!entry)
+      return entry.error();
+    std::vector<std::string> words = options.dims;
+    for (size_t at = colon; at < word.size();) {
+      size_t end = std::min(word.find(',', at + 1), word.size());
+      words.push_back(word.substr(at + 1, end - at - 1));
+      at = end;
+    }
+    auto dims = read_dims(library, words);
+    if (!dims)
+      return dims.error();
+    auto inputs = made_up_inputs(library, *entry, *dims);
+    if (!inputs)
+      return inputs.error();
+    if (auto ran = library.run(*entry, *inputs); !ran)
+      return ran.error();
+  }
+  return Done();
+}
+
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
     return Error{why_no_artifact(options.path, ": is no folder that `heddle compile` wrote; compile the model first")};
@@ -181,19 +206,11 @@ Status bench_command(const BenchCommand &options) {
   auto inputs = made_up_inputs(*library, *entry, *dims);
   if (!inputs)
     return inputs.error();
-  for (const std::string &name : options.first) {
-    auto before = library->entry(name);
-    if (!before)
-      return before.error();
-    auto given = made_up_inputs(*library, *before, *dims);
-    if (!given)
-      return given.error();
-    if (auto ran = library->run(*before, *given); !ran)
-      return ran.error();
-  }
-  auto results = library->run(*entry, *inputs); // also the first of the warm-up calls
-  if (!results)
-    return results.error();
+  if (Status ran = run_first(*library, options); !ran)
+    return ran;
+  auto call = RepeatedCall::begin(*library, *entry, std::move(*inputs)); // also the first of the warm-up calls
+  if (!call)
+    return call.error();
 
   std::map<std::string, double> sizes;
   for (size_t i = 0; i < dims->size(); ++i)
@@ -206,12 +223,12 @@ Status bench_command(const BenchCommand &options) {
     size_t calls = times.size();
     for (auto begin = Clock::now(); times.size() < calls + least_calls ||
                                     std::chrono::duration<double>(Clock::now() - begin).count() < call_seconds;) {
-      auto call = Clock::now();
-      if (Status ran = library->run_into(*entry, *inputs, *results); !ran)
-        return ran;
-      times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - call).count());
+      auto ms = call->again();
+      if (!ms)
+        return ms.error();
+      times.push_back(*ms);
     }
-    auto timed = time_calls(*library, *entry, *inputs, *results, /*each=*/false, kernel_seconds);
+    auto timed = call->time_kernels(/*each=*/false, kernel_seconds);
     if (!timed)
       return timed.error();
     if (kernels.empty()) {

@@ -115,7 +115,7 @@ struct BenchCommand {
   std::string path;
   std::string entry;
   std::string target;             // empty: the best that fits
-  std::vector<std::string> first; // entries that run once before
+  std::vector<std::string> first; // entries that run once before: E, or E:NAME=N,…
   std::vector<std::string> dims;  // NAME=N
   int threads = 0;
   std::string json;

@@ -88,18 +88,24 @@ Part *part_of(std::vector<Part> &parts, const std::vector<std::string> &definiti
   return nullptr;
 }
 
-/// Times of both sides in turns, the least of each kernel; the message where an entry can't be called again.
-Status time_parts(Side (&sides)[2], const std::string &entry, const TensorMap &inputs, size_t call,
-                  std::vector<Part> &parts) {
+/// Times of both sides in turns, the least of each kernel.
+Status time_parts(Side (&sides)[2], const std::string &entry, const TensorMap &inputs, std::vector<Part> &parts) {
   constexpr int rounds = 3;
   constexpr double seconds = 0.25;
   std::map<std::pair<std::string, std::string>, double> least[2];
+  std::vector<RepeatedCall> repeated;
+  for (Side &side : sides) {
+    auto number = side.made.library.entry(entry);
+    if (!number)
+      return number.error();
+    auto call = RepeatedCall::begin(side.made.library, *number, inputs);
+    if (!call)
+      return call.error();
+    repeated.push_back(std::move(*call));
+  }
   for (int round = 0; round < rounds; ++round)
     for (int side = 0; side < 2; ++side) {
-      auto number = sides[side].made.library.entry(entry);
-      if (!number)
-        return number.error();
-      auto times = time_calls(sides[side].made.library, *number, inputs, sides[side].results[call], true, seconds);
+      auto times = repeated[size_t(side)].time_kernels(/*each=*/true, seconds);
       if (!times)
         return times.error();
       for (const CallTime &time : *times) {
@@ -252,7 +258,7 @@ Status compare_parts(const CompareCommand &options) {
     if (own.empty())
       continue;
     std::vector<Part> parts = compared_parts(entry, sides, own);
-    Status timed = time_parts(sides, entry.name, (*calls)[own.front()], own.front(), parts);
+    Status timed = time_parts(sides, entry.name, (*calls)[own.front()], parts);
     std::stable_sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) { return a.added > b.added; });
     if (plain->program->entries.size() > 1)
       std::printf("entry %s\n", entry.name.c_str());

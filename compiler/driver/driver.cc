@@ -346,8 +346,10 @@ private:
         command("bench", "Time a library beside the machine's own limits", [this] { return bench_command(bench); });
     sub->add_option("DIR", bench.path, "A compiled library's folder")->required()->option_text("DIR");
     sub->add_option("--entry", bench.entry, "Which entry; not needed where there is one")->type_name("E");
-    sub->add_option("--first", bench.first, "An entry that must run before; once, in the given order")
-        ->type_name("E")
+    sub->add_option("--first", bench.first,
+                    "An entry that must run before; once, in the given order, with dims of its own where some follow: "
+                    "step:T=960")
+        ->type_name("E[:NAME=N,…]")
         ->allow_extra_args(false);
     sub->add_option("--dim", bench.dims, "A dim's value, such as B=8; may be given again")
         ->type_name("NAME=N")

@@ -330,4 +330,22 @@ Status Library::run_into(int entry, const TensorMap &inputs, TensorMap &results)
   return Done{};
 }
 
+bool Library::keeps_state() const { return describe(model_.get()).n_states > 0; }
+
+Result<std::vector<std::byte>> Library::save() const {
+  size_t bytes = 0;
+  if (heddle_session_save(session_.get(), nullptr, 0, &bytes) != HEDDLE_OK)
+    return last_error();
+  std::vector<std::byte> out(bytes);
+  if (heddle_session_save(session_.get(), out.data(), out.size(), &bytes) != HEDDLE_OK)
+    return last_error();
+  return out;
+}
+
+Status Library::restore(const std::vector<std::byte> &state) const {
+  if (heddle_session_restore(session_.get(), state.data(), state.size()) != HEDDLE_OK)
+    return last_error();
+  return Done{};
+}
+
 } // namespace heddle

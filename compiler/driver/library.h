@@ -64,6 +64,10 @@ public:
   Result<TensorMap> run(int entry, const TensorMap &inputs) const;
   /// The same into results of the right shapes, for a benchmark's loop.
   Status run_into(int entry, const TensorMap &inputs, TensorMap &results) const;
+  /// Whether the model has states; what the session keeps in them between calls, and back to it.
+  bool keeps_state() const;
+  Result<std::vector<std::byte>> save() const;
+  Status restore(const std::vector<std::byte> &state) const;
 
   /// How tokens are chosen: the fields of heddle_generate_options.
   struct Generation {

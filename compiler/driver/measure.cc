@@ -60,8 +60,32 @@ Result<TensorMap> made_up_inputs(const Library &library, int entry, const std::v
   return out;
 }
 
-Result<std::vector<CallTime>> time_calls(Library &library, int entry, const TensorMap &inputs, TensorMap &results,
-                                         bool each, double least_seconds) {
+Result<RepeatedCall> RepeatedCall::begin(Library &library, int entry, TensorMap inputs) {
+  RepeatedCall out(library, entry, std::move(inputs));
+  if (library.keeps_state()) {
+    auto state = library.save();
+    if (!state)
+      return state.error();
+    out.state_ = std::move(*state);
+  }
+  auto results = library.run(entry, out.inputs_);
+  if (!results)
+    return results.error();
+  out.results_ = std::move(*results);
+  return out;
+}
+
+Result<double> RepeatedCall::again() {
+  if (!state_.empty())
+    if (Status restored = library_->restore(state_); !restored)
+      return restored.error();
+  auto begin = Clock::now();
+  if (Status ran = library_->run_into(entry_, inputs_, results_); !ran)
+    return ran.error();
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+Result<std::vector<CallTime>> RepeatedCall::time_kernels(bool each, double least_seconds) {
   struct Sample {
     std::string key;
     CallTime time;
@@ -69,7 +93,7 @@ Result<std::vector<CallTime>> time_calls(Library &library, int entry, const Tens
   };
   std::vector<Sample> samples;
   Clock::time_point begun;
-  library.observe([&](const char *kernel, bool begins) {
+  library_->observe([&](const char *kernel, bool begins) {
     Clock::time_point now = Clock::now();
     if (begins) {
       begun = Clock::now();
@@ -84,21 +108,22 @@ Result<std::vector<CallTime>> time_calls(Library &library, int entry, const Tens
     ++found->time.calls;
     found->ms += std::chrono::duration<double, std::milli>(now - begun).count();
   });
-  Status ran = Done();
+  std::optional<Error> failed;
   auto begin = Clock::now();
   for (size_t run = 0;
-       ran && (run < least_runs || std::chrono::duration<double>(Clock::now() - begin).count() < least_seconds);
+       !failed && (run < least_runs || std::chrono::duration<double>(Clock::now() - begin).count() < least_seconds);
        ++run) {
     for (Sample &sample : samples)
       sample.time.calls = 0, sample.ms = 0;
-    ran = library.run_into(entry, inputs, results);
+    if (auto ran = again(); !ran)
+      failed = ran.error();
     for (Sample &sample : samples)
       if (sample.time.calls > 0)
         sample.time.ms = std::max(tick_ms, sample.time.ms > 0 ? std::min(sample.time.ms, sample.ms) : sample.ms);
   }
-  library.observe(nullptr);
-  if (!ran)
-    return ran.error();
+  library_->observe(nullptr);
+  if (failed)
+    return *failed;
   std::vector<CallTime> out;
   for (Sample &sample : samples)
     out.push_back(std::move(sample.time));

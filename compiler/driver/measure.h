@@ -16,10 +16,26 @@ struct CallTime {
   double ms = 0; // of all, in the run where they took least
 };
 
-/// Runs the entry again and again for so many seconds; in the order of first calls. `each`: calls for other definitions
-/// stand apart; else those of a kernel are one.
-Result<std::vector<CallTime>> time_calls(Library &library, int entry, const TensorMap &inputs, TensorMap &results,
-                                         bool each, double least_seconds);
+/// One call of an entry that can be made again and again: what the library's session keeps is put back before each, so
+/// that every call finds the caches as full as the first did.
+class RepeatedCall {
+public:
+  /// Makes the first call.
+  static Result<RepeatedCall> begin(Library &library, int entry, TensorMap inputs);
+  /// Makes another, and says how many milliseconds it took.
+  Result<double> again();
+  /// Makes calls for so many seconds; in the order of their first kernels. `each`: kernels that compute other
+  /// definitions stand apart; else the calls of a kernel are one.
+  Result<std::vector<CallTime>> time_kernels(bool each, double least_seconds);
+
+private:
+  RepeatedCall(Library &library, int entry, TensorMap inputs)
+      : library_(&library), entry_(entry), inputs_(std::move(inputs)) {}
+  Library *library_;
+  int entry_;
+  TensorMap inputs_, results_;
+  std::vector<std::byte> state_; // none: the model keeps nothing
+};
 
 /// Three digits or more in the unit that has them: "0.142 us", "5.12 us", "1234 us", "12.345 ms".
 std::string time_text(double ms);

@@ -12,15 +12,14 @@
 namespace heddle {
 
 /// The least time of a call, of those that fit half a second.
-static Result<double> time_entry(const Library &library, int entry, const TensorMap &inputs, TensorMap &results) {
+static Result<double> least_time(RepeatedCall &call) {
   using Clock = std::chrono::steady_clock;
   double least = 0;
   for (auto begin = Clock::now(); std::chrono::duration<double>(Clock::now() - begin).count() < 0.5;) {
-    auto call = Clock::now();
-    if (Status ran = library.run_into(entry, inputs, results); !ran)
-      return ran.error();
-    double ms = std::chrono::duration<double, std::milli>(Clock::now() - call).count();
-    least = least > 0 ? std::min(least, ms) : ms;
+    auto ms = call.again();
+    if (!ms)
+      return ms.error();
+    least = least > 0 ? std::min(least, *ms) : *ms;
   }
   return least;
 }
@@ -45,14 +44,14 @@ static Status measure_entry(Library &library, const std::vector<int64_t> &dims, 
   auto inputs = made_up_inputs(library, *entry, dims);
   if (!inputs)
     return inputs.error();
-  auto results = library.run(*entry, *inputs);
-  if (!results)
-    return results.error();
-  auto whole = time_entry(library, *entry, *inputs, *results);
+  auto call = RepeatedCall::begin(library, *entry, std::move(*inputs));
+  if (!call)
+    return call.error();
+  auto whole = least_time(*call);
   if (!whole)
     return whole.error();
   page.ms = *whole;
-  auto calls = time_calls(library, *entry, *inputs, *results, /*each=*/true, /*least_seconds=*/1);
+  auto calls = call->time_kernels(/*each=*/true, /*least_seconds=*/1);
   if (!calls)
     return calls.error();
   distribute(*calls, facts, page);

@@ -370,6 +370,26 @@ model Kept {
         words = ["bench", "kept", "--entry", "add", "--dim", "B=3", "--threads", "1"]
         self.refused("error: entry 'add' reads state 'total', which has no value yet; run entry 'begin' first\n", *words)
         self.assertIn("kept B=3, 1 thread: min ", self.done(*words, "--first", "begin"))
+        self.assertIn("kept B=3, 1 thread: min ", self.done(*words, "--first", "begin:B=3"))
+        self.refused("error: entry 'add', state 'total': holds B = 4 since entry 'begin', but B = 3 in input 'x'; reset the session, or keep to "
+                     "what it holds\n", *words, "--first", "begin:B=4")
+        self.refused("error: there is no dim `Q`; there are: B\n", *words, "--first", "begin:Q=4")
+
+    def test_bench_calls_an_entry_from_the_same_state_each_time(self):
+        (self.folder / "room.heddle").write_text("""model Room {
+  state taken: i32 = 0
+  entry take(x: f32[4]) -> y: f32[4] {
+    require taken < 3 else "there is room for three"
+    taken <- taken + 1
+    y[i] = x[i] * 2
+    return y
+  }
+}
+""")
+        self.done("compile", "room.heddle", "-o", "room")
+        words = ["bench", "room", "--threads", "1"]
+        self.assertIn("room, 1 thread: min ", self.done(*words, "--first", "take", "--first", "take"))
+        self.refused("error: entry 'take': there is room for three\n", *words, *["--first", "take"] * 3)
 
     def test_timings_name_the_stages(self):
         out = self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out", "--timings")
