@@ -1,5 +1,6 @@
 // Each kind of kernel at the sizes of BERT-base and ViT-B/16, on one thread, with its share of the machine's limits:
-//   GFLOP/s and `of_peak`, the share of the best rate of fused multiply-adds seen around the run
+//   GFLOP/s and `of_peak`, the share of the best rate of the kernel's own instruction (FMA, dot product, tiles) seen
+//   around the run
 //   GB/s, counting every tensor once, and, where a kernel only moves data, `of_copy`: the share of a copy of as many
 //   bytes
 // Kernels are the texts of tests/lit/kernels, with other widths put in. Noise only ever slows a run: repeat
@@ -7,6 +8,7 @@
 #include "loaded_kernel.h"
 
 #include "compiler/targets/target.h"
+#include "compiler/tune/roof.h"
 
 #include <benchmark/benchmark.h>
 
@@ -26,25 +28,11 @@ static double thread_seconds() {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-/// GFLOP/s of independent chains of fused multiply-adds, for about a third of a millisecond.
-#define FMA_RATE(name, features, lanes)                                                                                \
-  __attribute__((target(features), noinline)) static double name() {                                                   \
-    constexpr int chains = 12, rounds = 100000;                                                                        \
-    typedef float Vector __attribute__((vector_size(4 * lanes)));                                                      \
-    Vector x[chains], a = Vector{} + 0.999f, b = Vector{} + 1e-6f;                                                     \
-    for (auto &v : x)                                                                                                  \
-      v = b;                                                                                                           \
-    double start = thread_seconds();                                                                                   \
-    for (int round = 0; round < rounds; ++round)                                                                       \
-      for (auto &v : x)                                                                                                \
-        asm volatile("vfmadd213ps %2, %1, %0" : "+v"(v) : "v"(a), "v"(b));                                             \
-    return 2.0 * lanes * chains * rounds / (thread_seconds() - start) / 1e9;                                           \
-  }
-FMA_RATE(fma_rate_256, "avx2,fma", 8)
-FMA_RATE(fma_rate_512, "avx512f", 16)
-#undef FMA_RATE
-
-static double fma_rate() { return __builtin_cpu_supports("avx512f") ? fma_rate_512() : fma_rate_256(); }
+/// GFLOP/s of what the kernel multiplies with, for about a third of a millisecond; 0: this CPU has it not.
+static double product_rate(const std::string &micro_kernel) {
+  double start = thread_seconds(), operations = multiply(micro_kernel, 100000);
+  return operations / (thread_seconds() - start) / 1e9;
+}
 
 static std::string text_of(const std::string &name, const std::vector<std::pair<std::string, std::string>> &replaced) {
   std::ifstream file(std::string(HEDDLE_SOURCE_DIR) + "/tests/lit/kernels/" + name + ".mlir");
@@ -257,7 +245,7 @@ static void run(benchmark::State &state, const Case &c) {
   kernel.run();
   double best = 1e9, peak = 0;
   for (auto _ : state) {
-    peak = std::max(peak, c.operations > 0 ? fma_rate() : copy_rate(c.bytes));
+    peak = std::max(peak, c.operations > 0 ? product_rate(kernel.micro_kernel()) : copy_rate(c.bytes));
     double start = thread_seconds();
     kernel.run();
     double taken = (thread_seconds() - start);
@@ -268,7 +256,8 @@ static void run(benchmark::State &state, const Case &c) {
   state.counters["best_us"] = best * 1e6;
   if (c.operations > 0) {
     state.counters["GFLOP/s"] = c.operations / best / 1e9;
-    state.counters["of_peak"] = c.operations / best / 1e9 / peak;
+    if (peak > 0)
+      state.counters["of_peak"] = c.operations / best / 1e9 / peak;
   }
   state.counters["GB/s"] = c.bytes / best / 1e9;
   if (c.operations == 0)

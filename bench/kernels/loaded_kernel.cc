@@ -154,7 +154,9 @@ std::string LoadedKernel::load(const std::string &text, const std::vector<int64_
   size_t chosen = 0;
   while (chosen + 1 < rows->size() && (*rows)[chosen].when && !holds(*(*rows)[chosen].when, sizes))
     ++chosen;
-  description_ = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).str() + " " + to_text((*rows)[chosen]);
+  micro_kernel_ = (*rows)[chosen].micro_kernel.empty() ? "fma" : (*rows)[chosen].micro_kernel;
+  description_ = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).str() + " " + to_text((*rows)[chosen]) +
+                 " " + micro_kernel_;
   EmitOptions options;
   options.with_argv = true;
   Result<KernelObject> object = emit_kernel(kernel, int(chosen), target, options);

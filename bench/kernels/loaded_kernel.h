@@ -24,6 +24,8 @@ public:
 
   void run();
   const std::string &description() const { return description_; }
+  /// What multiplies (compiler/kernels/product/micro_kernels.def).
+  const std::string &micro_kernel() const { return micro_kernel_; }
   double compile_seconds() const { return compile_seconds_; }
 
 private:
@@ -38,7 +40,7 @@ private:
   void *user_context_ = nullptr;
   void *library_ = nullptr;
   int (*function_)(void **) = nullptr;
-  std::string description_;
+  std::string description_, micro_kernel_;
   double compile_seconds_ = 0;
 };
 

@@ -59,7 +59,7 @@ struct KernelTime : CallTime {
   std::string kind;
   double operations = 0, weights = 0, values = 0;     // of all calls
   bool known = false;                                 // these three
-  std::string micro_kernel;                           // that does the operations
+  std::string micro_kernel;                           // that does the operations; empty: not known
   double weights_gigabytes = 0, values_gigabytes = 0; // per second, as fast as such amounts were seen to move
   double bound_ms = 0;                                // what the limits allow; 0: not known
 };
@@ -70,7 +70,7 @@ struct KernelTime : CallTime {
 static void read_work(const Manifest::Target &target, const std::string &entry,
                       const std::map<std::string, double> &dims, std::vector<KernelTime> &kernels) {
   auto works = target.work.find(entry);
-  auto value = [&](const std::optional<std::string> &formula) {
+  auto value = [&](const std::optional<std::string> &formula) { // none where it is negative
     auto out = formula ? evaluate_formula(*formula, dims) : std::nullopt;
     return out && *out >= 0 ? out : std::nullopt;
   };
@@ -84,7 +84,10 @@ static void read_work(const Manifest::Target &target, const std::string &entry,
       kernel.known = operations && weights && values;
       if (kernel.known)
         kernel.operations = *operations, kernel.weights = *weights, kernel.values = *values;
-      kernel.micro_kernel = work.micro_kernel.empty() ? "fma" : work.micro_kernel;
+      for (const Manifest::Work::Multiplies &one : work.multiplies)
+        if (kernel.micro_kernel.empty() &&
+            std::ranges::all_of(one.when, [&](const std::string &formula) { return value(formula).has_value(); }))
+          kernel.micro_kernel = one.micro_kernel;
     }
   }
 }
@@ -122,13 +125,19 @@ static std::string one_decimal(double value) {
   return text;
 }
 
+/// Operations per second of a kernel as a share of what its instruction did in the same run; 0: not known.
+static double share_of_peak(const KernelTime &kernel, const Roof &roof) {
+  const Roof::Products *products = roof.find(kernel.micro_kernel);
+  return kernel.operations > 0 && products ? kernel.operations / kernel.ms / 1e6 / products->gflops : 0;
+}
+
 /// `over`: whether anything before was above its limit.
-static void print_kernels(const std::vector<KernelTime> &kernels, bool over) {
+static void print_kernels(const std::vector<KernelTime> &kernels, const Roof &roof, bool over) {
   double all = 0;
   for (const KernelTime &kernel : kernels)
     all += kernel.ms;
-  std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %8s  %s\n", "kernel", "kind", "calls", "time", "of all", "GFLOP/s",
-              "GB/s", "of roof", "first computes");
+  std::printf("\n%-8s %-14s %6s %10s %7s %9s %8s %-9s %8s %8s  %s\n", "kernel", "kind", "calls", "time", "of all",
+              "GFLOP/s", "of peak", "by", "GB/s", "of roof", "first computes");
   for (const KernelTime &kernel : kernels) {
     std::printf("%-8s %-14s %6d %10s %6.1f%%", kernel.kernel.c_str(), kernel.kind.c_str(), kernel.calls,
                 time_text(kernel.ms).c_str(), 100 * kernel.ms / all);
@@ -137,7 +146,11 @@ static void print_kernels(const std::vector<KernelTime> &kernels, bool over) {
     std::string share = kernel.bound_ms > 0 ? std::to_string(percent) + "%" : "-";
     std::string flops = kernel.operations > 0 ? one_decimal(kernel.operations / kernel.ms / 1e6) : "-";
     std::string bytes = kernel.known ? one_decimal((kernel.weights + kernel.values) / kernel.ms / 1e6) : "-";
-    std::printf(" %9s %8s %8s  %s\n", flops.c_str(), bytes.c_str(), share.c_str(), kernel.definition.c_str());
+    double of_peak = share_of_peak(kernel, roof);
+    std::string peak = of_peak > 0 ? std::to_string(std::lround(100 * of_peak)) + "%" : "-";
+    std::string_view instruction = of_peak > 0 ? roof.find(kernel.micro_kernel)->instruction : "";
+    std::printf(" %9s %8s %-9.*s %8s %8s  %s\n", flops.c_str(), peak.c_str(), int(instruction.size()),
+                instruction.data(), bytes.c_str(), share.c_str(), kernel.definition.c_str());
   }
   if (over)
     std::printf(
@@ -145,7 +158,7 @@ static void print_kernels(const std::vector<KernelTime> &kernels, bool over) {
         "busier whenever the limit was measured\n");
 }
 
-static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels) {
+static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernels, const Roof &roof) {
   auto out = nlohmann::ordered_json::array();
   for (const KernelTime &kernel : kernels) {
     out.push_back({{"kernel", kernel.kernel},
@@ -156,6 +169,10 @@ static nlohmann::ordered_json kernels_json(const std::vector<KernelTime> &kernel
     if (kernel.known) {
       out.back()["gflops"] = kernel.operations / kernel.ms / 1e6;
       out.back()["gigabytes"] = (kernel.weights + kernel.values) / kernel.ms / 1e6;
+    }
+    if (double of_peak = share_of_peak(kernel, roof); of_peak > 0) {
+      out.back()["micro_kernel"] = kernel.micro_kernel;
+      out.back()["of_peak"] = of_peak;
     }
     if (kernel.bound_ms > 0)
       out.back()["of_roof"] = kernel.bound_ms / kernel.ms;
@@ -255,7 +272,8 @@ Status bench_command(const BenchCommand &options) {
     if (&products == &roof.products.front() || std::ranges::any_of(kernels, [&](const KernelTime &kernel) {
           return kernel.operations > 0 && kernel.micro_kernel == products.micro_kernel;
         }))
-      limits += std::to_string(std::lround(products.gflops)) + " GFLOP/s " + std::string(products.type) + ", ";
+      limits += std::to_string(std::lround(products.gflops)) + " GFLOP/s " + std::string(products.type) +
+                (&products == &roof.products.front() ? "" : " (" + std::string(products.instruction) + ")") + ", ";
 
   std::string shape;
   nlohmann::ordered_json json = {{"library", library->name()},
@@ -287,9 +305,9 @@ Status bench_command(const BenchCommand &options) {
                                    : "GFLOP",
                 operations / times[0] / 1e6,
                 limited ? (", " + std::to_string(percent) + "% of the limit").c_str() : "");
-  print_kernels(kernels, percent > 100);
+  print_kernels(kernels, roof, percent > 100);
   json["operations"] = operations;
-  json["kernels"] = kernels_json(kernels);
+  json["kernels"] = kernels_json(kernels, roof);
   if (!options.json.empty())
     return write_file(options.json, json.dump(2) + "\n");
   return Done{};

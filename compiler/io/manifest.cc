@@ -61,10 +61,11 @@ constexpr Member value_members[] = {{"name", text},
                                     {"default", number, false},
                                     {"initial", number, false}};
 constexpr Member use_members[] = {{"name", text}, {"reads", flag}, {"updates", flag}, {"in_place", flag}};
+constexpr Member multiplies_members[] = {{"micro_kernel", text}, {"when", list, false, &formula}};
 constexpr Member work_members[] = {{"kernel", text},
                                    {"calls", whole},
                                    {"operations", formula, false},
-                                   {"micro_kernel", text, false},
+                                   {"multiplies", list, false, &object, multiplies_members},
                                    {"weights_bytes", formula, false},
                                    {"values_bytes", formula, false}};
 constexpr Member entry_members[] = {{"name", text},
@@ -73,8 +74,11 @@ constexpr Member entry_members[] = {{"name", text},
                                     {"states", list, false, &object, use_members},
                                     {"requires", list, false, &text},
                                     {"work", list, true, &object, work_members}};
-constexpr Member row_members[] = {
-    {"symbol", text}, {"variant", text}, {"params", object, true, &signed_whole}, {"when", text, false}};
+constexpr Member row_members[] = {{"symbol", text},
+                                  {"variant", text},
+                                  {"params", object, true, &signed_whole},
+                                  {"micro_kernel", text, false},
+                                  {"when", text, false}};
 constexpr Member kernel_members[] = {
     {"name", text}, {"kind", text}, {"calls", whole}, {"schedule", list, true, &object, row_members}};
 constexpr Member entry_work_members[] = {{"name", text}, {"work", list, true, &object, work_members}};
@@ -144,7 +148,9 @@ std::vector<Manifest::Work> work_of(const Json &list) {
                                  {"values_bytes", &one.values_bytes}})
       if (work.contains(name))
         *formula = work[name].get<std::string>();
-    one.micro_kernel = work.value("micro_kernel", "");
+    if (work.contains("multiplies"))
+      for (const Json &by : work["multiplies"])
+        one.multiplies.push_back({by["micro_kernel"], by.value("when", std::vector<std::string>())});
     out.push_back(std::move(one));
   }
   return out;

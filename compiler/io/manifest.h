@@ -18,7 +18,12 @@ struct Manifest {
     std::string kernel;
     int64_t calls = 0;
     std::optional<std::string> operations = {}, weights_bytes = {}, values_bytes = {};
-    std::string micro_kernel = {}; // that does the operations, where the manifest says
+    /// What does the operations, where the manifest says: the first whose formulas are none of them negative.
+    struct Multiplies {
+      std::string micro_kernel;
+      std::vector<std::string> when = {};
+    };
+    std::vector<Multiplies> multiplies = {};
   };
   struct Entry {
     std::string name;

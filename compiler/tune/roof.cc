@@ -1,10 +1,12 @@
-// Arithmetic: independent chains of FMAs on all vector registers. Bandwidth: summing or copying a buffer, far larger
+// Arithmetic: independent chains of an instruction on all registers. Bandwidth: summing or copying a buffer, far larger
 // than the caches or of a given size.
 #include "compiler/tune/roof.h"
 
 #include "compiler/tune/turns.h"
+#include "runtime/cpu_features.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -42,40 +44,88 @@ __attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
   return out;
 }
 
-// In assembler, which has no other spelling on compilers and CPUs that know nothing of the instruction.
-#define HEDDLE_CHAINS_OF(name, isa, vector, instruction)                                                               \
+// In assembler, which has no other spelling on compilers and CPUs that know nothing of the instruction. What doesn't
+// add by itself is followed by an addition.
+#define HEDDLE_CHAINS_OF(name, isa, vector, instructions)                                                              \
   __attribute__((target(isa))) static float name(long rounds) {                                                        \
-    vector sum[chains] = {}, factor = {};                                                                              \
+    vector sum[chains] = {}, factor = {}, product;                                                                     \
     for (long i = 0; i < rounds; ++i)                                                                                  \
       for (auto &s : sum)                                                                                              \
-        asm(instruction " %1, %1, %0" : "+v"(s) : "v"(factor));                                                        \
+        asm(instructions : "+v"(s), "=&v"(product) : "v"(factor));                                                     \
     float out = 0;                                                                                                     \
     for (auto &s : sum)                                                                                                \
       out += s[0];                                                                                                     \
     return out;                                                                                                        \
   }
-HEDDLE_CHAINS_OF(dot_bf16, "avx512f", __m512, "vdpbf16ps")
-HEDDLE_CHAINS_OF(dot_u8s8, "avx512f", __m512, "vpdpbusd")
-HEDDLE_CHAINS_OF(dot_u8s8_avx, "avx2", __m256, "%{vex%} vpdpbusd")
+HEDDLE_CHAINS_OF(dot_bf16, "avx512f", __m512, "vdpbf16ps %2, %2, %0")
+HEDDLE_CHAINS_OF(dot_u8s8, "avx512f", __m512, "vpdpbusd %2, %2, %0")
+HEDDLE_CHAINS_OF(dot_u8s8_avx, "avx2", __m256, "%{vex%} vpdpbusd %2, %2, %0")
+HEDDLE_CHAINS_OF(madd_512, "avx512f", __m512, "vpmaddwd %2, %2, %1\n\tvpaddd %1, %0, %0")
+HEDDLE_CHAINS_OF(madd_256, "avx2", __m256, "vpmaddwd %2, %2, %1\n\tvpaddd %1, %0, %0")
 #undef HEDDLE_CHAINS_OF
+
+/// Tiles of 16 rows of 64 bytes, all of which are set up: numbers 0 to 3 are sums, 4 to 7 are multiplied two by two.
+struct alignas(64) TileConfiguration {
+  uint8_t palette = 1, first_row = 0, unused[14] = {};
+  uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileConfiguration) == 64);
+
+static constexpr int tile_chains = 4;
+
+#define HEDDLE_TILES_OF(name, isa, multiply)                                                                           \
+  __attribute__((target("amx-tile," isa))) static float name(long rounds) {                                            \
+    TileConfiguration configuration;                                                                                   \
+    _tile_loadconfig(&configuration);                                                                                  \
+    _tile_zero(0), _tile_zero(1), _tile_zero(2), _tile_zero(3);                                                        \
+    _tile_zero(4), _tile_zero(5), _tile_zero(6), _tile_zero(7);                                                        \
+    for (long i = 0; i < rounds; ++i)                                                                                  \
+      multiply(0, 4, 6), multiply(1, 4, 7), multiply(2, 5, 6), multiply(3, 5, 7);                                      \
+    _tile_release();                                                                                                   \
+    return 0;                                                                                                          \
+  }
+HEDDLE_TILES_OF(tile_bf16, "amx-bf16", _tile_dpbf16ps)
+HEDDLE_TILES_OF(tile_u8s8, "amx-int8", _tile_dpbusd)
+#undef HEDDLE_TILES_OF
 
 namespace {
 
 /// How a micro-kernel's limit is measured.
 struct Chains {
-  const char *micro_kernel, *type;
-  bool (*is_there)();
+  const char *micro_kernel, *instruction, *type;
+  uint32_t needs;    // HEDDLE_CPU_* of the code here
+  uint32_t but_with; // and not with these: another row is for them
   float (*work)(long rounds);
-  int products; // of an instruction
+  int instructions; // of a round
+  int products;     // of an instruction
+  int cycles;       // that an instruction takes at least: as many times fewer rounds take as long
+
+  bool is_there() const {
+    static const uint32_t host = heddle_host_cpu_features();
+    return (needs & ~host) == 0 && (but_with & host) == 0 && heddle_is_permitted(needs);
+  }
 };
 
 constexpr Chains all_chains[] = {
-    {"fma", "f32", [] { return __builtin_cpu_supports("avx512f") != 0; }, fma_512, 16},
-    {"fma", "f32", [] { return !__builtin_cpu_supports("avx512f"); }, fma_256, 8},
-    {"dot_bf16", "bf16", [] { return __builtin_cpu_supports("avx512bf16") != 0; }, dot_bf16, 32},
-    {"dot_u8s8", "int8", [] { return __builtin_cpu_supports("avx512vnni") != 0; }, dot_u8s8, 64},
-    {"dot_u8s8_avx", "int8", [] { return __builtin_cpu_supports("avxvnni") != 0; }, dot_u8s8_avx, 32},
+    {"fma", "vfmadd", "f32", HEDDLE_CPU_AVX512, 0, fma_512, chains, 16, 1},
+    {"fma", "vfmadd", "f32", HEDDLE_CPU_AVX2, HEDDLE_CPU_AVX512, fma_256, chains, 8, 1},
+    {"dot_bf16", "vdpbf16ps", "bf16", HEDDLE_CPU_AVX512_BF16, 0, dot_bf16, chains, 32, 1},
+    {"dot_u8s8", "vpdpbusd", "int8", HEDDLE_CPU_AVX512_VNNI, 0, dot_u8s8, chains, 64, 1},
+    {"dot_u8s8_avx", "vpdpbusd", "int8", HEDDLE_CPU_AVX_VNNI, 0, dot_u8s8_avx, chains, 32, 1},
+    {"madd_i16", "vpmaddwd", "int8", HEDDLE_CPU_AVX512, 0, madd_512, chains, 32, 1},
+    {"madd_i16", "vpmaddwd", "int8", HEDDLE_CPU_AVX2, HEDDLE_CPU_AVX512, madd_256, chains, 16, 1},
+    {"tile_bf16", "tdpbf16ps", "bf16", HEDDLE_CPU_AMX, 0, tile_bf16, tile_chains, 16 * 16 * 32, 16},
+    {"tile_u8s8", "tdpbusd", "int8", HEDDLE_CPU_AMX, 0, tile_u8s8, tile_chains, 16 * 16 * 64, 16},
 };
+
+/// Does so many rounds' work; how many operations that is.
+double work(const Chains &kind, long rounds) {
+  volatile float sink = 0;
+  rounds = std::max(rounds / kind.cycles, 1L);
+  sink = kind.work(rounds);
+  return 2.0 * double(rounds) * kind.instructions * kind.products;
+}
 
 } // namespace
 
@@ -125,15 +175,14 @@ static double seconds(int threads, int samples, const std::function<void(int)> &
 }
 
 Roof measure_roof(int threads) {
-  [[maybe_unused]] volatile float sink = 0;
   volatile long sink_bytes = 0;
   constexpr long rounds = 2000000;
   Roof out;
   for (const Chains &kind : all_chains)
     if (kind.is_there()) {
-      double taken = seconds(threads, samples, [&](int) { sink = kind.work(rounds); });
-      out.products.push_back(
-          {kind.micro_kernel, kind.type, 2.0 * rounds * chains * kind.products * threads / taken / 1e9});
+      std::atomic<double> operations = 0; // of a thread
+      double taken = seconds(threads, samples, [&](int) { operations = work(kind, rounds); });
+      out.products.push_back({kind.micro_kernel, kind.instruction, kind.type, operations * threads / taken / 1e9});
     }
   constexpr size_t words = (128 << 20) / sizeof(long) / 2; // 64 MB each
   std::vector<std::vector<long>> data(threads, std::vector<long>(words, 1));
@@ -142,13 +191,10 @@ Roof measure_roof(int threads) {
   return out;
 }
 
-double multiply_add(long rounds) {
-  volatile float sink = 0;
+double multiply(std::string_view micro_kernel, long rounds) {
   for (const Chains &kind : all_chains)
-    if (kind.is_there()) {
-      sink = kind.work(rounds);
-      return 2.0 * double(rounds) * chains * kind.products;
-    }
+    if (kind.micro_kernel == micro_kernel && kind.is_there())
+      return work(kind, rounds);
   return 0;
 }
 

@@ -11,6 +11,7 @@ namespace heddle {
 struct Roof {
   struct Products {
     std::string_view micro_kernel; // compiler/kernels/product/micro_kernels.def
+    std::string_view instruction;  // that it is
     std::string_view type;         // of the numbers that it multiplies, as a reader knows it
     double gflops = 0;             // multiply-adds counted as two
   };
@@ -24,11 +25,12 @@ struct Roof {
   void raise(const Roof &other);
 };
 
-/// About 0.3 seconds of measuring.
+/// About 0.5 seconds of measuring.
 Roof measure_roof(int threads);
 
-/// Multiply-adds of f32 on this thread, that many rounds of them; how many operations they were.
-double multiply_add(long rounds);
+/// Products of a micro-kernel on this thread, rounds that take as long as so many of f32; how many operations they
+/// were. 0: this CPU has none, or nobody has said how to measure it.
+double multiply(std::string_view micro_kernel, long rounds);
 
 /// GB/s of reading `bytes` again and again, in one sample: from a cache where they fit one, shared out among the
 /// threads, or by one of them, whichever is faster.

@@ -157,7 +157,7 @@ private:
   /// Seconds of an operation on one thread, now.
   static double operation() {
     double begin = now(1);
-    double operations = multiply_add(peak_rounds);
+    double operations = multiply("fma", peak_rounds);
     return (now(1) - begin) / operations;
   }
 

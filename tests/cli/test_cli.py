@@ -346,14 +346,16 @@ model Wide {
 }
 """)
         self.save("wide.safetensors", {"w": np.ones((512, 512), np.float32)})
-        for precision, type in (("bf16", "bf16"), ("int8", "int8")):
+        for precision, type, micro_kernel in (("bf16", r"bf16 \(vdpbf16ps\)", "dot_bf16"), ("int8", r"int8 \(vpdpbusd\)", "dot_u8s8")):
             self.done("compile", "wide.heddle", "--weights", "wide.safetensors", "--precision", precision, "-o", "wide")
             out = self.done("bench", "wide", "--dim", "B=256", "--threads", "1", "--json", "bench.json")
             of_type, of_f32 = (float(re.search(rf"(\d+) GFLOP/s {name}, ", out)[1]) for name in (type, "f32"))
             self.assertGreater(of_type, of_f32)
             (product,) = [kernel for kernel in json.loads((self.folder / "bench.json").read_text())["kernels"] if kernel["kind"] == "contraction"]
             # Of its own limit: of f32's it would be this much more.
-            self.assertLessEqual(product["of_roof"], 1.05 * max(1, product["gflops"] / of_type))
+            self.assertEqual(product["micro_kernel"], micro_kernel)
+            self.assertAlmostEqual(product["of_peak"], product["gflops"] / of_type, delta=0.01 * product["of_peak"])
+            self.assertLessEqual(product["of_roof"], 1.05 * max(1, product["of_peak"]))
 
     def test_bench_runs_the_entries_that_must_come_before(self):
         (self.folder / "kept.heddle").write_text("""dim B

@@ -137,6 +137,50 @@ model M {
                     self.assertRegex(done.stderr, r"model 'wide' was compiled for x86-64-v4\+amx and needs .*AMX \(TILE, BF16, INT8\), which this "
                                                   r"machine lacks; compile it with --target native on this machine")
 
+    def test_the_manifest_says_what_multiplies(self):
+        (self.folder / "both.heddle").write_text("""
+dim B, Y, X
+model M {
+  param w: real[256, 256]
+  param first: real[64, 7, 7, 3]
+  param next: real[64, 3, 3, 64]
+  entry dense(x: real[B, 256]) -> y: real[B, 256] {
+    y[b, o] = sum[d](x[b, d] * w[o, d])
+    return y
+  }
+  entry filters(x: real[B, Y, X, 3]) -> z: real[B, Y, X, 64] {
+    y[b, i in Y, j in X, o] = relu(sum[u, v, c](x[b, i + u - 3, j + v - 3, c | 0] * first[o, u, v, c]))
+    z[b, i in Y, j in X, o] = sum[u, v, c](y[b, i + u - 1, j + v - 1, c | 0] * next[o, u, v, c])
+    return z
+  }
+}
+""")
+        shapes = {"w": (256, 256), "first": (64, 7, 7, 3), "next": (64, 3, 3, 64)}
+        save(self.folder / "both.safetensors", {name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+
+        def said(target, precision):
+            out = self.folder / "both"
+            must("compile", self.folder / "both.heddle", "--weights", self.folder / "both.safetensors", "--target", target, "--precision", precision,
+                 "-o", out)
+            manifest = json.loads((out / "both.json").read_text())
+            of_rows = {kernel["name"]: {row.get("micro_kernel", "fma") for row in kernel["schedule"]} for kernel in manifest["kernels"]}
+            works = [work for entry in manifest["entries"] for work in entry["work"] if "multiplies" in work]
+            for work in works:  # one that rows of the schedule have, too
+                self.assertEqual({one["micro_kernel"] for one in work["multiplies"]}, of_rows[work["kernel"]])
+            return [work["multiplies"] for work in works]
+
+        always = [[{"micro_kernel": name}] for name in ("fma", "dot_bf16", "dot_u8s8", "madd_i16")]
+        fma, bf16, int8, pairs = always
+        self.assertEqual(said("x86-64-v4+bf16", "f32"), [fma, fma, fma])
+        self.assertEqual(said("x86-64-v4+bf16", "bf16"), [bf16, fma, bf16])  # three channels are too few for pairs
+        self.assertEqual(said("x86-64-v4+bf16", "int8"), [int8, fma, int8])
+        self.assertEqual(said("x86-64-v3", "int8"), [pairs, fma, fma])
+        # Few rows are no tiles: which rows, a formula says.
+        tiles, few = said("x86-64-v4+amx", "bf16")[0]
+        self.assertEqual((tiles["micro_kernel"], few), ("tile_bf16", {"micro_kernel": "dot_bf16"}))
+        holds = [[eval(formula, {"B": rows}) >= 0 for formula in tiles["when"]] for rows in (1, 512)]
+        self.assertEqual([all(one) for one in holds], [False, True])
+
     def test_a_target_with_instructions_that_no_kernel_uses_asks_for_none_of_them(self):
         self.assertEqual(self.compile("x86-64-v4+amx")[1], ["AVX2", "AVX512"])
 

@@ -24,12 +24,13 @@ const char *whole = R"({
     "results": [{"name": "y", "dtype": "f32", "shape": ["B", 3]}],
     "states": [{"name": "seen", "reads": true, "updates": true, "in_place": false}],
     "requires": ["x fits"],
-    "work": [{"kernel": "k0", "calls": 2, "operations": "30 * B * S", "micro_kernel": "fma", "weights_bytes": "60", "values_bytes": "8 * B"},
+    "work": [{"kernel": "k0", "calls": 2, "operations": "30 * B * S",
+              "multiplies": [{"micro_kernel": "tile_bf16", "when": ["B * S - 8"]}, {"micro_kernel": "dot_bf16"}], "weights_bytes": "60", "values_bytes": "8 * B"},
              {"kernel": "k1", "calls": 1}]}],
   "states": [{"name": "seen", "dtype": "i32", "shape": [], "initial": 0.0}],
   "tokens": {"eos_token_id": [2, 3]},
   "kernels": [{"name": "k0", "kind": "contraction", "calls": 2,
-               "schedule": [{"symbol": "k0_0", "variant": "panels", "params": {"rows": 4}, "when": "m < 8"}]},
+               "schedule": [{"symbol": "k0_0", "variant": "panels", "params": {"rows": 4}, "micro_kernel": "tile_bf16", "when": "m < 8"}]},
               {"name": "k1", "kind": "rows", "calls": 1, "schedule": []}],
   "lower_targets": [{"target": "x86-64-v2", "cpu_features": [], "kernels": [
                        {"name": "k0", "kind": "general", "calls": 3, "schedule": []}],
@@ -57,6 +58,11 @@ TEST_F(ManifestFile, a_whole_one_is_read) {
   EXPECT_EQ(work[0].calls, 2);
   EXPECT_EQ(work[0].operations, "30 * B * S");
   EXPECT_EQ(work[1].operations, std::nullopt);
+  ASSERT_EQ(work[0].multiplies.size(), 2u);
+  EXPECT_EQ(work[0].multiplies[0].micro_kernel, "tile_bf16");
+  EXPECT_EQ(work[0].multiplies[0].when, std::vector<std::string>{"B * S - 8"});
+  EXPECT_EQ(work[0].multiplies[1].micro_kernel, "dot_bf16");
+  EXPECT_TRUE(work[0].multiplies[1].when.empty() && work[1].multiplies.empty());
   EXPECT_EQ(lower->kernels.at("k0"), "general");
   EXPECT_EQ(lower->work.at("apply").at(0).calls, 3);
 }
@@ -92,6 +98,8 @@ TEST_F(ManifestFile, the_first_thing_that_is_wrong_is_named) {
   EXPECT_EQ(with("/entries/0/work/0/calls", 1e300), "`entries[0].work[0].calls` is not a whole number");
   EXPECT_EQ(with("/entries/0/work/0/calls", UINT64_MAX), "`entries[0].work[0].calls` is not a whole number");
   EXPECT_EQ(with("/entries/0/work/0/operations", "30 *"), "`entries[0].work[0].operations` is not a formula over dims");
+  EXPECT_EQ(with("/entries/0/work/0/multiplies/0/when/0", "B >"),
+            "`entries[0].work[0].multiplies[0].when[0]` is not a formula over dims");
   EXPECT_EQ(with("/entries/0/inputs/0/shape/2", nullptr),
             "`entries[0].inputs[0].shape[2]` is not a whole number or a formula over dims");
   EXPECT_EQ(with("/kernels/0/schedule/0/params/rows", "4"),

@@ -49,6 +49,8 @@ static Json kernel_json(func::FuncOp kernel, int64_t calls) {
       for (NamedAttribute param : params)
         if (auto number = dyn_cast<IntegerAttr>(param.getValue()))
           item["params"][param.getName().str()] = number.getInt();
+    if (auto micro_kernel = row.getAs<StringAttr>("micro_kernel"))
+      item["micro_kernel"] = micro_kernel.str();
     if (auto when = row.get("when"))
       item["when"] = print(when);
     rows.push_back(item);
@@ -59,14 +61,17 @@ static Json kernel_json(func::FuncOp kernel, int64_t calls) {
           {"schedule", rows}};
 }
 
-static Json work_json(func::FuncOp entry, const Target &target) {
+static Json work_json(func::FuncOp entry) {
   Json out = Json::array();
-  for (const KernelWork &work : work_of(entry, target)) {
+  for (const KernelWork &work : work_of(entry)) {
     Json item = {{"kernel", work.kernel}, {"calls", work.calls}};
     if (work.operations)
       item["operations"] = *work.operations;
-    if (!work.micro_kernel.empty())
-      item["micro_kernel"] = work.micro_kernel;
+    for (const KernelWork::Multiplies &one : work.multiplies) {
+      item["multiplies"].push_back({{"micro_kernel", one.micro_kernel}});
+      if (!one.when.empty())
+        item["multiplies"].back()["when"] = one.when;
+    }
     if (work.weights)
       item["weights_bytes"] = *work.weights;
     if (work.values)
@@ -104,7 +109,7 @@ static Json lower_target_json(TargetModule lower) {
               {"kernels", kernels_json(lower.module)},
               {"entries", Json::array()}};
   for (func::FuncOp entry : passes::entries(lower.module))
-    out["entries"].push_back({{"name", entry.getName().str()}, {"work", work_json(entry, lower.target)}});
+    out["entries"].push_back({{"name", entry.getName().str()}, {"work", work_json(entry)}});
   return out;
 }
 
@@ -141,7 +146,7 @@ std::string manifest(const ModelInterface &model, const ArtifactJob &job, ArrayR
           {{"name", use.state}, {"reads", use.reads}, {"updates", use.updates}, {"in_place", use.in_place}});
     if (!entry.requirements.empty())
       item["requires"] = entry.requirements;
-    item["work"] = work_json(functions[number], target);
+    item["work"] = work_json(functions[number]);
     out["entries"].push_back(item);
   }
   for (const InterfaceState &state : model.states) {

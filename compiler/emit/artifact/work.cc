@@ -5,6 +5,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/kinds.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/passes/entry_values.h"
 
@@ -112,7 +113,7 @@ private:
 struct Sums {
   int64_t calls = 0;
   FormulaSum operations, weights, values;
-  std::vector<contraction::Product> products; // of a call
+  std::vector<KernelWork::Multiplies> multiplies; // of a call
 };
 
 void add_bytes(FormulaSum &sum, mlir::Type type, AffineMapAttr extents, ArrayRef<Text> sizes) {
@@ -130,9 +131,44 @@ bool only_looked_into(mlir::Value argument) {
          llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tensor::ExtractOp>(user); });
 }
 
+/// A condition on the sizes of a call as formulas that aren't negative where it holds.
+std::optional<std::vector<std::string>> condition_text(IntegerSet when, ArrayRef<Text> sizes) {
+  std::vector<std::string> out;
+  for (unsigned i = 0; i < when.getNumConstraints(); ++i) {
+    AffineExpr expr = when.getConstraint(i);
+    for (AffineExpr side : when.isEq(i) ? std::vector{expr, -expr} : std::vector{expr}) {
+      Text text = formula_text(side, sizes);
+      if (!text)
+        return std::nullopt;
+      out.push_back(*text);
+    }
+  }
+  return out;
+}
+
+/// What multiplies in a call of these sizes, as the rows of the kernel's schedule say; nothing where that depends on
+/// sizes of which there is no formula.
+std::vector<KernelWork::Multiplies> multiplies(func::FuncOp kernel, ArrayRef<Text> sizes) {
+  Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
+  std::vector<KernelWork::Multiplies> out;
+  if (!rows)
+    return out;
+  auto name = [](const ScheduleRow &row) { // what multiplies in no tiles does so term by term
+    return row.micro_kernel.empty() ? std::string(micro_kernels().front().name) : row.micro_kernel;
+  };
+  while (rows->size() > 1 && name((*rows)[rows->size() - 2]) == name(rows->back()))
+    rows->erase(rows->end() - 2);
+  for (const ScheduleRow &row : *rows) {
+    auto when = row.when && &row != &rows->back() ? condition_text(*row.when, sizes) : std::vector<std::string>();
+    if (!when)
+      return {};
+    out.push_back({name(row), std::move(*when)});
+  }
+  return out;
+}
+
 void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
   ++sums.calls;
-  sums.products.clear();
   SmallVector<Text> sizes;
   bool repeated = call->getParentOfType<LoopLikeOpInterface>() != nullptr;
   for (unsigned i = 0; i < ir::size_count(kernel); ++i)
@@ -140,6 +176,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
   if (repeated) // how often is not known here
     for (FormulaSum *sum : {&sums.operations, &sums.weights, &sums.values})
       sum->add(0, {Text()});
+  bool has_products = false;
   kernel.walk([&](linalg::LinalgOp op) {
     auto product = op.getNumReductionLoops() > 0 ? contraction::product_of(op) : std::nullopt;
     if (!product)
@@ -152,8 +189,10 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
     else
       factors.push_back(std::nullopt);
     sums.operations.add(2, factors);
-    sums.products.push_back(*product);
+    has_products = true;
   });
+  if (has_products)
+    sums.multiplies = multiplies(kernel, sizes);
   auto results = [&](FormulaSum &sum) {
     for (unsigned i = 0; i < kernel.getNumResults(); ++i)
       add_bytes(sum, kernel.getResultTypes()[i], kernel.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents),
@@ -174,7 +213,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
 
 } // namespace
 
-std::vector<KernelWork> work_of(func::FuncOp entry, const Target &target) {
+std::vector<KernelWork> work_of(func::FuncOp entry) {
   SmallVector<StringRef> order;
   std::map<StringRef, Sums> sums;
   entry.walk([&](func::CallOp call) {
@@ -188,9 +227,8 @@ std::vector<KernelWork> work_of(func::FuncOp entry, const Target &target) {
   std::vector<KernelWork> out;
   for (StringRef name : order) {
     const Sums &all = sums[name];
-    std::string_view micro_kernel = all.products.empty() ? "" : micro_kernel_for(all.products, target).name;
-    out.push_back({name.str(), all.calls, all.operations.text(), std::string(micro_kernel), all.weights.text(),
-                   all.values.text()});
+    out.push_back(
+        {name.str(), all.calls, all.operations.text(), all.multiplies, all.weights.text(), all.values.text()});
   }
   return out;
 }
