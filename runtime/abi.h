@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 9
+#define HEDDLE_ABI_VERSION 10
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -209,10 +209,12 @@ typedef struct heddle_constant_desc {
 // In the runtime, called by `run` of a model for a device: all return 0 or HEDDLE_DEVICE_ERROR, and then the session
 // knows why. Work is done in the order of the calls. `blocks` may be any number: of none nothing is launched.
 #define HEDDLE_DEVICE_ERROR (-1001)
-int32_t heddle_device_launch(void *context, int32_t launch, int64_t blocks, int32_t threads, void **arguments);
+// `parameters` are those of the kernel as a struct in C would have them, `bytes` up to the end of the last one.
+int32_t heddle_device_launch(void *context, int32_t launch, int64_t blocks, int32_t threads, const void *parameters,
+                             int64_t bytes);
 int32_t heddle_device_copy(void *context, void *to, const void *from, int64_t bytes);
-int32_t heddle_device_write(void *context, void *to, const void *from, int64_t bytes); // `from` lies here
-int32_t heddle_device_read(void *context, void *to, const void *from, int64_t bytes);  // `to` lies here; waits
+int32_t heddle_device_put(void *context, void *to, const void *value, int64_t bytes); // a number that lies here
+int32_t heddle_device_read(void *context, void *to, const void *from, int64_t bytes); // `to` lies here; waits
 // As heddle_copy_slice, with 1 for places that are not those of `to`.
 int32_t heddle_device_copy_slice(void *context, void *to, const void *from, int64_t element_bytes, int32_t rank,
                                  const int64_t *place);

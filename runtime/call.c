@@ -205,7 +205,9 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
   session->faulted = false;
   int32_t cpu = session->pool ? session->pool->enter() : -1;
   uint32_t mode = rt_float_mode_enter();
+  rt_room_begin_run(session);
   int32_t error = call->entry->run(&arguments);
+  rt_room_end_run(session, error > 0);
   heddle_status finished = rt_room_finish(session);
   rt_float_mode_leave(mode);
   if (session->pool)

@@ -11,9 +11,10 @@ static int32_t state_of(const heddle_session *session) {
   return session->queue->status == HEDDLE_OK ? 0 : HEDDLE_DEVICE_ERROR;
 }
 
-int32_t heddle_device_launch(void *context, int32_t launch, int64_t blocks, int32_t threads, void **arguments) {
+int32_t heddle_device_launch(void *context, int32_t launch, int64_t blocks, int32_t threads, const void *parameters,
+                             int64_t bytes) {
   heddle_session *session = session_of(context);
-  session->queue->device->api->launch(session->queue, launch, blocks, threads, arguments);
+  session->queue->device->api->launch(session->queue, launch, blocks, threads, parameters, bytes);
   return state_of(session);
 }
 
@@ -23,9 +24,9 @@ int32_t heddle_device_copy(void *context, void *to, const void *from, int64_t by
   return state_of(session);
 }
 
-int32_t heddle_device_write(void *context, void *to, const void *from, int64_t bytes) {
+int32_t heddle_device_put(void *context, void *to, const void *value, int64_t bytes) {
   heddle_session *session = session_of(context);
-  rt_room_write(session, to, from, bytes);
+  session->queue->device->api->put(session->queue, to, value, bytes);
   return state_of(session);
 }
 

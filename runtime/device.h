@@ -26,12 +26,16 @@ typedef struct rt_queue {
   char fault[512];
 } rt_queue;
 
+typedef struct rt_queue_options {
+  int32_t graphs; // heddle_session_options
+} rt_queue_options;
+
 typedef struct rt_device_api {
   // Whether this machine can run a model for this kind of device; else a status, and why.
   heddle_status (*check)(const heddle_model_desc *model);
   heddle_status (*open)(const heddle_model_desc *model, const uint8_t *weights, rt_device **device);
   void (*close)(rt_device *device);
-  heddle_status (*begin)(rt_device *device, rt_queue **queue);
+  heddle_status (*begin)(rt_device *device, const rt_queue_options *options, rt_queue **queue);
   void (*end)(rt_queue *queue);
   // Memory that nobody has written, aligned to 256 bytes. Where there is no room the caller says for what.
   heddle_status (*get)(rt_device *device, int64_t bytes, void **data);
@@ -39,6 +43,10 @@ typedef struct rt_device_api {
   // Between these two the calling thread may use the queue.
   heddle_status (*attach)(rt_queue *queue);
   void (*detach)(rt_queue *queue);
+  // Between these two lies what a run does, which is much the same whenever the entry's dims are: where this has been
+  // seen before, it may be gathered, and done when somebody reads or at the end. Refused: what was gathered isn't done.
+  void (*begin_run)(rt_queue *queue, const heddle_entry_desc *entry, const int64_t *dims);
+  void (*end_run)(rt_queue *queue, bool refused);
   // What follows does nothing for no bytes. Failures stay with the queue until `finish` tells them.
   void (*fill)(rt_queue *queue, void *to, const void *element, int64_t element_bytes, int64_t count); // 1, 2 or 4
   void (*copy)(rt_queue *queue, void *to, const void *from, int64_t bytes); // between places that don't overlap
@@ -47,7 +55,10 @@ typedef struct rt_device_api {
                     int64_t rows);
   void (*write)(rt_queue *queue, void *to, const void *from, int64_t bytes); // `from` lies here, and is free again
   void (*read)(rt_queue *queue, void *to, const void *from, int64_t bytes);  // `to` lies here, and is there
-  void (*launch)(rt_queue *queue, int32_t launch, int64_t blocks, int32_t threads, void **arguments);
+  void (*put)(rt_queue *queue, void *to, const void *value, int64_t bytes);  // the same for a number
+  // `bytes` of parameters, laid out as in C.
+  void (*launch)(rt_queue *queue, int32_t launch, int64_t blocks, int32_t threads, const void *parameters,
+                 int64_t bytes);
   void *(*constant)(rt_device *device, int32_t number);
   heddle_status (*finish)(rt_queue *queue); // waits for all
 } rt_device_api;

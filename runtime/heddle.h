@@ -135,7 +135,7 @@ typedef struct heddle_model_options {
 typedef struct heddle_session_options {
   size_t struct_size;
   int32_t threads; // at most so many run at once; 0: the cores that affinity and cgroup quota allow
-  int32_t reserved;
+  int32_t graphs;  // on a GPU: of so many entries with their dims the work is kept as a CUDA graph; 0: 8, below 0: none
   const heddle_threads *custom;      // NULL: the pool that all Heddle libraries in the process share
   int64_t memory_limit;              // bytes of arena and states; a call that needs more is refused. 0: no limit
   const heddle_allocator *allocator; // of arena, states and scratch; NULL: the system

@@ -72,6 +72,16 @@ void rt_room_move_down(heddle_session *session, uint8_t *to, int64_t by, int64_t
     api_of(session)->copy(session->queue, to + at, to + at + by, bytes - at < by ? bytes - at : by);
 }
 
+void rt_room_begin_run(heddle_session *session) {
+  if (session->queue)
+    api_of(session)->begin_run(session->queue, session->call.entry, session->call.dims);
+}
+
+void rt_room_end_run(heddle_session *session, bool refused) {
+  if (session->queue)
+    api_of(session)->end_run(session->queue, refused);
+}
+
 heddle_status rt_room_finish(heddle_session *session) {
   return session->queue ? api_of(session)->finish(session->queue) : HEDDLE_OK;
 }

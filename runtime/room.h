@@ -16,6 +16,8 @@ void rt_room_write(heddle_session *session, void *to, const void *from, int64_t 
 void rt_room_read(heddle_session *session, void *to, const void *from, int64_t bytes);  // `to` lies here
 void rt_room_copy(heddle_session *session, void *to, const void *from, int64_t bytes);
 void rt_room_move_down(heddle_session *session, uint8_t *to, int64_t by, int64_t bytes); // from to + by
+void rt_room_begin_run(heddle_session *session); // rt_device_api says what these are for
+void rt_room_end_run(heddle_session *session, bool refused);
 heddle_status rt_room_finish(heddle_session *session);
 
 // A run's inputs and results on a device: from the caller's tensors to their places in the arena, and back.

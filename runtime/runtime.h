@@ -208,6 +208,7 @@ struct heddle_session {
   heddle_threads custom;
   const rt_pool *pool;
   int64_t memory_limit;
+  int32_t graphs; // as the options say
   heddle_allocator allocator; // without `get`: the system
   rt_memory arena;
   bool has_fixed_arena; // the caller's

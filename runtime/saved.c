@@ -246,6 +246,7 @@ heddle_status heddle_session_clone(heddle_session *session, heddle_session **cop
     return rt_fail(HEDDLE_UNSUPPORTED, "a session with an arena of the caller's cannot be cloned; create another one");
   heddle_session_options options = {.struct_size = sizeof options,
                                     .threads = session->asked_threads,
+                                    .graphs = session->graphs,
                                     .memory_limit = session->memory_limit,
                                     .allocator = session->allocator.get ? &session->allocator : NULL};
   heddle_session *made;

@@ -56,7 +56,7 @@ static heddle_status take_arena(heddle_session *session, const heddle_session_op
   return HEDDLE_OK;
 }
 
-static heddle_status allocate(heddle_session *session) {
+static heddle_status allocate(heddle_session *session, const heddle_session_options *options) {
   session->scratch.count = session->threads;
   session->scratch.slots = aligned_alloc(_Alignof(rt_slot), sizeof(rt_slot) * (size_t)session->threads);
   for (int32_t i = 0; session->scratch.slots && i < session->threads; i++)
@@ -66,7 +66,8 @@ static heddle_status allocate(heddle_session *session) {
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
   session->call.states = &session->states;
   rt_device *device = session->model->device;
-  return device ? device->api->begin(device, &session->queue) : HEDDLE_OK;
+  rt_queue_options of_queue = {.graphs = options->graphs};
+  return device ? device->api->begin(device, &of_queue, &session->queue) : HEDDLE_OK;
 }
 
 // Puts `first` and what follows it back on the model's list.
@@ -138,12 +139,13 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
   if (!made)
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
   made->memory_limit = all.memory_limit;
+  made->graphs = all.graphs;
   atomic_init(&made->scratch.allocations, 1); // itself
   status = take_arena(made, &all);
   if (status == HEDDLE_OK)
     status = choose_threads(made, &all);
   if (status == HEDDLE_OK)
-    status = allocate(made);
+    status = allocate(made, &all);
   if (status != HEDDLE_OK) {
     destroy(made); // the custom threads stay the caller's: no release
     return status;

@@ -69,7 +69,7 @@ class SessionOptions(Info):
     _fields_ = [
         ("struct_size", c.c_size_t),
         ("threads", c.c_int32),
-        ("reserved", c.c_int32),
+        ("graphs", c.c_int32),
         ("custom", c.c_void_p),
         ("memory_limit", c.c_int64),
         ("allocator", c.c_void_p),

@@ -202,12 +202,13 @@ class Model(_c.Owner):
         self._call("entry_find", None if name is None else name.encode(), c.byref(number))
         return number.value
 
-    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None) -> Session:
+    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0) -> Session:
         """A session that uses at most so many threads; 0: one per core that this process may use.
 
         A call that needs more than `memory_limit` bytes of arena and states is refused. `pool`: kernels run on the
-        threads of a concurrent.futures.ThreadPoolExecutor instead of Heddle's own."""
-        return Session(self, threads, memory_limit, pool)
+        threads of a concurrent.futures.ThreadPoolExecutor instead of Heddle's own. `graphs`: on a GPU, of how many entries
+        with their dims the work is kept as a CUDA graph; 0: 8, below 0: none."""
+        return Session(self, threads, memory_limit, pool, graphs)
 
     def verify(self):
         """Compares all weights with their checksum."""

@@ -154,8 +154,8 @@ NO_ROOM = "give a writeable NumPy array or a DLPack tensor"
 class Session(_c.Owner):
     """Runs entries, one call at a time; other threads take sessions of their own."""
 
-    def __init__(self, model: typing.Any, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None) -> None:
-        options = _c.SessionOptions(threads=threads, memory_limit=memory_limit)
+    def __init__(self, model: typing.Any, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0) -> None:
+        options = _c.SessionOptions(threads=threads, memory_limit=memory_limit, graphs=graphs)
         self._kept = _Threads(pool) if pool else None  # what the library calls
         if pool:
             options.custom = c.addressof(self._kept.callbacks)

@@ -1,33 +1,16 @@
 // rt_device_api for NVIDIA's GPUs. A model's device holds the primary context, the code and the weights; a session's
 // queue is a stream. A call that fails is remembered by the queue, which from then on does nothing until `finish` has
 // told why; an error of the device's own stays with the context, so that every later call fails, too.
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/cuda.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct device {
-  rt_device head;
-  const heddle_model_desc *model;
-  cu_driver driver;
-  cu_device number;
-  cu_context context; // NULL: not retained
-  cu_module module;
-  cu_function *launches;
-  cu_address weights;
-  cu_address constants; // all of them, one behind the other
-  int64_t *constant_at;
-} device;
-
-typedef struct queue {
-  rt_queue head;
-  cu_stream stream;
-} queue;
-
 extern const rt_device_api heddle_cuda __attribute__((visibility("hidden")));
 
-static device *of(const rt_queue *q) { return (device *)q->device; }
+enum { USUAL_GRAPHS = 8, COPY_THREADS = 256 };
 
 static cu_address address(const void *at) { return (cu_address)(uintptr_t)at; }
 
@@ -43,22 +26,18 @@ static heddle_status refuse(const device *d, cu_result error, const char *what) 
   return rt_fail(status_of(error), "model '%s' on its GPU: %s: %s", d->model->name, what, text.data);
 }
 
-// Keeps the first one.
-static void note(rt_queue *q, cu_result error, const char *what) {
+void cu_note(rt_queue *q, cu_result error, const char *what) {
   if (error == 0 || q->status != HEDDLE_OK)
     return;
   rt_text text = {.length = 0};
-  cu_describe(&of(q)->driver, error, &text);
+  cu_describe(&cu_device_of(q)->driver, error, &text);
   q->status = status_of(error);
   snprintf(q->fault, sizeof q->fault, "%s: %s", what, text.data);
 }
 
-// What gives something back is asked again where it fails: a call may report what went wrong in work before it.
-#define TWICE(call) ((call) == 0 || (call) == 0)
-
 static bool push(const device *d, heddle_status *status) {
   cu_result error = 0;
-  if (TWICE(error = d->driver.context_push(d->context)))
+  if (CU_TWICE(error = d->driver.context_push(d->context)))
     return true;
   *status = refuse(d, error, "its context cannot be entered");
   return false;
@@ -66,7 +45,7 @@ static bool push(const device *d, heddle_status *status) {
 
 static void pop(const device *d) {
   cu_context popped;
-  (void)TWICE(d->driver.context_pop(&popped));
+  (void)CU_TWICE(d->driver.context_pop(&popped));
 }
 
 // ---- Models
@@ -99,7 +78,12 @@ static heddle_status load_code(device *d) {
     if (error != 0)
       return refuse(d, error, desc->launches[i]);
   }
-  return HEDDLE_OK;
+  error = d->driver.module_load(&d->own, cu_own_kernels, 0, NULL, NULL);
+  if (error != 0)
+    d->own = NULL;
+  else
+    error = d->driver.module_function(&d->copy_rows, d->own, "heddle_copy_rows");
+  return error == 0 ? HEDDLE_OK : refuse(d, error, "the driver does not take the runtime's own kernels");
 }
 
 static heddle_status upload(device *d, const uint8_t *weights) {
@@ -140,15 +124,17 @@ static void close_device(rt_device *head) {
   heddle_status ignored;
   if (d->context && push(d, &ignored)) {
     if (d->weights)
-      (void)TWICE(d->driver.memory_free(d->weights));
+      (void)CU_TWICE(d->driver.memory_free(d->weights));
     if (d->constants)
-      (void)TWICE(d->driver.memory_free(d->constants));
+      (void)CU_TWICE(d->driver.memory_free(d->constants));
     if (d->module)
-      (void)TWICE(d->driver.module_unload(d->module));
+      (void)CU_TWICE(d->driver.module_unload(d->module));
+    if (d->own)
+      (void)CU_TWICE(d->driver.module_unload(d->own));
     pop(d);
   }
   if (d->context)
-    (void)TWICE(d->driver.context_release(d->number));
+    (void)CU_TWICE(d->driver.context_release(d->number));
   if (d->driver.library)
     cu_driver_close(&d->driver);
   free(d->launches);
@@ -193,14 +179,20 @@ static void *constant(rt_device *head, int32_t number) {
 
 // ---- Sessions
 
-static heddle_status begin(rt_device *head, rt_queue **out) {
+static heddle_status begin(rt_device *head, const rt_queue_options *options, rt_queue **out) {
   device *d = (device *)head;
   heddle_status status = HEDDLE_OK;
   queue *q = calloc(1, sizeof *q);
   if (!q)
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
   q->head.device = head;
-  if (push(d, &status)) {
+  int32_t graphs = options->graphs ? options->graphs : USUAL_GRAPHS;
+  if (graphs > 0) {
+    q->runs = cu_runs_create(graphs);
+    if (!q->runs)
+      status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
+  }
+  if (status == HEDDLE_OK && push(d, &status)) {
     // Not after the default stream, which others use: a session waits for its own work only.
     cu_result error = d->driver.stream_create(&q->stream, CU_STREAM_NON_BLOCKING);
     if (error != 0)
@@ -209,16 +201,19 @@ static heddle_status begin(rt_device *head, rt_queue **out) {
   }
   if (status == HEDDLE_OK)
     *out = &q->head;
-  else
+  else {
+    cu_runs_destroy(q);
     free(q);
+  }
   return status;
 }
 
 static void end(rt_queue *head) {
-  device *d = of(head);
+  device *d = cu_device_of(head);
   heddle_status ignored;
   if (push(d, &ignored)) {
-    (void)TWICE(d->driver.stream_destroy(((queue *)head)->stream));
+    (void)CU_TWICE(d->driver.stream_destroy(((queue *)head)->stream));
+    cu_runs_destroy((queue *)head);
     pop(d);
   }
   free(head);
@@ -244,82 +239,156 @@ static void give(rt_device *head, void *data) {
   heddle_status ignored;
   if (!push(d, &ignored))
     return;
-  (void)TWICE(d->driver.memory_free(address(data)));
+  (void)CU_TWICE(d->driver.memory_free(address(data)));
   pop(d);
 }
 
 static heddle_status attach(rt_queue *q) {
   heddle_status status = HEDDLE_OK;
-  push(of(q), &status);
+  push(cu_device_of(q), &status);
   return status;
 }
 
-static void detach(rt_queue *q) { pop(of(q)); }
+static void detach(rt_queue *q) { pop(cu_device_of(q)); }
 
 // ---- Work
 
 static cu_stream stream_of(const rt_queue *q) { return ((const queue *)q)->stream; }
 
-static void fill(rt_queue *q, void *to, const void *element, int64_t element_bytes, int64_t count) {
-  if (q->status != HEDDLE_OK || count <= 0)
+static void fill_now(queue *q, const cu_work *work) {
+  const cu_driver *driver = &cu_device_of(&q->head)->driver;
+  cu_address to = work->fill.to;
+  unsigned value = work->fill.value;
+  cu_result error = work->fill.element_bytes == 4 ? driver->fill_32(to, value, work->fill.count, q->stream)
+                    : work->fill.element_bytes == 2
+                        ? driver->fill_16(to, (unsigned short)value, work->fill.count, q->stream)
+                        : driver->fill_8(to, (unsigned char)value, work->fill.count, q->stream);
+  cu_note(&q->head, error, "memory cannot be filled");
+}
+
+static void launch_now(queue *q, const cu_work *work, const void *parameters) {
+  size_t bytes = work->launch.bytes;
+  void *extra[] = {(void *)CU_PARAMETERS, (void *)parameters, (void *)CU_PARAMETER_BYTES, &bytes, NULL};
+  cu_result error = cu_device_of(&q->head)->driver.launch(work->launch.function, work->launch.blocks, 1, 1,
+                                                          work->launch.threads, 1, 1, 0, q->stream, NULL, extra);
+  cu_note(&q->head, error, work->launch.name);
+}
+
+void cu_do(queue *q, const cu_work *work, const void *parameters) {
+  if (q->head.status != HEDDLE_OK)
     return;
-  const cu_driver *driver = &of(q)->driver;
-  uint32_t word = 0;
-  memcpy(&word, element, (size_t)element_bytes);
-  cu_result error = element_bytes == 4 ? driver->fill_32(address(to), word, (size_t)count, stream_of(q))
-                    : element_bytes == 2
-                        ? driver->fill_16(address(to), (unsigned short)word, (size_t)count, stream_of(q))
-                        : driver->fill_8(address(to), (unsigned char)word, (size_t)count, stream_of(q));
-  note(q, error, "memory cannot be filled");
+  if (work->kind == CU_LAUNCH)
+    launch_now(q, work, parameters);
+  else if (work->kind == CU_FILL)
+    fill_now(q, work);
+  else
+    cu_note(&q->head,
+            cu_device_of(&q->head)->driver.copy(work->copy.to, work->copy.from, work->copy.bytes, q->stream),
+            "memory cannot be copied");
+}
+
+static void ask(rt_queue *head, const cu_work *work, const void *parameters) {
+  queue *q = (queue *)head;
+  if (head->status == HEDDLE_OK && !cu_runs_take(q, work, parameters))
+    cu_do(q, work, parameters);
+}
+
+static void begin_run(rt_queue *q, const heddle_entry_desc *entry, const int64_t *dims) {
+  cu_runs_begin((queue *)q, entry, dims, cu_device_of(q)->model->n_dims);
+}
+
+static void end_run(rt_queue *q, bool refused) { cu_runs_end((queue *)q, refused); }
+
+static void fill(rt_queue *q, void *to, const void *element, int64_t element_bytes, int64_t count) {
+  uint32_t value = 0;
+  memcpy(&value, element, (size_t)element_bytes);
+  if (count > 0)
+    ask(q,
+        &(cu_work){.kind = CU_FILL,
+                   .fill = {.to = address(to),
+                            .value = value,
+                            .element_bytes = (unsigned)element_bytes,
+                            .count = (size_t)count}},
+        NULL);
+}
+
+// Not a copy from here: the value goes with the call, or with a graph.
+static void put(rt_queue *q, void *to, const void *value, int64_t bytes) {
+  for (int64_t at = 0, part; at < bytes; at += part) {
+    part = bytes - at >= 4 ? 4 : bytes - at >= 2 ? 2 : 1;
+    fill(q, (uint8_t *)to + at, (const uint8_t *)value + at, part, 1);
+  }
 }
 
 static void copy(rt_queue *q, void *to, const void *from, int64_t bytes) {
-  if (q->status == HEDDLE_OK && bytes > 0 && to != from)
-    note(q, of(q)->driver.copy(address(to), address(from), (size_t)bytes, stream_of(q)), "memory cannot be copied");
+  if (bytes > 0 && to != from)
+    ask(q, &(cu_work){.kind = CU_COPY, .copy = {.to = address(to), .from = address(from), .bytes = (size_t)bytes}},
+        NULL);
 }
+
+static unsigned blocks_of(int64_t items, int32_t each) { return (unsigned)((items + each - 1) / each); }
 
 static void copy_rows(rt_queue *q, void *to, int64_t to_pitch, const void *from, int64_t from_pitch, int64_t bytes,
                       int64_t rows) {
-  if (q->status != HEDDLE_OK || bytes <= 0 || rows <= 0)
+  if (bytes <= 0 || rows <= 0)
     return;
-  cu_copy_2d all = {.from_kind = CU_MEMORY_DEVICE,
-                    .from = address(from),
-                    .from_pitch = (size_t)from_pitch,
-                    .to_kind = CU_MEMORY_DEVICE,
-                    .to = address(to),
-                    .to_pitch = (size_t)to_pitch,
-                    .bytes = (size_t)bytes,
-                    .rows = (size_t)rows};
-  note(q, of(q)->driver.copy_2d(&all, stream_of(q)), "memory cannot be copied");
+  if (rows == 1) {
+    copy(q, to, from, bytes);
+    return;
+  }
+  uint64_t all = address(to) | address(from) | (uint64_t)to_pitch | (uint64_t)from_pitch | (uint64_t)bytes;
+  uint32_t width = all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;
+  struct {
+    uint64_t to, to_pitch, from, from_pitch;
+    uint32_t units, count, width;
+  } parameters = {address(to),          (uint64_t)to_pitch,
+                  address(from),        (uint64_t)from_pitch,
+                  (uint32_t)(bytes / width), (uint32_t)(bytes / width * rows),
+                  width};
+  ask(q,
+      &(cu_work){.kind = CU_LAUNCH,
+                 .launch = {.function = cu_device_of(q)->copy_rows,
+                            .blocks = blocks_of(bytes / width * rows, COPY_THREADS),
+                            .threads = COPY_THREADS,
+                            .name = "heddle_copy_rows",
+                            .bytes = offsetof(__typeof__(parameters), width) + sizeof width}},
+      &parameters);
 }
 
-static void write_to(rt_queue *q, void *to, const void *from, int64_t bytes) {
+static void write_now(rt_queue *q, void *to, const void *from, int64_t bytes) {
   if (q->status == HEDDLE_OK && bytes > 0)
-    note(q, of(q)->driver.write(address(to), from, (size_t)bytes, stream_of(q)), "memory cannot be written");
+    cu_note(q, cu_device_of(q)->driver.write(address(to), from, (size_t)bytes, stream_of(q)), "memory cannot be written");
 }
 
 static void read_from(rt_queue *q, void *to, const void *from, int64_t bytes) {
+  if (bytes > 0)
+    cu_runs_flush((queue *)q);
   if (q->status != HEDDLE_OK || bytes <= 0)
     return;
-  note(q, of(q)->driver.read(to, address(from), (size_t)bytes, stream_of(q)), "memory cannot be read");
+  cu_note(q, cu_device_of(q)->driver.read(to, address(from), (size_t)bytes, stream_of(q)), "memory cannot be read");
   if (q->status == HEDDLE_OK)
-    note(q, of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
+    cu_note(q, cu_device_of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
 }
 
-static void launch(rt_queue *q, int32_t number, int64_t blocks, int32_t threads, void **arguments) {
-  if (q->status != HEDDLE_OK || blocks <= 0)
-    return;
-  const device *d = of(q);
-  cu_result error = d->driver.launch(d->launches[number], (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, 0,
-                                     stream_of(q), arguments, NULL);
-  note(q, error, d->model->device->launches[number]);
+static void launch(rt_queue *q, int32_t number, int64_t blocks, int32_t threads, const void *parameters,
+                   int64_t bytes) {
+  const device *d = cu_device_of(q);
+  if (blocks > 0)
+    ask(q,
+        &(cu_work){.kind = CU_LAUNCH,
+                   .launch = {.function = d->launches[number],
+                              .blocks = (unsigned)blocks,
+                              .threads = (unsigned)threads,
+                              .name = d->model->device->launches[number],
+                              .bytes = (size_t)bytes}},
+        parameters);
 }
 
 static heddle_status finish(rt_queue *q) {
-  note(q, of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
+  cu_note(q, cu_device_of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
   heddle_status status = q->status;
   q->status = HEDDLE_OK;
-  return status == HEDDLE_OK ? status : rt_fail(status, "model '%s' on its GPU: %s", of(q)->model->name, q->fault);
+  return status == HEDDLE_OK ? status : rt_fail(status, "model '%s' on its GPU: %s", cu_device_of(q)->model->name, q->fault);
 }
 
 const rt_device_api heddle_cuda = {.check = check,
@@ -331,10 +400,13 @@ const rt_device_api heddle_cuda = {.check = check,
                                    .give = give,
                                    .attach = attach,
                                    .detach = detach,
+                                   .begin_run = begin_run,
+                                   .end_run = end_run,
                                    .fill = fill,
                                    .copy = copy,
                                    .copy_rows = copy_rows,
-                                   .write = write_to,
+                                   .write = write_now,
+                                   .put = put,
                                    .read = read_from,
                                    .launch = launch,
                                    .constant = constant,

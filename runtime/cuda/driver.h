@@ -12,6 +12,9 @@ typedef struct cu_context_of *cu_context;
 typedef struct cu_module_of *cu_module;
 typedef struct cu_function_of *cu_function;
 typedef struct cu_stream_of *cu_stream;
+typedef struct cu_graph_of *cu_graph;
+typedef struct cu_node_of *cu_node;
+typedef struct cu_exec_of *cu_exec; // CUgraphExec
 
 enum {
   CU_OUT_OF_MEMORY = 2,
@@ -21,24 +24,39 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_MEMORY_DEVICE = 2, // CUmemorytype
   CU_JIT_ERROR_LOG = 5, // options of cuModuleLoadDataEx
-  CU_JIT_ERROR_LOG_BYTES = 6
+  CU_JIT_ERROR_LOG_BYTES = 6,
+  CU_PARAMETERS = 1, // what follows in `extra` of a launch: CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE
+  CU_PARAMETER_BYTES = 2
 };
 
-typedef struct cu_copy_2d { // CUDA_MEMCPY2D
-  size_t from_x, from_y;
+typedef struct cu_copy_3d { // CUDA_MEMCPY3D
+  size_t from_x, from_y, from_z, from_level;
   unsigned from_kind;
   const void *from_host;
   cu_address from;
-  void *from_array;
-  size_t from_pitch;
-  size_t to_x, to_y;
+  void *from_array, *from_reserved;
+  size_t from_pitch, from_height;
+  size_t to_x, to_y, to_z, to_level;
   unsigned to_kind;
   void *to_host;
   cu_address to;
-  void *to_array;
-  size_t to_pitch;
-  size_t bytes, rows;
-} cu_copy_2d;
+  void *to_array, *to_reserved;
+  size_t to_pitch, to_height;
+  size_t bytes, rows, depth;
+} cu_copy_3d;
+
+typedef struct cu_kernel_node { // CUDA_KERNEL_NODE_PARAMS_v1
+  cu_function function;
+  unsigned blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z, shared_bytes;
+  void **arguments, **extra;
+} cu_kernel_node;
+
+typedef struct cu_fill_node { // CUDA_MEMSET_NODE_PARAMS
+  cu_address to;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t count, rows;
+} cu_fill_node;
 
 // X(name, its symbol, its parameters)
 #define RT_CUDA_FUNCTIONS(X)                                                                                           \
@@ -63,7 +81,6 @@ typedef struct cu_copy_2d { // CUDA_MEMCPY2D
   X(write, "cuMemcpyHtoDAsync_v2", (cu_address to, const void *from, size_t bytes, cu_stream stream))                  \
   X(read, "cuMemcpyDtoHAsync_v2", (void *to, cu_address from, size_t bytes, cu_stream stream))                         \
   X(copy, "cuMemcpyDtoDAsync_v2", (cu_address to, cu_address from, size_t bytes, cu_stream stream))                    \
-  X(copy_2d, "cuMemcpy2DAsync_v2", (const cu_copy_2d *copy, cu_stream stream))                                         \
   X(fill_8, "cuMemsetD8Async", (cu_address to, unsigned char value, size_t count, cu_stream stream))                   \
   X(fill_16, "cuMemsetD16Async", (cu_address to, unsigned short value, size_t count, cu_stream stream))                \
   X(fill_32, "cuMemsetD32Async", (cu_address to, unsigned value, size_t count, cu_stream stream))                      \
@@ -72,7 +89,24 @@ typedef struct cu_copy_2d { // CUDA_MEMCPY2D
   X(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                                            \
   X(launch, "cuLaunchKernel",                                                                                          \
     (cu_function function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,                \
-     unsigned threads_y, unsigned threads_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra))
+     unsigned threads_y, unsigned threads_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra)) \
+  X(graph_create, "cuGraphCreate", (cu_graph * graph, unsigned flags))                                                 \
+  X(graph_destroy, "cuGraphDestroy", (cu_graph graph))                                                                 \
+  X(graph_kernel, "cuGraphAddKernelNode",                                                                              \
+    (cu_node * node, cu_graph graph, const cu_node *after, size_t n, const cu_kernel_node *kernel))                    \
+  X(graph_copy, "cuGraphAddMemcpyNode",                                                                                \
+    (cu_node * node, cu_graph graph, const cu_node *after, size_t n, const cu_copy_3d *copy, cu_context context))      \
+  X(graph_fill, "cuGraphAddMemsetNode",                                                                                \
+    (cu_node * node, cu_graph graph, const cu_node *after, size_t n, const cu_fill_node *fill, cu_context context))    \
+  X(exec_create, "cuGraphInstantiate_v2",                                                                              \
+    (cu_exec * exec, cu_graph graph, cu_node * error_node, char *log, size_t log_bytes))                               \
+  X(exec_destroy, "cuGraphExecDestroy", (cu_exec exec))                                                                \
+  X(exec_kernel, "cuGraphExecKernelNodeSetParams", (cu_exec exec, cu_node node, const cu_kernel_node *kernel))         \
+  X(exec_copy, "cuGraphExecMemcpyNodeSetParams",                                                                       \
+    (cu_exec exec, cu_node node, const cu_copy_3d *copy, cu_context context))                                          \
+  X(exec_fill, "cuGraphExecMemsetNodeSetParams",                                                                       \
+    (cu_exec exec, cu_node node, const cu_fill_node *fill, cu_context context))                                        \
+  X(exec_launch, "cuGraphLaunch", (cu_exec exec, cu_stream stream))
 
 typedef struct cu_driver {
   void *library;

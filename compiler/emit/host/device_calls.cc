@@ -1,5 +1,5 @@
 // The parameters of all launches of a kernel are the same: they are laid down once per call, in the order of
-// compiler/gpu/program.h, and every launch is given their addresses.
+// compiler/gpu/program.h and as a struct in C would have them, which is how a kernel finds them, too.
 #include "compiler/emit/host/device_calls.h"
 
 #include "compiler/emit/host/host_code.h"
@@ -20,8 +20,8 @@ void declare_device_functions(OpBuilder &builder, Location loc) {
     LLVM::LLVMFuncOp::create(builder, loc, name, LLVM::LLVMFunctionType::get(result, types))
         .setVisibility_(LLVM::Visibility::Hidden);
   };
-  declare("heddle_device_launch", i32, {pointer, i32, i64, i32, pointer});
-  for (const char *moves : {"heddle_device_copy", "heddle_device_write", "heddle_device_read"})
+  declare("heddle_device_launch", i32, {pointer, i32, i64, i32, pointer, i64});
+  for (const char *moves : {"heddle_device_copy", "heddle_device_put", "heddle_device_read"})
     declare(moves, i32, {pointer, pointer, pointer, i64});
   declare("heddle_device_copy_slice", i32, {pointer, pointer, pointer, i64, i32, pointer});
   declare("heddle_device_scratch", pointer, {pointer});
@@ -55,14 +55,12 @@ public:
       if (isa<IndexType>(argument.getType()))
         sizes.push_back(as_index(block->getArgument(2 + argument.getArgNumber())));
     Value context = block->getArgument(0), nothing = block->getArgument(1);
-    SmallVector<Value> places;
+    SmallVector<Value> values;
     for (unsigned i = 2; i < types.size(); ++i)
-      if (failed(add_parameter(i - 2, block->getArgument(i), nothing, places)))
+      if (failed(add_parameter(i - 2, block->getArgument(i), nothing, values)))
         return failure();
-    places.push_back(laid_down(call_device(b, loc, "heddle_device_scratch", pointer, {context})));
-    Value parameters = stack_array(pointer, places.size());
-    for (auto [i, place] : llvm::enumerate(places))
-      LLVM::StoreOp::create(b, loc, place, element(parameters, pointer, i));
+    values.push_back(call_device(b, loc, "heddle_device_scratch", pointer, {context}));
+    auto [parameters, bytes] = laid_down(values);
     each_row([&](const DeviceRow &row) {
       for (const gpu::Launch &launch : row.launches) {
         Value items = number64(1), zero = number32(0);
@@ -71,7 +69,7 @@ public:
         Value blocks = arith::CeilDivUIOp::create(b, loc, items, number64(launch.items_per_block));
         Value failed = call_device(
             b, loc, "heddle_device_launch", i32(),
-            {context, number32(code.number_of(launch.symbol)), blocks, number32(launch.threads), parameters});
+            {context, number32(code.number_of(launch.symbol)), blocks, number32(launch.threads), parameters, bytes});
         Block *stop = &function.getBody().emplaceBlock(), *next = &function.getBody().emplaceBlock();
         Value fine = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, failed, zero);
         LLVM::CondBrOp::create(b, loc, fine, next, stop);
@@ -118,14 +116,23 @@ private:
   Value evaluated(AffineExpr formula) {
     return arith::IndexCastOp::create(b, loc, i64(), affine::expandAffineExpr(b, loc, formula, sizes, {}));
   }
-  /// Its address, in this function's frame.
-  Value laid_down(Value value) {
-    Value place = LLVM::AllocaOp::create(b, loc, pointer, value.getType(), number32(1));
-    LLVM::StoreOp::create(b, loc, value, place);
-    return place;
+  /// A struct of the values in this function's frame, zeros between them, so that equal parameters are equal bytes; and
+  /// its size. It ends with a pointer: nothing is behind that.
+  std::pair<Value, Value> laid_down(ValueRange values) {
+    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), llvm::to_vector(values.getTypes()));
+    Value place = LLVM::AllocaOp::create(b, loc, pointer, type, number32(1));
+    Value end = LLVM::GEPOp::create(b, loc, pointer, type, LLVM::ZeroOp::create(b, loc, pointer),
+                                    ArrayRef<LLVM::GEPArg>{1});
+    Value bytes = LLVM::PtrToIntOp::create(b, loc, i64(), end);
+    LLVM::MemsetOp::create(b, loc, place, arith::ConstantIntOp::create(b, loc, 0, 8), bytes, false);
+    for (auto [i, value] : llvm::enumerate(values)) {
+      Value field = LLVM::GEPOp::create(b, loc, pointer, type, place, ArrayRef<LLVM::GEPArg>{0, int32_t(i)});
+      LLVM::StoreOp::create(b, loc, value, field);
+    }
+    return {place, bytes};
   }
 
-  LogicalResult add_parameter(unsigned i, Value value, Value nothing, SmallVector<Value> &places) {
+  LogicalResult add_parameter(unsigned i, Value value, Value nothing, SmallVector<Value> &values) {
     Type type = i < kernel.getNumArguments() ? kernel.getArgumentTypes()[i] : Type(pointer);
     if (isa<IndexType>(type)) {
       value = arith::TruncIOp::create(b, loc, i32(), value);
@@ -146,7 +153,7 @@ private:
       // A read under a condition that doesn't hold is made all the same, where there is nothing to read, too.
       value = LLVM::SelectOp::create(b, loc, empty, nothing, value);
     }
-    places.push_back(laid_down(value));
+    values.push_back(value);
     return success();
   }
 

@@ -255,7 +255,7 @@ private:
       return;
     }
     LLVM::StoreOp::create(b, loc, scalar, slice);
-    device("heddle_device_write", {to, slice, bytes_of(scalar.getType())});
+    device("heddle_device_put", {to, slice, bytes_of(scalar.getType())});
   }
 
   /// What lies at `from`, or any value where `exists` doesn't hold.

@@ -32,7 +32,7 @@ const Row rows[] = {
     END(heddle_model_options),
     FIELD(heddle_session_options, struct_size),
     FIELD(heddle_session_options, threads),
-    FIELD(heddle_session_options, reserved),
+    FIELD(heddle_session_options, graphs),
     FIELD(heddle_session_options, custom),
     FIELD(heddle_session_options, memory_limit),
     FIELD(heddle_session_options, allocator),

@@ -78,6 +78,12 @@ struct CUDA_KERNEL_NODE_PARAMS {
   CUcontext ctx;
 };
 
+struct CUDA_KERNEL_NODE_PARAMS_v1 { // up to CUDA 11
+  CUfunction func;
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  void **kernelParams, **extra;
+};
+
 struct CUDA_MEMSET_NODE_PARAMS {
   CUdeviceptr dst;
   size_t pitch;

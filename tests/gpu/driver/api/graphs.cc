@@ -183,6 +183,17 @@ EMULATED CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, cons
   return call(__func__, Needs::context, [&] { *node = add(graph, after, count, kernel_node(*p)); });
 }
 
+static CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1 &p) {
+  return {p.func,      p.gridDimX,  p.gridDimY,       p.gridDimZ,     p.blockDimX, p.blockDimY,
+          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra, nullptr,     nullptr};
+}
+
+EMULATED CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
+                                       const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
+  CUDA_KERNEL_NODE_PARAMS all = widened(*p);
+  return cuGraphAddKernelNode_v2(node, graph, after, count, &all);
+}
+
 EMULATED CUresult cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
                                        const CUDA_MEMCPY3D *region, CUcontext) {
   return call(__func__, Needs::context, [&] { *node = add(graph, after, count, copy_node(*region)); });
@@ -294,11 +305,19 @@ EMULATED CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNod
   });
 }
 
+EMULATED CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                 const CUDA_KERNEL_NODE_PARAMS_v1 *p) {
+  CUDA_KERNEL_NODE_PARAMS all = widened(*p);
+  return cuGraphExecKernelNodeSetParams_v2(exec, node, &all);
+}
+
 EMULATED CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *region,
                                                  CUcontext) {
   return call(__func__, Needs::context, [&] {
     Node &target = changeable(exec, node);
     require(target.type == Node::copy, "the node copies nothing");
+    for (const CUDA_MEMCPY3D *r : {&target.region, region})
+      require(r->Height == 1 && r->Depth == 1 && r->WidthInBytes > 0, "only copies of one row can be changed");
     target = copy_node(*region);
   });
 }
@@ -308,6 +327,7 @@ EMULATED CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode n
   return call(__func__, Needs::context, [&] {
     Node &target = changeable(exec, node);
     require(target.type == Node::set, "the node fills nothing");
+    require(target.fill.height == 1 && p->height == 1 && p->width > 0, "only fills of one row can be changed");
     target = fill_node(p->dst, p->value, p->elementSize, p->width, p->height, p->pitch);
   });
 }
