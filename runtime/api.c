@@ -42,6 +42,11 @@ const heddle_api heddle_table = {
     .session_save_file = heddle_session_save_file,
     .session_restore_file = heddle_session_restore_file,
     .session_save_parameters = heddle_session_save_parameters,
+    .device_get = heddle_device_get,
+    .device_give = heddle_device_give,
+    .session_stream = heddle_session_stream,
+    .session_wait = heddle_session_wait,
+    .session_copy = heddle_session_copy,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

@@ -62,7 +62,7 @@ void rt_call_begin(rt_call *call, int32_t entry) {
   int64_t *extent = call->extents;
   for (int32_t i = 0; i < e->n_inputs + e->n_results; i++) {
     const heddle_value_desc *desc = i < e->n_inputs ? &e->inputs[i] : &e->results[i - e->n_inputs];
-    call->values[i] = (rt_value){.desc = desc, .shape = extent, .below = -1, .place = -1};
+    call->values[i] = (rt_value){.desc = desc, .shape = extent, .below = -1, .place = -1, .lodging = -1};
     extent += desc->rank;
   }
 }
@@ -155,6 +155,9 @@ static heddle_status check_form(const rt_call *call, const rt_value *value) {
       rt_append(&text, " (any of i8, u8, i32, i64 and bool is accepted)");
     return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
   }
+  const char *misplaced = rt_misplaced(call->model, given);
+  if (misplaced)
+    return rt_wrong(HEDDLE_BAD_TENSOR, call, value, misplaced);
   if (given->rank != value->desc->rank) {
     rt_append(&text, "has rank %d, but must be ", given->rank);
     append_declared(&text, call, value->desc);

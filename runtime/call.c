@@ -11,7 +11,14 @@ static heddle_status null_data(const rt_call *call, const rt_value *value) {
   return rt_wrong(HEDDLE_BAD_TENSOR, call, value, "has no data (NULL)");
 }
 
-// Decides which values are staged, and where; *bytes is what all of them take. On a device all are.
+// Whether kernels can read or write the caller's tensor itself.
+static bool is_used_in_place(const rt_value *value, bool is_input, bool on_device) {
+  if (!value->given || !rt_usable_in_place(value))
+    return false;
+  return !on_device || (value->given->memory == HEDDLE_DEVICE_MEMORY && !(is_input && rt_is_looked_at(value)));
+}
+
+// Decides which values are staged, and where; *bytes is what all of them take.
 static heddle_status lay_out(rt_call *call, bool on_device, int64_t *bytes) {
   const heddle_entry_desc *e = call->entry;
   int32_t count = e->n_inputs + e->n_results;
@@ -22,7 +29,7 @@ static heddle_status lay_out(rt_call *call, bool on_device, int64_t *bytes) {
       continue;
     if (value->given && !value->given->data)
       return null_data(call, value);
-    bool in_place = !on_device && value->given && rt_usable_in_place(value);
+    bool in_place = is_used_in_place(value, v < e->n_inputs, on_device);
     for (int32_t other = 0; v >= e->n_inputs && other < v; other++) { // a result over something that is still needed
       if (!rt_overlap(value->given, call->values[other].given))
         continue;
@@ -172,14 +179,8 @@ static heddle_status stage_inputs(heddle_session *session) {
     rt_value *value = &call->values[i];
     uint8_t *pointer = pointer_of(session, value);
     call->inputs[i] = pointer;
-    if (value->elements == 0)
+    if (value->elements == 0 || session->queue)
       continue;
-    if (session->queue) {
-      heddle_status status = rt_room_stage_in(session, value, pointer);
-      if (status != HEDDLE_OK)
-        return status;
-      continue;
-    }
     if (!value->given) {
       rt_fill(value->desc->dtype, value->desc->initial, value->elements, pointer);
       continue;
@@ -188,7 +189,7 @@ static heddle_status stage_inputs(heddle_session *session) {
     if (status != HEDDLE_OK)
       return status;
   }
-  return HEDDLE_OK;
+  return session->queue ? rt_transfer_in(session) : HEDDLE_OK;
 }
 
 static heddle_status run_kernels(heddle_session *session, int64_t staged, const uint8_t *nothing) {
@@ -208,7 +209,7 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
   rt_room_begin_run(session);
   int32_t error = call->entry->run(&arguments);
   rt_room_end_run(session, error > 0);
-  heddle_status finished = rt_room_finish(session);
+  heddle_status finished = session->queue && session->queue->status != HEDDLE_OK ? rt_room_finish(session) : HEDDLE_OK;
   rt_float_mode_leave(mode);
   if (session->pool)
     session->pool->leave(cpu);
@@ -275,15 +276,10 @@ static heddle_status run_bound(heddle_session *session) {
     call->results[r] = pointer_of(session, value);
   }
   if (empty) // nothing to compute
-    return HEDDLE_OK;
+    return rt_room_finish(session);
   status = run_kernels(session, staged, nothing);
-  for (int32_t r = 0; status == HEDDLE_OK && session->queue && r < n_results; r++) {
-    rt_value *value = &call->values[n_inputs + r];
-    if (value->given && value->place >= 0)
-      status = rt_room_stage_out(session, value, call->results[r]);
-  }
-  if (status == HEDDLE_OK)
-    status = rt_room_finish(session);
+  if (status == HEDDLE_OK && session->queue)
+    status = rt_transfer_out(session);
   if (status == HEDDLE_OK)
     rt_states_commit(session);
   for (int32_t r = 0; status == HEDDLE_OK && !session->queue && r < n_results; r++) {

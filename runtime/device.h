@@ -28,6 +28,7 @@ typedef struct rt_queue {
 
 typedef struct rt_queue_options {
   int32_t graphs; // heddle_session_options
+  void *stream;
 } rt_queue_options;
 
 typedef struct rt_device_api {
@@ -40,6 +41,9 @@ typedef struct rt_device_api {
   // Memory that nobody has written, aligned to 256 bytes. Where there is no room the caller says for what.
   heddle_status (*get)(rt_device *device, int64_t bytes, void **data);
   void (*give)(rt_device *device, void *data);
+  // Memory of this machine that copies need not wait for.
+  heddle_status (*get_pinned)(rt_device *device, int64_t bytes, void **data);
+  void (*give_pinned)(rt_device *device, void *data);
   // Between these two the calling thread may use the queue.
   heddle_status (*attach)(rt_queue *queue);
   void (*detach)(rt_queue *queue);
@@ -57,10 +61,16 @@ typedef struct rt_device_api {
   void (*read)(rt_queue *queue, void *to, const void *from, int64_t bytes);  // `to` lies here, and is there
   void (*put)(rt_queue *queue, void *to, const void *value, int64_t bytes);  // the same for a number
   // `bytes` of parameters, laid out as in C.
+  // With pinned memory here: `from` must stay as it is until `settle`, `to` is there after `finish`.
+  void (*write_later)(rt_queue *queue, void *to, const void *from, int64_t bytes);
+  void (*read_later)(rt_queue *queue, void *to, const void *from, int64_t bytes);
+  void (*written)(rt_queue *queue); // all that was written so far is what `settle` waits for
+  heddle_status (*settle)(rt_queue *queue);
   void (*launch)(rt_queue *queue, int32_t launch, int64_t blocks, int32_t threads, const void *parameters,
                  int64_t bytes);
   void *(*constant)(rt_device *device, int32_t number);
   heddle_status (*finish)(rt_queue *queue); // waits for all
+  void *(*stream)(rt_queue *queue);
 } rt_device_api;
 
 #endif

@@ -58,6 +58,12 @@ static heddle_status read_texts(const rt_decoder *d, const heddle_tensor *inputs
                  e->name, e->inputs[0].name);
 }
 
+heddle_status rt_check_here(const char *what, const heddle_tensor *tensor) {
+  if (tensor->memory == HEDDLE_MAIN_MEMORY)
+    return HEDDLE_OK;
+  return rt_fail(HEDDLE_BAD_TENSOR, "generation: %s must lie in main memory; copy it there", what);
+}
+
 bool rt_huge(int64_t rows, int64_t columns) {
   int64_t elements;
   return __builtin_mul_overflow(rows, columns, &elements) || elements > INT32_MAX;
@@ -94,6 +100,9 @@ void rt_set_shape(heddle_tensor *tensor, int32_t dtype, int64_t rows, int64_t co
 heddle_status rt_check_room(const char *what, const heddle_tensor *tensor, int32_t dtype, int32_t rank, int64_t rows,
                             int64_t columns) {
   const int64_t shape[] = {rows, columns};
+  heddle_status status = rt_check_here(what, tensor);
+  if (status != HEDDLE_OK)
+    return status;
   bool fits = tensor->dtype == dtype && tensor->rank == rank && (tensor->data || rows == 0);
   for (int32_t i = 0; fits && i < rank; i++)
     fits = tensor->shape[i] == shape[i];
@@ -253,6 +262,8 @@ heddle_status rt_generation_prepare(rt_generation *g, heddle_session *session, i
   rt_decoder *d = &g->decoder;
   int32_t batch = 0;
   heddle_status status = rt_decoder_open(d, session);
+  for (int32_t i = 0; status == HEDDLE_OK && g->inputs && i < g->n_inputs; i++)
+    status = rt_check_here(g->inputs[i].name ? g->inputs[i].name : "an input", &g->inputs[i]);
   if (status == HEDDLE_OK)
     status = rt_rules_read(&g->rules, d->model, &g->options);
   if (status == HEDDLE_OK)

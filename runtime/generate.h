@@ -122,6 +122,7 @@ void rt_put(const heddle_tensor *tensor, int64_t i, int64_t j, const void *value
 void rt_set_shape(heddle_tensor *tensor, int32_t dtype, int64_t rows, int64_t columns); // dense
 heddle_status rt_check_apart(const rt_generation *g, const char *what, const heddle_tensor *room,
                              const heddle_tensor *other);
+heddle_status rt_check_here(const char *what, const heddle_tensor *tensor); // in main memory
 heddle_status rt_check_room(const char *what, const heddle_tensor *tensor, int32_t dtype, int32_t rank, int64_t rows,
                             int64_t columns);
 double rt_log_probability(const float *logits, int64_t n, int64_t token); // of a token by the logits of a row

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_API_VERSION 1
+#define HEDDLE_API_VERSION 2
 #define HEDDLE_RANK 8 // highest rank of a tensor
 
 typedef enum heddle_status {
@@ -69,9 +69,16 @@ typedef struct heddle_api heddle_api;
 typedef struct heddle_model heddle_model;     // weights and entries; shared
 typedef struct heddle_session heddle_session; // arena and state; one caller's
 
+// Where the data of a tensor lies.
+enum {
+  HEDDLE_MAIN_MEMORY = 0,
+  HEDDLE_DEVICE_MEMORY = 1 // of the GPU that the model computes on, in its primary context
+};
+
 // A tensor of the caller. Element [i0, i1, …] lies at data + i0 * strides[0] + i1 * strides[1] + … bytes; strides of
 // inputs may be zero or negative. Dense row-major tensors at 64-byte aligned addresses are used in place, all others
-// go through the arena. `data` may be NULL where an extent is 0.
+// go through the arena. `data` may be NULL where an extent is 0. Tensors on the device are for models that compute
+// there; text generation takes none.
 typedef struct heddle_tensor {
   const char *name; // which input or result; NULL: the one at this place in the list
   void *data;
@@ -79,6 +86,8 @@ typedef struct heddle_tensor {
   int32_t rank;
   int64_t shape[HEDDLE_RANK];
   int64_t strides[HEDDLE_RANK];
+  int32_t memory; // HEDDLE_MAIN_MEMORY, HEDDLE_DEVICE_MEMORY
+  int32_t reserved;
 } heddle_tensor;
 
 // Threads of the caller's instead of Heddle's pool. `run` calls task(data, i) for every i in 0 .. count - 1, in any
@@ -141,6 +150,9 @@ typedef struct heddle_session_options {
   const heddle_allocator *allocator; // of arena, states and scratch; NULL: the system
   void *arena;        // the arena itself, kept until the session is freed; NULL: the session's own, which grows
   size_t arena_bytes; // of it: a call that heddle_memory_needed says needs more, with HEDDLE_ARENA_SPARE, is refused
+  // On a GPU: the stream (CUstream, or cudaStream_t) of the device's primary context that work is put into; kept until
+  // the session is freed. NULL: the session's own. (The default stream is 1, CU_STREAM_LEGACY.)
+  void *stream;
 } heddle_session_options;
 enum { HEDDLE_ARENA_SPARE = 256 }; // for alignment, and room beside the arena's ends
 
@@ -323,6 +335,12 @@ struct heddle_api {
   heddle_status (*session_save_file)(heddle_session *, const char *path);
   heddle_status (*session_restore_file)(heddle_session *, const char *path);
   heddle_status (*session_save_parameters)(heddle_session *, const char *path);
+
+  heddle_status (*device_get)(heddle_model *, size_t bytes, void **data);
+  heddle_status (*device_give)(heddle_model *, void *data);
+  heddle_status (*session_stream)(const heddle_session *, void **stream);
+  heddle_status (*session_wait)(heddle_session *);
+  heddle_status (*session_copy)(heddle_session *, const heddle_tensor *to, const heddle_tensor *from);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -673,6 +691,40 @@ static inline heddle_status heddle_session_result_shapes(heddle_session *session
 static inline heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims,
                                              const void *const *inputs, void *const *results) {
   return HEDDLE_CALL(session, run_dense, session, entry, dims, inputs, results);
+}
+
+// ---- Tensors on a GPU ----
+//
+// A model for a GPU takes inputs and results there as they are: dense and aligned ones without a copy, others by way of
+// the arena. In a session with a stream of the caller's a call is work like any other in that stream: it returns when
+// its work is in there, and does not wait, unless a tensor lies in main memory or the entry needs numbers of the
+// device's data: an input of whole numbers with a range, a counter in a state, a requirement. In a session with a
+// stream of its own the inputs must be there when the call is made, and the results are there when it returns. What
+// fails in work that nobody has waited for is told by a later call. With a model for CPUs: HEDDLE_UNSUPPORTED.
+
+// Memory of the device, aligned to 256 bytes; given back by heddle_device_give, which waits for work in progress.
+static inline heddle_status heddle_device_get(heddle_model *model, size_t bytes, void **data) {
+  return HEDDLE_CALL(model, device_get, model, bytes, data);
+}
+static inline heddle_status heddle_device_give(heddle_model *model, void *data) {
+  return HEDDLE_CALL(model, device_give, model, data);
+}
+
+// The stream (CUstream) that a session's work is put into.
+static inline heddle_status heddle_session_stream(const heddle_session *session, void **stream) {
+  return HEDDLE_CALL(session, session_stream, session, stream);
+}
+
+// Waits for the session's work. With a model for CPUs there is none left.
+static inline heddle_status heddle_session_wait(heddle_session *session) {
+  return HEDDLE_CALL(session, session_wait, session);
+}
+
+// Copies between dense tensors of the same dtype and shape, wherever they lie, behind the session's work; it is done
+// when the call returns, between two places on the device when the session's stream has come so far.
+static inline heddle_status heddle_session_copy(heddle_session *session, const heddle_tensor *to,
+                                                const heddle_tensor *from) {
+  return HEDDLE_CALL(session, session_copy, session, to, from);
 }
 
 // ---- Generating text ----

@@ -64,7 +64,7 @@ void rt_memory_clear(rt_memory *memory) {
 
 void rt_memory_release(rt_memory *memory) {
   if (memory->device)
-    memory->device->api->give(memory->device, memory->map);
+    (memory->pinned ? memory->device->api->give_pinned : memory->device->api->give)(memory->device, memory->map);
   else if (memory->from.get)
     memory->from.give(memory->from.context, memory->map, memory->mapped);
   else if (memory->map)

@@ -1,6 +1,4 @@
-// Where a session has a queue, its memory is the device's. Tensors of the caller's that are dense and of the model's
-// type go to the device as they are; others go through memory of the session's here, where numbers are checked and
-// converted.
+// Where a session has a queue, its memory is the device's.
 #include "runtime/room.h"
 
 #include <string.h>
@@ -84,57 +82,4 @@ void rt_room_end_run(heddle_session *session, bool refused) {
 
 heddle_status rt_room_finish(heddle_session *session) {
   return session->queue ? api_of(session)->finish(session->queue) : HEDDLE_OK;
-}
-
-static bool grow_staging(heddle_session *session, int64_t bytes) {
-  if (bytes <= session->staging.bytes)
-    return true;
-  rt_memory_release(&session->staging);
-  if (!rt_memory_get(&session->staging, bytes, &session->allocator))
-    return false;
-  atomic_fetch_add(&session->scratch.allocations, 1);
-  return true;
-}
-
-static heddle_status no_staging(const rt_value *value, int64_t bytes) {
-  return rt_fail(HEDDLE_OUT_OF_MEMORY,
-                 "'%s' needs %lld bytes of memory on its way to or from the device, which the system refuses; give a "
-                 "dense tensor of the model's own type",
-                 value->desc->name, (long long)bytes);
-}
-
-heddle_status rt_room_stage_in(heddle_session *session, const rt_value *value, void *to) {
-  if (!value->given) {
-    rt_room_fill(session, to, value->desc->dtype, value->desc->initial, value->elements);
-    return HEDDLE_OK;
-  }
-  if (!rt_is_integer(value->desc->dtype) && rt_is_dense(value)) {
-    rt_room_write(session, to, value->given->data, value->bytes);
-    return HEDDLE_OK;
-  }
-  if (!grow_staging(session, value->bytes))
-    return no_staging(value, value->bytes);
-  heddle_status status = rt_stage_in(&session->call, value, session->staging.data);
-  if (status == HEDDLE_OK)
-    rt_room_write(session, to, session->staging.data, value->bytes);
-  return status;
-}
-
-heddle_status rt_room_stage_out(heddle_session *session, const rt_value *value, const void *from) {
-  int64_t bytes = value->elements * rt_dtype_bytes(value->desc->dtype);
-  if (rt_is_dense(value)) {
-    rt_room_read(session, value->given->data, from, bytes);
-    return HEDDLE_OK;
-  }
-  if (!grow_staging(session, bytes))
-    return no_staging(value, bytes);
-  rt_room_read(session, session->staging.data, from, bytes);
-  rt_stage_out(value, session->staging.data);
-  return HEDDLE_OK;
-}
-
-heddle_status rt_room_read_tensor(heddle_session *session, const rt_value *value, const void *from) {
-  heddle_status status = rt_room_stage_out(session, value, from);
-  heddle_status done = rt_room_finish(session);
-  return status != HEDDLE_OK ? status : done;
 }

@@ -20,10 +20,16 @@ void rt_room_begin_run(heddle_session *session); // rt_device_api says what thes
 void rt_room_end_run(heddle_session *session, bool refused);
 heddle_status rt_room_finish(heddle_session *session);
 
-// A run's inputs and results on a device: from the caller's tensors to their places in the arena, and back.
-heddle_status rt_room_stage_in(heddle_session *session, const rt_value *value, void *to);
-heddle_status rt_room_stage_out(heddle_session *session, const rt_value *value, const void *from);
-// A state's value, on a device, to a tensor of the caller's.
-heddle_status rt_room_read_tensor(heddle_session *session, const rt_value *value, const void *from);
+// ---- transfer.c: a run's inputs and results on a device, in this order
+// From the caller's tensors to call->inputs, where these are places in the arena.
+heddle_status rt_transfer_in(heddle_session *session);
+// From call->results to the caller's tensors; waits where somebody here will look at them. Then the run has succeeded.
+heddle_status rt_transfer_out(heddle_session *session);
+
+// Between a state's value, on a device, and a tensor of the caller's.
+heddle_status rt_transfer_state_out(heddle_session *session, const rt_value *value, const void *from);
+heddle_status rt_transfer_state_in(heddle_session *session, const rt_value *value, void *to);
+// The bytes of a tensor of the caller's that lies on the device, here until the next transfer.
+heddle_status rt_transfer_look(heddle_session *session, const rt_value *value, heddle_tensor *here);
 
 #endif

@@ -41,6 +41,7 @@ typedef struct rt_memory {
   size_t mapped;
   heddle_allocator from; // without `get`: the system, or the caller's memory that is not given back
   rt_device *device;     // or else its memory (room.c)
+  bool pinned;           // this machine's, got from the device, which reaches it without help
 } rt_memory;
 // Zeroed; false: refused, nothing is held. `from` may lack `get`: then the system gives it.
 bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *from);
@@ -140,9 +141,10 @@ typedef struct rt_value {
   const heddle_tensor *given; // NULL: left out
   int64_t *shape;             // desc->rank extents, in rt_call.extents
   int64_t elements;
-  int64_t bytes; // dense, in the model's dtype
-  int64_t below; // -1: no bound
-  int64_t place; // offset among the staged tensors, or -1: used where it is
+  int64_t bytes;   // dense, in the model's dtype
+  int64_t below;   // -1: no bound
+  int64_t place;   // offset among the staged tensors, or -1: used where it is
+  int64_t lodging; // transfer.c: offset in the session's staging memory, or -1: goes through none of it
 } rt_value;
 
 // ---- state.c: what a session keeps between calls
@@ -208,14 +210,15 @@ struct heddle_session {
   heddle_threads custom;
   const rt_pool *pool;
   int64_t memory_limit;
-  int32_t graphs; // as the options say
+  int32_t graphs;             // as the options say
+  void *stream;               // the caller's; NULL: the queue has its own
   heddle_allocator allocator; // without `get`: the system
   rt_memory arena;
   bool has_fixed_arena; // the caller's
   rt_memory nothing;    // heddle_call's, where the arena is too small for it
   rt_queue *queue;      // on the model's device, or NULL; then arena, nothing, kept and states are its memory
   rt_memory kept;       // on a device: what kernels keep between their launches
-  rt_memory staging;    // on a device: a tensor on the way to it or from it
+  rt_memory staging;    // on a device: tensors on the way to it or from it; pinned
   rt_scratch scratch;
   rt_call call;
   rt_states states;
@@ -289,9 +292,14 @@ heddle_status rt_give_info(void *to, const void *from, size_t bytes);
 bool rt_is_integer(int32_t dtype);
 bool rt_is_dense(const rt_value *value);
 bool rt_usable_in_place(const rt_value *value);
+// Whether rt_stage_in looks at each element of an input: to convert it, or to see whether it is allowed.
+bool rt_is_looked_at(const rt_value *value);
 // Tensors whose shapes have been checked; NULL overlaps nothing.
 bool rt_overlap(const heddle_tensor *a, const heddle_tensor *b);
 bool rt_elements_overlap(const heddle_tensor *tensor);
+void rt_span(const heddle_tensor *tensor, uintptr_t *first, uintptr_t *end); // of no empty one: the bytes it touches
+// What is wrong with where the tensor lies, or NULL.
+const char *rt_misplaced(const heddle_model_desc *model, const heddle_tensor *tensor);
 heddle_status rt_stage_in(const rt_call *call, const rt_value *value, void *to); // to == NULL: only checks
 void rt_fill(int32_t dtype, double value, int64_t elements, void *to);
 void rt_stage_out(const rt_value *value, const void *from);
@@ -325,6 +333,11 @@ heddle_status heddle_session_write_state(heddle_session *session, int32_t state,
 heddle_status heddle_session_save_file(heddle_session *session, const char *path);
 heddle_status heddle_session_restore_file(heddle_session *session, const char *path);
 heddle_status heddle_session_save_parameters(heddle_session *session, const char *path);
+heddle_status heddle_device_get(heddle_model *model, size_t bytes, void **data);
+heddle_status heddle_device_give(heddle_model *model, void *data);
+heddle_status heddle_session_stream(const heddle_session *session, void **stream);
+heddle_status heddle_session_wait(heddle_session *session);
+heddle_status heddle_session_copy(heddle_session *session, const heddle_tensor *to, const heddle_tensor *from);
 heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entry, const heddle_tensor *inputs,
                                            int32_t n_inputs, heddle_tensor *results, int32_t n_results);
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info);

@@ -100,7 +100,11 @@ const void *rt_state_now(heddle_session *session, const rt_state *state) {
 }
 
 // Whether a tensor of the caller's is like the state, of state->shape. what: "the tensor to copy it to".
-static heddle_status check_like(const rt_state *state, const heddle_tensor *given, const char *what) {
+static heddle_status check_like(const heddle_session *session, const rt_state *state, const heddle_tensor *given,
+                                const char *what) {
+  const char *misplaced = rt_misplaced(session->model->desc, given);
+  if (misplaced)
+    return rt_fail(HEDDLE_BAD_TENSOR, "state '%s': %s %s", state->desc->name, what, misplaced);
   size_t shape_bytes = sizeof(int64_t) * (size_t)state->desc->rank;
   if (given->dtype == state->desc->dtype && given->rank == state->desc->rank &&
       memcmp(given->shape, state->shape, shape_bytes) == 0)
@@ -117,7 +121,7 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
   const void *now = rt_state_now(session, state);
   if (!now)
     return rt_fail(HEDDLE_BAD_TENSOR, "state '%s' has no value yet", state->desc->name);
-  heddle_status status = check_like(state, to, "the tensor to copy it to");
+  heddle_status status = check_like(session, state, to, "the tensor to copy it to");
   if (status != HEDDLE_OK)
     return status;
   const heddle_value_desc desc = {.name = state->desc->name, .dtype = state->desc->dtype, .rank = state->desc->rank};
@@ -125,12 +129,13 @@ static heddle_status read_state(heddle_session *session, const rt_state *state, 
                     .given = to,
                     .shape = state->shape,
                     .elements = rt_state_elements(state->shape, state->desc->rank)};
+  value.bytes = value.elements * rt_dtype_bytes(desc.dtype);
   if (value.elements && !to->data)
     return rt_null("data of the tensor to copy a state to");
   if (!value.elements)
     return HEDDLE_OK;
   if (session->queue)
-    return rt_room_read_tensor(session, &value, now);
+    return rt_transfer_state_out(session, &value, now);
   rt_stage_out(&value, now);
   return HEDDLE_OK;
 }
@@ -186,7 +191,7 @@ static heddle_status write_state(heddle_session *session, rt_state *state, const
                    "state '%s' has dims that calls tell, so that only they write it; restore a saved session",
                    state->desc->name);
   rt_state_shape(session, state, state->dims);
-  heddle_status status = check_like(state, from, "the tensor to write");
+  heddle_status status = check_like(session, state, from, "the tensor to write");
   if (status != HEDDLE_OK)
     return status;
   int64_t elements = rt_state_elements(state->shape, state->desc->rank);
@@ -196,14 +201,23 @@ static heddle_status write_state(heddle_session *session, rt_state *state, const
     return rt_null("data of the tensor to write to a state");
   if (!rt_is_dense(&value))
     return rt_fail(HEDDLE_BAD_TENSOR, "state '%s': the tensor to write is not dense; copy it", desc.name);
-  if (!is_of_type(state->desc, from->data, elements))
-    return rt_fail(HEDDLE_OUT_OF_RANGE, "state '%s': the tensor to write has elements that the state can't have",
-                   desc.name);
-  status = make_room(session, state, elements * rt_dtype_bytes(desc.dtype));
+  value.bytes = elements * rt_dtype_bytes(desc.dtype);
+  heddle_tensor here = *from;
+  if (from->memory == HEDDLE_DEVICE_MEMORY && elements && (desc.dtype == HEDDLE_T_BOOL || state->desc->below > 0))
+    status = rt_transfer_look(session, &value, &here);
   if (status != HEDDLE_OK)
     return status;
-  rt_room_write(session, state->buffers[1 - state->current].data, from->data, state->wanted);
-  status = rt_room_finish(session);
+  if (here.memory == HEDDLE_MAIN_MEMORY && !is_of_type(state->desc, here.data, elements))
+    return rt_fail(HEDDLE_OUT_OF_RANGE, "state '%s': the tensor to write has elements that the state can't have",
+                   desc.name);
+  status = make_room(session, state, value.bytes);
+  if (status != HEDDLE_OK)
+    return status;
+  uint8_t *to = state->buffers[1 - state->current].data;
+  if (session->queue && elements)
+    status = rt_transfer_state_in(session, &value, to);
+  else if (elements)
+    memcpy(to, from->data, (size_t)value.bytes);
   if (status == HEDDLE_OK)
     take_over(state, -1, state->dims);
   return status;
@@ -247,6 +261,7 @@ heddle_status heddle_session_clone(heddle_session *session, heddle_session **cop
   heddle_session_options options = {.struct_size = sizeof options,
                                     .threads = session->asked_threads,
                                     .graphs = session->graphs,
+                                    .stream = session->stream,
                                     .memory_limit = session->memory_limit,
                                     .allocator = session->allocator.get ? &session->allocator : NULL};
   heddle_session *made;
@@ -256,7 +271,9 @@ heddle_status heddle_session_clone(heddle_session *session, heddle_session **cop
   status = heddle_session_create(session->model, &options, &made);
   if (status != HEDDLE_OK)
     return rt_session_leave(session, status);
-  status = copy_states(made, session);
+  status = rt_room_finish(session); // the copy's stream may be another one
+  if (status == HEDDLE_OK)
+    status = copy_states(made, session);
   if (status == HEDDLE_OK)
     *copy = made;
   else

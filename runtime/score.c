@@ -98,6 +98,10 @@ static heddle_status run_score(rt_generation *g, heddle_session *session, const 
   if (status != HEDDLE_OK)
     return status;
   rt_decoder *d = &g->decoder;
+  if (labels)
+    status = rt_check_here("the labels", labels);
+  if (status != HEDDLE_OK)
+    return status;
   if (d->encode >= 0 && (!labels || labels->rank != 2 || !rt_is_integer(labels->dtype) ||
                          labels->shape[0] != d->batch || (!labels->data && d->batch)))
     return rt_fail(HEDDLE_BAD_TENSOR, "the labels must be integers [%d, tokens]", d->batch);

@@ -57,6 +57,9 @@ static heddle_status take_arena(heddle_session *session, const heddle_session_op
 }
 
 static heddle_status allocate(heddle_session *session, const heddle_session_options *options) {
+  if (options->stream && !session->model->device)
+    return rt_fail(HEDDLE_UNSUPPORTED, "model '%s' computes on the CPU, which has no streams; leave `stream` out",
+                   session->model->desc->name);
   session->scratch.count = session->threads;
   session->scratch.slots = aligned_alloc(_Alignof(rt_slot), sizeof(rt_slot) * (size_t)session->threads);
   for (int32_t i = 0; session->scratch.slots && i < session->threads; i++)
@@ -66,7 +69,7 @@ static heddle_status allocate(heddle_session *session, const heddle_session_opti
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
   session->call.states = &session->states;
   rt_device *device = session->model->device;
-  rt_queue_options of_queue = {.graphs = options->graphs};
+  rt_queue_options of_queue = {.graphs = options->graphs, .stream = options->stream};
   return device ? device->api->begin(device, &of_queue, &session->queue) : HEDDLE_OK;
 }
 
@@ -140,6 +143,7 @@ heddle_status heddle_session_create(heddle_model *model, const heddle_session_op
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
   made->memory_limit = all.memory_limit;
   made->graphs = all.graphs;
+  made->stream = all.stream;
   atomic_init(&made->scratch.allocations, 1); // itself
   status = take_arena(made, &all);
   if (status == HEDDLE_OK)

@@ -24,6 +24,11 @@ bool rt_usable_in_place(const rt_value *value) {
          rt_is_dense(value);
 }
 
+bool rt_is_looked_at(const rt_value *value) {
+  return rt_is_integer(value->desc->dtype) &&
+         (value->given->dtype != value->desc->dtype || value->desc->has_below || value->desc->dtype == HEDDLE_BOOL);
+}
+
 static bool is_empty(const heddle_tensor *tensor) {
   for (int32_t i = 0; i < tensor->rank; i++)
     if (tensor->shape[i] == 0)
@@ -31,8 +36,7 @@ static bool is_empty(const heddle_tensor *tensor) {
   return false;
 }
 
-// The bytes a tensor touches: first and one past the last.
-static void span_of(const heddle_tensor *tensor, uintptr_t *first, uintptr_t *end) {
+void rt_span(const heddle_tensor *tensor, uintptr_t *first, uintptr_t *end) {
   *first = (uintptr_t)tensor->data;
   *end = *first + (uintptr_t)rt_dtype_bytes(tensor->dtype);
   for (int32_t i = 0; i < tensor->rank; i++) {
@@ -41,12 +45,20 @@ static void span_of(const heddle_tensor *tensor, uintptr_t *first, uintptr_t *en
   }
 }
 
+const char *rt_misplaced(const heddle_model_desc *model, const heddle_tensor *tensor) {
+  if (tensor->memory == HEDDLE_MAIN_MEMORY || (tensor->memory == HEDDLE_DEVICE_MEMORY && model->device))
+    return NULL;
+  return tensor->memory == HEDDLE_DEVICE_MEMORY
+             ? "lies on a device, and the model computes on the CPU; copy it to main memory"
+             : "lies in memory of a kind that there isn't; give HEDDLE_MAIN_MEMORY or HEDDLE_DEVICE_MEMORY";
+}
+
 bool rt_overlap(const heddle_tensor *a, const heddle_tensor *b) {
   if (!a || !b || is_empty(a) || is_empty(b))
     return false;
   uintptr_t a_first, a_end, b_first, b_end;
-  span_of(a, &a_first, &a_end);
-  span_of(b, &b_first, &b_end);
+  rt_span(a, &a_first, &a_end);
+  rt_span(b, &b_first, &b_end);
   return a_first < b_end && b_first < a_end;
 }
 

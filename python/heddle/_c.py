@@ -9,7 +9,8 @@ import os
 import weakref
 
 RANK = 8
-API_VERSION = 1
+API_VERSION = 2
+MAIN_MEMORY, DEVICE_MEMORY = 0, 1
 FIXED, COMPUTED = -1, -2
 COPY_WEIGHTS = 1
 SAMPLE, KEEP_STATE = 1, 2
@@ -39,6 +40,8 @@ class Tensor(c.Structure):
         ("rank", c.c_int32),
         ("shape", c.c_int64 * RANK),
         ("strides", c.c_int64 * RANK),
+        ("memory", c.c_int32),
+        ("reserved", c.c_int32),
     ]
 
 
@@ -75,6 +78,7 @@ class SessionOptions(Info):
         ("allocator", c.c_void_p),
         ("arena", c.c_void_p),
         ("arena_bytes", c.c_size_t),
+        ("stream", c.c_void_p),
     ]
 
 
@@ -252,6 +256,11 @@ class Api(c.Structure):
         ("session_save_file", _status(_void_p, c.c_char_p)),
         ("session_restore_file", _status(_void_p, c.c_char_p)),
         ("session_save_parameters", _status(_void_p, c.c_char_p)),
+        ("device_get", _status(_void_p, c.c_size_t, _out)),
+        ("device_give", _status(_void_p, _void_p)),
+        ("session_stream", _status(_void_p, _out)),
+        ("session_wait", _status(_void_p)),
+        ("session_copy", _status(_void_p, _tensors, _tensors)),
     ]
 
 

@@ -41,7 +41,7 @@ _first_byte, _addressof, _empty, _ndarray, _byte = c.c_char.from_buffer, c.addre
 def address(array):
     try:
         return _addressof(_first_byte(array))  # a fifth of the time
-    except (BufferError, TypeError, ValueError):  # read-only, with gaps, empty, bf16
+    except (BufferError, TypeError, ValueError):  # read-only, with gaps, empty, bf16, on a device
         return array.__array_interface__["data"][0]
 
 
@@ -54,6 +54,7 @@ def describe(tensor, name, array, wanted=None):
     raw_bf16 = wanted == "bf16" and array.dtype == np.uint16
     tensor.dtype = _c.DTYPES.index("bf16") if raw_bf16 else dtype_code(name, array)
     tensor.rank = array.ndim
+    tensor.memory = _c.DEVICE_MEMORY if type(array) is OnDevice else _c.MAIN_MEMORY
     for i in range(array.ndim):
         tensor.shape[i] = array.shape[i]
         tensor.strides[i] = array.strides[i]
@@ -89,22 +90,40 @@ class _DLTensor(c.Structure):
 
 _DLPACK = {(0, 8): "i8", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (2, 16): "f16", (2, 32): "f32", (4, 16): "bf16",
            (6, 8): "bool"}  # fmt: skip
-_CPU, _CUDA_HOST = 1, 3
+_CPU, _CUDA, _CUDA_HOST = 1, 2, 3
 _pointer_of = c.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
 
 
-def _from_dlpack(name, tensor):
-    """An array over the tensor's memory, which its `base` keeps: torch's, JAX's, … of any of our dtypes, bf16 included."""
+class OnDevice:
+    """What `describe` looks at, of a tensor on the device. Its strides are a list: they equal no NumPy array's, so that a
+    plan that was made for these is not taken for it, nor the other way round."""
+
+    def __init__(self, keeps, data, shape, strides, dtype):
+        self.keeps, self.shape, self.strides, self.dtype, self.ndim = keeps, shape, list(strides), dtype, len(shape)
+        self.__array_interface__ = {"data": (data, False)}
+        self.flags = _Writeable
+
+
+class _Writeable:
+    writeable = True
+
+
+def _from_dlpack(name, tensor, stream):
+    """An array over the tensor's memory, which its `base` keeps: torch's, JAX's, … of any of our dtypes, bf16 included. Of a
+    session on a GPU, whose stream that is: also what lies there."""
     try:
-        capsule = tensor.__dlpack__()
+        there = stream is not None and tensor.__dlpack_device__()[0] == _CUDA
+        capsule = tensor.__dlpack__(stream=stream) if there else tensor.__dlpack__()
     except Exception as error:
         raise _c.Error(f"'{name}': {type(tensor).__name__} does not share its memory: {error}", "BAD_TENSOR") from None
     try:
         dl = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     except ValueError:
         raise _c.Error(f"'{name}': what {type(tensor).__name__}.__dlpack__() gives is no tensor, or was taken before", "BAD_TENSOR") from None
-    if dl.device_type not in (_CPU, _CUDA_HOST):
+    if there and dl.device_id != 0:
+        raise _c.Error(f"'{name}' is on device {dl.device_id}, and the model computes on device 0; move it there", "BAD_TENSOR")
+    if dl.device_type not in ((_CUDA,) if there else (_CPU, _CUDA_HOST)):
         raise _c.Error(f"'{name}' is not in the memory of the CPU; move it there, as with .cpu()", "BAD_TENSOR")
     dtype = _DLPACK.get((dl.code, dl.bits)) if dl.lanes == 1 else None
     if dtype is None:
@@ -121,6 +140,8 @@ def _from_dlpack(name, tensor):
     else:
         strides = np.empty(shape, np.bool_).strides
         strides = tuple(stride * dtype.itemsize for stride in strides)
+    if there:
+        return OnDevice(capsule, (dl.data or 0) + dl.byte_offset, shape, strides, dtype)
     return np.asarray(_Shared(capsule, (dl.data or 0) + dl.byte_offset, shape, strides, dtype)).view(dtype)
 
 
@@ -142,9 +163,9 @@ def named(arrays, what):
         raise _c.Error(f"{what}: give a dict of names and arrays, not {type(arrays).__name__}", "INVALID_ARGUMENT") from None
 
 
-def array_of(name, given, wanted={}):
+def array_of(name, given, wanted={}, stream=None):
     """A NumPy array over what was given; without a copy where that has memory of its own. wanted: types of inputs by name;
-    lists and numbers become reals where these are wanted."""
+    lists and numbers become reals where these are wanted. stream: of a session on a GPU, which takes what lies there, too."""
     if type(given).__module__ == "torch":
         try:
             return given.numpy()  # a third of what DLPack takes
@@ -152,6 +173,8 @@ def array_of(name, given, wanted={}):
             pass
     if isinstance(given, np.ndarray):
         return given
+    if stream is not None and hasattr(given, "__dlpack_device__") and given.__dlpack_device__()[0] == _CUDA:
+        return given._view(stream) if type(given).__module__ == "heddle.device" else _from_dlpack(name, given, stream)
     if hasattr(given, "__dlpack__"):
         try:
             array = np.from_dlpack(given)  # a third of the time
@@ -159,7 +182,7 @@ def array_of(name, given, wanted={}):
                 return array
         except Exception:  # bf16, or what the next line has words for
             pass
-        return _from_dlpack(name, given)
+        return _from_dlpack(name, given, stream)
     try:
         array = np.asarray(given)
     except ValueError as error:  # lists of different lengths

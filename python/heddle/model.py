@@ -3,11 +3,13 @@
 import ctypes as c
 import os
 import typing
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
 
 from heddle import _c
+from heddle.device import release
 from heddle.session import Session
 
 @dataclass(frozen=True)
@@ -136,14 +138,25 @@ class Model(_c.Owner):
             if failed:  # in the caller's function
                 raise failed[0] from None
             raise
+        self._tensors, self._addresses, self._closed = weakref.WeakSet(), set(), False  # on the device
         self._own(library, pointer, "model")
         self._describe()
+
+    def close(self):
+        """Frees it. Deleting the last reference does the same. Its sessions must be closed first. Where others still have
+        tensors of it on the device, the last of these frees it."""
+        if self._pointer and self._addresses:
+            release(self)
+            self._closed = bool(self._addresses)
+        if not self._addresses:
+            super().close()
 
     def _describe(self):
         info = _c.ModelInfo()
         self._call("model_describe", c.byref(info))
         self.name, self.target, self.compiler = (x.decode() for x in (info.name, info.target, info.compiler))
         self.build = f"{info.build:016x}"
+        self.on_device = self.target.startswith("cuda:")
         self.weights_bytes = info.weights_bytes
         dims = []
         for i in range(info.n_dims):
@@ -202,13 +215,16 @@ class Model(_c.Owner):
         self._call("entry_find", None if name is None else name.encode(), c.byref(number))
         return number.value
 
-    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0) -> Session:
+    def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0,
+                stream: typing.Any = None) -> Session:  # fmt: skip
         """A session that uses at most so many threads; 0: one per core that this process may use.
 
         A call that needs more than `memory_limit` bytes of arena and states is refused. `pool`: kernels run on the
         threads of a concurrent.futures.ThreadPoolExecutor instead of Heddle's own. `graphs`: on a GPU, of how many entries
-        with their dims the work is kept as a CUDA graph; 0: 8, below 0: none."""
-        return Session(self, threads, memory_limit, pool, graphs)
+        with their dims the work is kept as a CUDA graph; 0: 8, below 0: none. `stream`: the CUDA stream that work is put
+        into, a number or an object of torch, CuPy or cuda.core, such as torch.cuda.current_stream(); calls whose tensors
+        lie on the device don't wait then."""
+        return Session(self, threads, memory_limit, pool, graphs, stream)
 
     def verify(self):
         """Compares all weights with their checksum."""

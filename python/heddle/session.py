@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from heddle import _c
 from heddle._tensors import address, aligned, array_of, block_of, describe, named, result_type, room_for
+from heddle.device import DeviceTensor, handle_of
 from heddle.parameters import Parameters
 
 
@@ -71,11 +72,13 @@ class _Plan:
         self.enter = self.library.functions["run"]
         self.results = (_c.Tensor * max(1, len(self.values)))()
         self.like = None  # (name, dtype, shape, strides, tensor) of each input of the call before
+        self.stream = session.cuda_stream if model.on_device else None
 
-    def run(self, inputs, out):
+    def run(self, inputs, out, session):
+        """session: where results stay on the device, as tensors of that."""
         # Each look at an attribute and each call of a function is a part of what a call costs.
         given = named(inputs, "inputs")
-        arrays = [array if type(array) is ndarray else array_of(name, array, self.wanted) for name, array in given]  # alive until the end
+        arrays = [array if type(array) is ndarray else array_of(name, array, self.wanted, self.stream) for name, array in given]  # alive until the end
         like = self.like
         if like is None or len(arrays) != len(like):
             self.describe(inputs, arrays)
@@ -86,8 +89,8 @@ class _Plan:
                     break
                 tensor.data = address(array)
         results, kept = {}, None
-        if out:
-            kept = self.describe_results(out, results)  # noqa: F841  (alive until the end)
+        if out or session:
+            kept = self.describe_results(out or {}, results, session)  # noqa: F841  (alive until the end)
         else:
             for count, rooms in self.blocks:
                 block, at, start = block_of(count)
@@ -115,19 +118,24 @@ class _Plan:
         self.arguments = (self.pointer.value, self.number, c.addressof(self.given), len(arrays), c.addressof(self.results), len(self.rooms))
         self.like = like if self.fixed else None
 
-    def describe_results(self, out, results):
-        """Fills `results` where some of them go into room of the caller's; gives the arrays over that."""
+    def describe_results(self, out, results, session):
+        """Fills `results` where some of them go into room of the caller's, or of the session on the device; gives the arrays
+        over the caller's."""
         named(out, "out")
         kept = []
         for room in self.rooms:
             tensor, name, dtype, shape, strides, count = room
             if name not in out:
-                results[name], tensor.data = room_for(shape, dtype, count)
+                if session:
+                    results[name] = there = DeviceTensor(session, shape, dtype)
+                    tensor.data, tensor.memory = there.address, _c.DEVICE_MEMORY
+                else:
+                    results[name], tensor.data = room_for(shape, dtype, count)
                 continue
             results[name] = given = out[name]
             kept.append(array := given if type(given) is ndarray else self.array_over(name, given))
             if array.shape == shape and array.strides == strides and array.dtype == dtype and array.flags.writeable:
-                tensor.data = address(array)
+                tensor.data, tensor.memory = address(array), _c.MAIN_MEMORY
             else:
                 self.describe_result(room, array)
         if len(kept) != len(out):
@@ -137,7 +145,7 @@ class _Plan:
     def array_over(self, name, given):
         if not isinstance(given, ndarray) and not hasattr(given, "__dlpack__"):
             raise _c.Error(f"result '{name}': {NO_ROOM}", "BAD_TENSOR")
-        return array_of(name, given)
+        return array_of(name, given, {}, self.stream)
 
     def describe_result(self, room, array):
         """Room of the caller's with other strides than ours, or of another type."""
@@ -154,9 +162,13 @@ NO_ROOM = "give a writeable NumPy array or a DLPack tensor"
 class Session(_c.Owner):
     """Runs entries, one call at a time; other threads take sessions of their own."""
 
-    def __init__(self, model: typing.Any, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0) -> None:
+    def __init__(self, model: typing.Any, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0,
+                 stream: typing.Any = None) -> None:  # fmt: skip
         options = _c.SessionOptions(threads=threads, memory_limit=memory_limit, graphs=graphs)
         self._kept = _Threads(pool) if pool else None  # what the library calls
+        self._callers_stream = stream  # alive until the end
+        if stream is not None:
+            options.stream = handle_of(stream)
         if pool:
             options.custom = c.addressof(self._kept.callbacks)
         pointer = c.c_void_p()
@@ -168,6 +180,7 @@ class Session(_c.Owner):
         self._running = threading.RLock()
         self._plans = {}
         self._observer = None
+        self._stream = None
         self._own(model._library, pointer, "session", keeps=model)
 
     def _begin_call(self):
@@ -201,6 +214,24 @@ class Session(_c.Owner):
         return threads.value
 
     @property
+    def cuda_stream(self):
+        """The CUDA stream, as a number, that a session on a GPU puts its work into."""
+        if self._stream is None:
+            stream = c.c_void_p()
+            self._call("session_stream", c.byref(stream))
+            self._stream = stream.value
+        return self._stream
+
+    def wait(self):
+        """Waits for the session's work on a GPU, where calls have not done so."""
+        self._call("session_wait")
+
+    def to_device(self, array):
+        """A copy of an array on the device that the model computes on."""
+        array = np.asarray(array)
+        return DeviceTensor(self, array.shape, array.dtype).fill_from(array)
+
+    @property
     def memory(self):
         """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, state_bytes,
         allocations."""
@@ -208,29 +239,31 @@ class Session(_c.Owner):
         self._call("session_memory", c.byref(info))
         return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "allocations")}
 
-    def run(self, inputs: Inputs, entry: str | None = None, out: Rooms = None) -> Results:
+    def run(self, inputs: Inputs, entry: str | None = None, out: Rooms = None, on_device: bool = False) -> Results:
         """Runs an entry on a dict of arrays and returns its results by name, as NumPy arrays.
 
         NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
         `out` may hold such arrays for some of the results; they are filled instead of new ones. With several entries,
-        `entry` names one."""
+        `entry` names one. A model on a GPU takes tensors there by DLPack, too; with `on_device` results stay there, as
+        DeviceTensors."""
         if not self._running.acquire(False):
             self._refuse_call()
         try:
             if not self._pointer:
                 raise _c.Error("the session is closed", "INVALID_ARGUMENT")
             # Taken away meanwhile: a call of its observer, which is refused, makes its own.
-            plan = self._plans.pop(entry, None) or _Plan(self, self.model._entry_number(entry))
+            key = entry if not on_device else (entry,)
+            plan = self._plans.pop(key, None) or _Plan(self, self.model._entry_number(entry))
             try:
-                return plan.run(inputs, out)
+                return plan.run(inputs, out, self if on_device else None)
             finally:
-                self._plans[entry] = plan
+                self._plans[key] = plan
         finally:
             self._running.release()
 
-    async def run_async(self, inputs: Inputs, entry: str | None = None, out: Rooms = None) -> Results:
+    async def run_async(self, inputs: Inputs, entry: str | None = None, out: Rooms = None, on_device: bool = False) -> Results:
         """`run` on a thread of its own, so that an event loop goes on meanwhile."""
-        return await asyncio.to_thread(self.run, inputs, entry, out)
+        return await asyncio.to_thread(self.run, inputs, entry, out, on_device)
 
     def observe(self, observer):
         """From the next run on, observer(kernel, begins) is told when a kernel begins (True) and has ended (False); None
@@ -402,5 +435,6 @@ class Session(_c.Owner):
         self._call("session_clone", c.byref(pointer))
         copy = Session.__new__(Session)
         copy._kept = None
+        copy._callers_stream = self._callers_stream
         copy._begin(self.model, pointer)
         return copy

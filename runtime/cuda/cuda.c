@@ -192,7 +192,9 @@ static heddle_status begin(rt_device *head, const rt_queue_options *options, rt_
     if (!q->runs)
       status = rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session");
   }
-  if (status == HEDDLE_OK && push(d, &status)) {
+  q->stream = options->stream;
+  q->is_callers = options->stream != NULL;
+  if (status == HEDDLE_OK && !q->is_callers && push(d, &status)) {
     // Not after the default stream, which others use: a session waits for its own work only.
     cu_result error = d->driver.stream_create(&q->stream, CU_STREAM_NON_BLOCKING);
     if (error != 0)
@@ -212,8 +214,12 @@ static void end(rt_queue *head) {
   device *d = cu_device_of(head);
   heddle_status ignored;
   if (push(d, &ignored)) {
-    (void)CU_TWICE(d->driver.stream_destroy(((queue *)head)->stream));
-    cu_runs_destroy((queue *)head);
+    queue *q = (queue *)head;
+    if (q->written)
+      (void)CU_TWICE(d->driver.event_destroy(q->written));
+    if (!q->is_callers)
+      (void)CU_TWICE(d->driver.stream_destroy(q->stream));
+    cu_runs_destroy(q);
     pop(d);
   }
   free(head);
@@ -240,6 +246,27 @@ static void give(rt_device *head, void *data) {
   if (!push(d, &ignored))
     return;
   (void)CU_TWICE(d->driver.memory_free(address(data)));
+  pop(d);
+}
+
+static heddle_status get_pinned(rt_device *head, int64_t bytes, void **data) {
+  device *d = (device *)head;
+  heddle_status status = HEDDLE_OK;
+  if (!push(d, &status))
+    return status;
+  cu_result error = d->driver.pinned_get(data, (size_t)bytes, 0);
+  if (error != 0)
+    status = refuse(d, error, "it gives no pinned memory");
+  pop(d);
+  return status;
+}
+
+static void give_pinned(rt_device *head, void *data) {
+  device *d = (device *)head;
+  heddle_status ignored;
+  if (!push(d, &ignored))
+    return;
+  (void)CU_TWICE(d->driver.pinned_free(data));
   pop(d);
 }
 
@@ -282,8 +309,7 @@ void cu_do(queue *q, const cu_work *work, const void *parameters) {
   else if (work->kind == CU_FILL)
     fill_now(q, work);
   else
-    cu_note(&q->head,
-            cu_device_of(&q->head)->driver.copy(work->copy.to, work->copy.from, work->copy.bytes, q->stream),
+    cu_note(&q->head, cu_device_of(&q->head)->driver.copy(work->copy.to, work->copy.from, work->copy.bytes, q->stream),
             "memory cannot be copied");
 }
 
@@ -341,9 +367,12 @@ static void copy_rows(rt_queue *q, void *to, int64_t to_pitch, const void *from,
   struct {
     uint64_t to, to_pitch, from, from_pitch;
     uint32_t units, count, width;
-  } parameters = {address(to),          (uint64_t)to_pitch,
-                  address(from),        (uint64_t)from_pitch,
-                  (uint32_t)(bytes / width), (uint32_t)(bytes / width * rows),
+  } parameters = {address(to),
+                  (uint64_t)to_pitch,
+                  address(from),
+                  (uint64_t)from_pitch,
+                  (uint32_t)(bytes / width),
+                  (uint32_t)(bytes / width * rows),
                   width};
   ask(q,
       &(cu_work){.kind = CU_LAUNCH,
@@ -357,7 +386,8 @@ static void copy_rows(rt_queue *q, void *to, int64_t to_pitch, const void *from,
 
 static void write_now(rt_queue *q, void *to, const void *from, int64_t bytes) {
   if (q->status == HEDDLE_OK && bytes > 0)
-    cu_note(q, cu_device_of(q)->driver.write(address(to), from, (size_t)bytes, stream_of(q)), "memory cannot be written");
+    cu_note(q, cu_device_of(q)->driver.write(address(to), from, (size_t)bytes, stream_of(q)),
+            "memory cannot be written");
 }
 
 static void read_from(rt_queue *q, void *to, const void *from, int64_t bytes) {
@@ -369,6 +399,48 @@ static void read_from(rt_queue *q, void *to, const void *from, int64_t bytes) {
   if (q->status == HEDDLE_OK)
     cu_note(q, cu_device_of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
 }
+
+static void write_later(rt_queue *q, void *to, const void *from, int64_t bytes) {
+  if (q->status != HEDDLE_OK || bytes <= 0)
+    return;
+  ((queue *)q)->in_flight = CU_UNMARKED;
+  cu_note(q, cu_device_of(q)->driver.write(address(to), from, (size_t)bytes, stream_of(q)), "memory cannot be written");
+}
+
+static void read_later(rt_queue *q, void *to, const void *from, int64_t bytes) {
+  if (q->status == HEDDLE_OK && bytes > 0)
+    cu_note(q, cu_device_of(q)->driver.read(to, address(from), (size_t)bytes, stream_of(q)), "memory cannot be read");
+}
+
+static void written(rt_queue *head) {
+  queue *q = (queue *)head;
+  const cu_driver *driver = &cu_device_of(head)->driver;
+  if (q->in_flight == CU_NOTHING || head->status != HEDDLE_OK)
+    return;
+  cu_result error = q->written ? 0 : driver->event_create(&q->written, CU_EVENT_NO_TIMING);
+  if (error != 0)
+    q->written = NULL;
+  else
+    error = driver->event_record(q->written, q->stream);
+  if (error == 0)
+    q->in_flight = CU_MARKED;
+  cu_note(head, error, "an event cannot be recorded");
+}
+
+static heddle_status finish(rt_queue *q);
+
+static heddle_status settle(rt_queue *head) {
+  queue *q = (queue *)head;
+  if (q->in_flight == CU_NOTHING)
+    return HEDDLE_OK;
+  if (q->in_flight == CU_UNMARKED)
+    return finish(head);
+  cu_note(head, cu_device_of(head)->driver.event_wait(q->written), "the GPU's work failed");
+  q->in_flight = CU_NOTHING;
+  return head->status == HEDDLE_OK ? HEDDLE_OK : finish(head);
+}
+
+static void *stream(rt_queue *q) { return stream_of(q); }
 
 static void launch(rt_queue *q, int32_t number, int64_t blocks, int32_t threads, const void *parameters,
                    int64_t bytes) {
@@ -386,9 +458,11 @@ static void launch(rt_queue *q, int32_t number, int64_t blocks, int32_t threads,
 
 static heddle_status finish(rt_queue *q) {
   cu_note(q, cu_device_of(q)->driver.stream_wait(stream_of(q)), "the GPU's work failed");
+  ((queue *)q)->in_flight = CU_NOTHING;
   heddle_status status = q->status;
   q->status = HEDDLE_OK;
-  return status == HEDDLE_OK ? status : rt_fail(status, "model '%s' on its GPU: %s", cu_device_of(q)->model->name, q->fault);
+  return status == HEDDLE_OK ? status
+                             : rt_fail(status, "model '%s' on its GPU: %s", cu_device_of(q)->model->name, q->fault);
 }
 
 const rt_device_api heddle_cuda = {.check = check,
@@ -398,6 +472,8 @@ const rt_device_api heddle_cuda = {.check = check,
                                    .end = end,
                                    .get = get,
                                    .give = give,
+                                   .get_pinned = get_pinned,
+                                   .give_pinned = give_pinned,
                                    .attach = attach,
                                    .detach = detach,
                                    .begin_run = begin_run,
@@ -408,6 +484,11 @@ const rt_device_api heddle_cuda = {.check = check,
                                    .write = write_now,
                                    .put = put,
                                    .read = read_from,
+                                   .write_later = write_later,
+                                   .read_later = read_later,
+                                   .written = written,
+                                   .settle = settle,
+                                   .stream = stream,
                                    .launch = launch,
                                    .constant = constant,
                                    .finish = finish};

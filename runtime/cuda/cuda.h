@@ -50,7 +50,10 @@ typedef struct cu_runs cu_runs; // graphs.c
 typedef struct queue {
   rt_queue head;
   cu_stream stream;
-  cu_runs *runs; // NULL: no graphs
+  bool is_callers;                                       // the stream
+  cu_runs *runs;                                         // NULL: no graphs
+  cu_event written;                                      // NULL: not needed yet
+  enum { CU_NOTHING, CU_UNMARKED, CU_MARKED } in_flight; // from pinned memory; marked: `written` is behind it
 } queue;
 
 static inline device *cu_device_of(const rt_queue *q) { return (device *)q->device; }

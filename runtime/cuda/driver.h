@@ -12,6 +12,7 @@ typedef struct cu_context_of *cu_context;
 typedef struct cu_module_of *cu_module;
 typedef struct cu_function_of *cu_function;
 typedef struct cu_stream_of *cu_stream;
+typedef struct cu_event_of *cu_event;
 typedef struct cu_graph_of *cu_graph;
 typedef struct cu_node_of *cu_node;
 typedef struct cu_exec_of *cu_exec; // CUgraphExec
@@ -22,6 +23,7 @@ enum {
   CU_CAPABILITY_MAJOR = 75, // device attributes
   CU_CAPABILITY_MINOR = 76,
   CU_STREAM_NON_BLOCKING = 1,
+  CU_EVENT_NO_TIMING = 2,
   CU_MEMORY_DEVICE = 2, // CUmemorytype
   CU_JIT_ERROR_LOG = 5, // options of cuModuleLoadDataEx
   CU_JIT_ERROR_LOG_BYTES = 6,
@@ -87,6 +89,12 @@ typedef struct cu_fill_node { // CUDA_MEMSET_NODE_PARAMS
   X(stream_create, "cuStreamCreate", (cu_stream * stream, unsigned flags))                                             \
   X(stream_destroy, "cuStreamDestroy_v2", (cu_stream stream))                                                          \
   X(stream_wait, "cuStreamSynchronize", (cu_stream stream))                                                            \
+  X(event_create, "cuEventCreate", (cu_event * event, unsigned flags))                                                 \
+  X(event_destroy, "cuEventDestroy_v2", (cu_event event))                                                              \
+  X(event_record, "cuEventRecord", (cu_event event, cu_stream stream))                                                 \
+  X(event_wait, "cuEventSynchronize", (cu_event event))                                                                \
+  X(pinned_get, "cuMemHostAlloc", (void **data, size_t bytes, unsigned flags))                                         \
+  X(pinned_free, "cuMemFreeHost", (void *data))                                                                        \
   X(launch, "cuLaunchKernel",                                                                                          \
     (cu_function function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,                \
      unsigned threads_y, unsigned threads_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra)) \

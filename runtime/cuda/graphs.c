@@ -1,6 +1,6 @@
-// Runs as CUDA graphs. The first run of an entry with some dims is done call by call; the second one is written down and
-// becomes a graph; from then on the host program runs as ever, what it asks for is compared with what was written down,
-// addresses and numbers that differ are told to the graph, and one call launches it all. So nothing that the host
+// Runs as CUDA graphs. The first run of an entry with some dims is done call by call; the second one is written down
+// and becomes a graph; from then on the host program runs as ever, what it asks for is compared with what was written
+// down, addresses and numbers that differ are told to the graph, and one call launches it all. So nothing that the host
 // program decides is ever assumed. Where the device is read in between, the work before that is a graph of its own.
 #include "runtime/cuda/cuda.h"
 
@@ -186,8 +186,8 @@ static bool becomes(part *p, cu_work *known, const cu_work *work, const void *pa
     memcpy(p->parameters + known->launch.parameters, parameters, work->launch.bytes);
     return true;
   case CU_COPY:
-    known->changed |= known->copy.to != work->copy.to || known->copy.from != work->copy.from ||
-                      known->copy.bytes != work->copy.bytes;
+    known->changed |=
+        known->copy.to != work->copy.to || known->copy.from != work->copy.from || known->copy.bytes != work->copy.bytes;
     known->copy = work->copy;
     return true;
   case CU_FILL:

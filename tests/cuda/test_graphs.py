@@ -56,20 +56,20 @@ class Graphs(Little):
             self.assertEqual(self.emulator.usage()["graphs"], of_many, "the one was given up")
 
     def test_the_least_recently_used_goes(self):
-        def run(ids):
+        def calls(session, ids):
             session.reset()
             before = self.emulator.calls()
             session.run({"ids": ids})
             return self.emulator.calls() - before
 
-        with self.load() as model, model.session(graphs=2) as session:
+        with self.load() as model, model.session(graphs=2) as session, model.session(graphs=-1) as plain:
             a, b, c = TOKENS
-            for ids in (a, a, b, b, a):
-                run(ids)
-            as_graphs = run(a)
-            run(c)  # in the place of b
-            self.assertEqual(run(a), as_graphs)
-            self.assertGreater(run(b), as_graphs)
+            for ids in (a, a, b, b, a, c):  # c takes the place of b
+                calls(session, ids)
+            for ids in (a, b):
+                calls(plain, ids)
+            self.assertLess(calls(session, a), calls(plain, a))
+            self.assertEqual(calls(session, b), calls(plain, b))
 
     def test_a_run_that_is_refused_half_way_leaves_the_graphs_as_they_were(self):
         with self.load() as model, model.session() as session, model.session(graphs=-1) as plain:

@@ -352,6 +352,21 @@ TEST_F(DriverCalls, build_graphs_node_by_node) {
   EXPECT_EQ(cu("cuGraphLaunch", exec, CUstream(nullptr)), 0);
   EXPECT_EQ(cuCtxSynchronize(), 0) << heddle_emulator_message();
   EXPECT_EQ(host[31], 42u);
+
+  // Nodes told other things; a copy of several rows can't be.
+  value = 5, fill.value = 60, region.WidthInBytes = 64;
+  CUDA_KERNEL_NODE_PARAMS_v1 old = {program.kernel("add"), 1, 1, 1, 32, 1, 1, 0, parameters, nullptr};
+  EXPECT_EQ(cu("cuGraphExecKernelNodeSetParams", exec, kernel, (const CUDA_KERNEL_NODE_PARAMS_v1 *)&old), 0);
+  EXPECT_EQ(cu("cuGraphExecMemsetNodeSetParams", exec, set, (const CUDA_MEMSET_NODE_PARAMS *)&fill, context), 0);
+  EXPECT_EQ(cu("cuGraphExecMemcpyNodeSetParams", exec, copy, (const CUDA_MEMCPY3D *)&region, context), 0);
+  EXPECT_EQ(cu("cuGraphLaunch", exec, CUstream(nullptr)) | cuCtxSynchronize(), 0);
+  EXPECT_EQ(host[15], 65u);
+  EXPECT_EQ(host[16], 42u);
+  region.Height = 2;
+  EXPECT_EQ(cu("cuGraphExecMemcpyNodeSetParams", exec, copy, (const CUDA_MEMCPY3D *)&region, context), 1);
+  EXPECT_EQ(cu("cuGraphAddKernelNode", &kernel, graph, (const CUgraphNode *)&copy, size_t(1),
+               (const CUDA_KERNEL_NODE_PARAMS_v1 *)&old),
+            0);
   EXPECT_EQ(cu("cuGraphDestroy", graph) | cu("cuGraphExecDestroy", exec), 0);
 }
 

@@ -115,7 +115,7 @@ def python_api():
            "[wheel](../building.md#python-wheels), or put that folder's parent on `PYTHONPATH`.", "", docstring_of_module(package), ""]
     exported = next(ast.literal_eval(s.value) for s in package.body if isinstance(s, ast.Assign) and s.targets[0].id == "__all__")
     nodes = {}
-    for path in ("_c.py", "model.py", "session.py", "parameters.py"):
+    for path in ("_c.py", "model.py", "session.py", "device.py", "parameters.py"):
         for node in ast.parse((ROOT / "python/heddle" / path).read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 nodes[node.name] = node

@@ -182,7 +182,7 @@ class Reference(unittest.TestCase):
             if not generated.INTERNAL.fullmatch(function):
                 self.assertIn(f" {function}(".replace("  ", " "), c.replace("*", " "))
         python = (PAGES / "python.md").read_text()
-        for source in ("model.py", "session.py"):
+        for source in ("model.py", "session.py", "device.py"):
             text = re.sub(r"^class _.*?(?=^class |\Z)", "", (ROOT / "python/heddle" / source).read_text(), flags=re.M | re.S)
             for method in re.findall(r"^    (?:async )?def ([a-z]\w*)", text, re.M):
                 self.assertIn(f".{method}", python)

@@ -121,8 +121,8 @@ private:
   std::pair<Value, Value> laid_down(ValueRange values) {
     auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), llvm::to_vector(values.getTypes()));
     Value place = LLVM::AllocaOp::create(b, loc, pointer, type, number32(1));
-    Value end = LLVM::GEPOp::create(b, loc, pointer, type, LLVM::ZeroOp::create(b, loc, pointer),
-                                    ArrayRef<LLVM::GEPArg>{1});
+    Value end =
+        LLVM::GEPOp::create(b, loc, pointer, type, LLVM::ZeroOp::create(b, loc, pointer), ArrayRef<LLVM::GEPArg>{1});
     Value bytes = LLVM::PtrToIntOp::create(b, loc, i64(), end);
     LLVM::MemsetOp::create(b, loc, place, arith::ConstantIntOp::create(b, loc, 0, 8), bytes, false);
     for (auto [i, value] : llvm::enumerate(values)) {

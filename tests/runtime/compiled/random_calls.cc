@@ -285,6 +285,29 @@ const std::vector<std::pair<const char *, std::function<int()>>> functions = {
      }},
     {"heddle_session_save_parameters",
      [] { return int(heddle_session_save_parameters(any_session(), maybe("/dev/null"))); }},
+    {"heddle_device_get",
+     [] {
+       void *data = nullptr;
+       return int(heddle_device_get(maybe(model), size_t(wild()), maybe(&data)));
+     }},
+    {"heddle_device_give", [] { return int(heddle_device_give(maybe(model), maybe(static_cast<void *>(&kept)))); }},
+    {"heddle_session_stream",
+     [] {
+       void *stream = nullptr;
+       return int(heddle_session_stream(any_session(), maybe(&stream)));
+     }},
+    {"heddle_session_wait", [] { return int(heddle_session_wait(any_session())); }},
+    {"heddle_session_copy",
+     [] {
+       std::vector<heddle_tensor> from = tensors_of(0, false, some_dims()), to;
+       if (from.empty())
+         from.push_back(heddle_tensor());
+       to = from;
+       give_data(to[0]);
+       if (one_in(5))
+         give_room(to[0]);
+       return int(heddle_session_copy(any_session(), maybe(one(to[0])), maybe(one(from[0]))));
+     }},
     {"heddle_session_clone",
      [] {
        heddle_session *copy = nullptr;

@@ -89,6 +89,8 @@ void give_data(heddle_tensor &t) {
     t.data = nullptr;
   else
     t.data = one_in(30) ? nullptr : block(size_t(high - low)) - int64_t(low);
+  if (one_in(40))
+    t.memory = one_in(2) ? wild32() : HEDDLE_DEVICE_MEMORY;
 }
 
 Dims some_dims() {

@@ -18,6 +18,8 @@ const Row rows[] = {
     FIELD(heddle_tensor, rank),
     FIELD(heddle_tensor, shape),
     FIELD(heddle_tensor, strides),
+    FIELD(heddle_tensor, memory),
+    FIELD(heddle_tensor, reserved),
     END(heddle_tensor),
     FIELD(heddle_model_options, struct_size),
     FIELD(heddle_model_options, weights),
@@ -38,6 +40,7 @@ const Row rows[] = {
     FIELD(heddle_session_options, allocator),
     FIELD(heddle_session_options, arena),
     FIELD(heddle_session_options, arena_bytes),
+    FIELD(heddle_session_options, stream),
     END(heddle_session_options),
     FIELD(heddle_model_info, struct_size),
     FIELD(heddle_model_info, name),
@@ -159,6 +162,11 @@ const Row rows[] = {
     FIELD(heddle_api, session_save_file),
     FIELD(heddle_api, session_restore_file),
     FIELD(heddle_api, session_save_parameters),
+    FIELD(heddle_api, device_get),
+    FIELD(heddle_api, device_give),
+    FIELD(heddle_api, session_stream),
+    FIELD(heddle_api, session_wait),
+    FIELD(heddle_api, session_copy),
     END(heddle_api),
 };
 } // namespace

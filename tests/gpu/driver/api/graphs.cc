@@ -184,8 +184,8 @@ EMULATED CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, cons
 }
 
 static CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1 &p) {
-  return {p.func,      p.gridDimX,  p.gridDimY,       p.gridDimZ,     p.blockDimX, p.blockDimY,
-          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra, nullptr,     nullptr};
+  return {p.func,      p.gridDimX,       p.gridDimY,     p.gridDimZ, p.blockDimX, p.blockDimY,
+          p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    nullptr,     nullptr};
 }
 
 EMULATED CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t count,
@@ -316,7 +316,7 @@ EMULATED CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode n
   return call(__func__, Needs::context, [&] {
     Node &target = changeable(exec, node);
     require(target.type == Node::copy, "the node copies nothing");
-    for (const CUDA_MEMCPY3D *r : {&target.region, region})
+    for (const CUDA_MEMCPY3D *r : {static_cast<const CUDA_MEMCPY3D *>(&target.region), region})
       require(r->Height == 1 && r->Depth == 1 && r->WidthInBytes > 0, "only copies of one row can be changed");
     target = copy_node(*region);
   });
