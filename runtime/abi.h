@@ -75,6 +75,10 @@ typedef struct heddle_call {
   // all the same, as if every axis had at least one place, and nobody looks at what they give. nothing_bytes(dims)
   // bytes are readable.
   const uint8_t *nothing;
+  // What the session keeps of the values that this entry computes once: once_bytes(dims) bytes, 64-byte aligned. Where
+  // `once_done` is 0 the run computes them.
+  uint8_t *once;
+  int64_t once_done;
 } heddle_call;
 
 // One state that an entry reads, updates, or both.
@@ -113,6 +117,12 @@ typedef struct heddle_entry_desc {
   int64_t (*scratch_bytes)(const int64_t *dims);
   // Bytes that must be readable at heddle_call.nothing; -1: more than kernels can address. NULL: none.
   int64_t (*nothing_bytes)(const int64_t *dims);
+  // Bytes of what is computed once, from weights and the dims of `once_dims`, and again where one of these differs.
+  // NULL: nothing is.
+  int64_t (*once_bytes)(const int64_t *dims);
+  const int32_t *once_dims; // numbers of dims, ascending
+  int32_t n_once_dims;
+  int32_t reserved;
 } heddle_entry_desc;
 
 // A tensor of the weights file that a session has as a state, in its own copy: row-major at `offset` of the payload.

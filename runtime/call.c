@@ -62,12 +62,13 @@ static heddle_status arena_bytes(const rt_call *call, int64_t *bytes) {
                  call->entry->name, dims.data);
 }
 
-// `states`: bytes that the states will grow by.
-static heddle_status check_limit(const heddle_session *session, int64_t arena, int64_t states) {
+// `growth`: bytes that states, and what is computed once, will grow by.
+static heddle_status check_limit(const heddle_session *session, int64_t arena, int64_t growth) {
   int64_t bytes = arena > session->arena.bytes ? arena : session->arena.bytes;
   if (!session->memory_limit)
     return HEDDLE_OK;
-  if (__builtin_add_overflow(bytes, rt_states_bytes(&session->states) + states, &bytes))
+  int64_t kept = rt_states_bytes(&session->states) + rt_once_bytes(&session->once);
+  if (__builtin_add_overflow(kept, growth, &kept) || __builtin_add_overflow(bytes, kept, &bytes))
     bytes = INT64_MAX;
   if (bytes <= session->memory_limit)
     return HEDDLE_OK;
@@ -203,10 +204,12 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
                            .arena = session->arena.data + staged,
                            .context = &session->scratch.slots[0],
                            .nothing = nothing};
+  bool usual = rt_once_give(session, &arguments);
   session->faulted = false;
   int32_t cpu = session->pool ? session->pool->enter() : -1;
   uint32_t mode = rt_float_mode_enter();
-  rt_room_begin_run(session);
+  if (usual)
+    rt_room_begin_run(session);
   int32_t error = call->entry->run(&arguments);
   rt_room_end_run(session, error > 0);
   heddle_status finished = session->queue && session->queue->status != HEDDLE_OK ? rt_room_finish(session) : HEDDLE_OK;
@@ -214,6 +217,7 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
   if (session->pool)
     session->pool->leave(cpu);
   rt_scratch_settle(&session->scratch);
+  rt_once_settle(session, !error && finished == HEDDLE_OK);
   if (finished != HEDDLE_OK)
     return finished;
   if (error == -11 || error == -5) // Halide's codes for an allocation that failed, or would be too large
@@ -255,10 +259,14 @@ static heddle_status run_bound(heddle_session *session) {
     status = rt_states_plan(session, &states);
   if (status == HEDDLE_OK && __builtin_add_overflow(staged, inside, &inside))
     inside = INT64_MAX;
+  if (status == HEDDLE_OK && __builtin_add_overflow(states, rt_once_growth(session), &states))
+    states = INT64_MAX;
   if (status == HEDDLE_OK)
     status = check_limit(session, inside, states);
   if (status == HEDDLE_OK)
     status = grow_arena(session, inside);
+  if (status == HEDDLE_OK)
+    status = rt_once_prepare(session);
   if (status == HEDDLE_OK)
     status = reserve_scratch(session);
   if (status == HEDDLE_OK)

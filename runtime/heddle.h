@@ -145,9 +145,9 @@ typedef struct heddle_session_options {
   size_t struct_size;
   int32_t threads; // at most so many run at once; 0: the cores that affinity and cgroup quota allow
   int32_t graphs;  // on a GPU: of so many entries with their dims the work is kept as a CUDA graph; 0: 8, below 0: none
-  const heddle_threads *custom;      // NULL: the pool that all Heddle libraries in the process share
-  int64_t memory_limit;              // bytes of arena and states; a call that needs more is refused. 0: no limit
-  const heddle_allocator *allocator; // of arena, states and scratch; NULL: the system
+  const heddle_threads *custom; // NULL: the pool that all Heddle libraries in the process share
+  int64_t memory_limit; // bytes of arena, states and what is computed once; a call that needs more is refused. 0: none
+  const heddle_allocator *allocator; // of arena, states, scratch and what is computed once; NULL: the system
   void *arena;        // the arena itself, kept until the session is freed; NULL: the session's own, which grows
   size_t arena_bytes; // of it: a call that heddle_memory_needed says needs more, with HEDDLE_ARENA_SPARE, is refused
   // On a GPU: the stream (CUstream, or cudaStream_t) of the device's primary context that work is put into; kept until
@@ -279,6 +279,7 @@ typedef struct heddle_memory_info {
   int64_t scratch_bytes; // held by this session for the insides of kernels, over all threads
   int64_t allocations;   // how often this session has asked the system for memory
   int64_t state_bytes;   // held by this session for its states
+  int64_t once_bytes;    // held by this session for what its entries compute once, from weights and sizes alone
 } heddle_memory_info;
 
 // The one symbol a library exports beside <name>_*. Later versions only append to it.

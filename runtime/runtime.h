@@ -175,6 +175,19 @@ typedef struct rt_states {
   int64_t *capacity;       // by dim: heddle_session_capacity, or -1
 } rt_states;
 
+// ---- once.c: what entries compute once
+typedef struct rt_kept {
+  rt_memory memory;
+  int64_t *dims; // of the entry's once_dims, that it was computed for
+  bool done;     // it was
+} rt_kept;
+
+typedef struct rt_once {
+  int32_t count; // of entries
+  rt_kept *list;
+  int64_t *dims; // where those of all lie
+} rt_once;
+
 // What told a dim of a call: the number of an input, or one of these.
 #define RT_UNBOUND (-1)
 #define RT_BOUND_BY_CALLER (-2)
@@ -222,6 +235,7 @@ struct heddle_session {
   rt_scratch scratch;
   rt_call call;
   rt_states states;
+  rt_once once;
   rt_cpus cpus;
   heddle_observer observer; // NULL: nobody watches
   void *observer_context;
@@ -247,6 +261,15 @@ int64_t rt_state_elements(const int64_t *shape, int32_t rank);                  
 // A parameter as the weights file has it; of a device, there.
 const uint8_t *rt_parameter(const heddle_session *session, const heddle_parameter_desc *parameter);
 void rt_states_commit(heddle_session *session); // the run has succeeded
+
+bool rt_once_allocate(rt_once *once, const heddle_model_desc *model);
+void rt_once_release(rt_once *once);
+int64_t rt_once_bytes(const rt_once *once);
+int64_t rt_once_growth(heddle_session *session);        // bytes that rt_once_prepare will allocate
+heddle_status rt_once_prepare(heddle_session *session); // dims are bound
+// False: this run computes it, and does more than the ones behind it.
+bool rt_once_give(heddle_session *session, heddle_call *arguments);
+void rt_once_settle(heddle_session *session, bool succeeded); // after a run
 
 // ---- saved.c
 void rt_state_shape(heddle_session *session, const rt_state *state, const int64_t *dims); // to state->shape

@@ -65,7 +65,8 @@ static heddle_status allocate(heddle_session *session, const heddle_session_opti
   for (int32_t i = 0; session->scratch.slots && i < session->threads; i++)
     session->scratch.slots[i] = (rt_slot){.session = session, .base = -1};
   if (!session->scratch.slots || !rt_call_allocate(&session->call, session->model->desc) ||
-      !rt_states_allocate(&session->states, session->model->desc))
+      !rt_states_allocate(&session->states, session->model->desc) ||
+      !rt_once_allocate(&session->once, session->model->desc))
     return rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a session with %d threads", session->threads);
   session->call.states = &session->states;
   rt_device *device = session->model->device;
@@ -118,6 +119,7 @@ static void destroy(heddle_session *session) {
   free(session->scratch.slots);
   rt_call_release(&session->call);
   rt_states_release(&session->states);
+  rt_once_release(&session->once);
   if (!session->has_fixed_arena)
     rt_memory_release(&session->arena);
   rt_memory_release(&session->nothing);
@@ -211,7 +213,8 @@ heddle_status heddle_session_memory(const heddle_session *session, heddle_memory
     return status;
   heddle_memory_info all = {.arena_bytes = session->arena.bytes,
                             .allocations = atomic_load(&session->scratch.allocations),
-                            .state_bytes = rt_states_bytes(&session->states)};
+                            .state_bytes = rt_states_bytes(&session->states),
+                            .once_bytes = rt_once_bytes(&session->once)};
   for (int32_t i = 0; i < session->scratch.count; i++)
     all.scratch_bytes += session->scratch.slots[i].slab.bytes;
   return rt_session_leave(entered, rt_give_info(info, &all, sizeof all));

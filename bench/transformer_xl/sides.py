@@ -39,17 +39,16 @@ class HeddleXL:
 
         self.segments = Segments(folder, length)
         self.session = heddle.load(folder / "xl-heddle").session(threads=threads)
-        self.session.run({}, entry="begin")
         memory = folder / "xl-heddle" / "full-memory"
         if memory.exists():
             self.session.restore(memory.read_bytes())
         else:
             for ids in self.segments.before:
-                self.session.run({"input_ids": ids}, entry="next")
+                self.session.run({"input_ids": ids}, entry="forward")
             memory.write_bytes(self.session.save())
 
     def run(self):
-        return self.session.run({"input_ids": self.segments.next()}, entry="next")
+        return self.session.run({"input_ids": self.segments.next()}, entry="forward")
 
 
 class HeddleVanilla:

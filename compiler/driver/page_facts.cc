@@ -273,6 +273,8 @@ private:
     passes::MemoryPlace place = passes::place_of(root);
     if (place.kind == passes::MemoryPlace::slot)
       return "slot " + std::to_string(place.number);
+    if (place.kind == passes::MemoryPlace::once)
+      return "kept by the session";
     if (place.kind == passes::MemoryPlace::iteration)
       return "carried to the next iteration";
     if (place.kind == passes::MemoryPlace::next_state)
@@ -350,6 +352,8 @@ private:
       step.moved = step.moved < 0 || tensor.bytes < 0 ? -1 : step.moved + tensor.bytes;
       step.results.push_back(std::move(tensor));
     }
+    if (call->hasAttr(ir::names::once))
+      step.flops = step.moved = 0; // of every call but the first
     step.row = page_row_for(function, [&](unsigned i) { return number(call.getOperand(i)); });
     out.steps.push_back(std::move(step));
   }

@@ -41,6 +41,8 @@ inline constexpr llvm::StringLiteral layout = "heddle.layout";     // argument o
 inline constexpr llvm::StringLiteral kernel = "heddle.kernel";     // function: a kernel of that kind
 inline constexpr llvm::StringLiteral computes = "heddle.computes"; // function: of weights, evaluated when packing
 inline constexpr llvm::StringLiteral schedule = "heddle.schedule"; // function: rows of {variant, params, when}
+inline constexpr llvm::StringLiteral once =
+    "heddle.once"; // call of a kernel: made once in a session for the same sizes
 } // namespace names
 
 /// The module's run-time sizes by number, and the number of the one with that name (-1: there is none).

@@ -34,7 +34,8 @@ def LayoutAttr : AttrDef<HeddleDialect, "Layout"> {
 }
 
 def PlaceKind : I32Enum<"PlaceKind", "What memory a place is in", [
-  I32EnumCase<"slot", 0>, I32EnumCase<"result", 1>, I32EnumCase<"next_state", 2, "next">, I32EnumCase<"iteration", 3>]> {
+  I32EnumCase<"slot", 0>, I32EnumCase<"result", 1>, I32EnumCase<"next_state", 2, "next">, I32EnumCase<"iteration", 3>,
+  I32EnumCase<"once", 4>]> {
   let cppNamespace = "::heddle::ir";
 }
 
@@ -44,7 +45,7 @@ def PlaceAttr : AttrDef<HeddleDialect, "Place"> {
   let description = [{
     `slot`: a slot of the arena. `result`: the caller's buffer. `next`: the next buffer of a state, or the part of it that
     begins at `offsets`, one per axis. `iteration`: where the next iteration of the loop around it looks for what it carries
-    under that number.
+    under that number. `once`: memory in which a session keeps what it has computed once.
   }];
   let parameters = (ins EnumParameter<PlaceKind>:$kind, "int64_t":$number, OptionalArrayRefParameter<"int64_t">:$offsets);
   let assemblyFormat = "`<` $kind $number (`at` $offsets^)? `>`";

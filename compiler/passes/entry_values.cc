@@ -75,6 +75,14 @@ Value owner_of(Value tensor) {
   return tensor;
 }
 
+bool is_read_once(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    if (isa<func::CallOp>(user))
+      return user->hasAttr(ir::names::once);
+    return user->getNumResults() == 1 && is_read_once(user->getResult(0));
+  });
+}
+
 int64_t element_bytes(Type element) { return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8); }
 
 static Extent constant_extent(int64_t value) { return {value, {}}; }

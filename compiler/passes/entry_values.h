@@ -34,6 +34,9 @@ mlir::Value bytes_of(mlir::Value tensor);
 /// The same, and of a slice (tensor.extract_slice) the value that it is a part of.
 mlir::Value owner_of(mlir::Value tensor);
 
+/// Whether nothing but calls that a session makes once reads a value.
+bool is_read_once(mlir::Value value);
+
 /// One extent, as a product. A factor is an affine expression of index values of the entry, or (`of_dims`)
 /// of the dims of the module.
 struct Extent {

@@ -10,6 +10,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/passes/plan_states.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -85,6 +86,15 @@ public:
           places.try_emplace(root, place(ir::PlaceKind::iteration, int64_t(i)));
       }
     });
+  }
+
+  /// What is computed once and read in every call lies in the session's own memory.
+  void place_once() {
+    int64_t number = 0;
+    for (auto call : entry.front().getOps<func::CallOp>())
+      for (Value result : call.getResults())
+        if (call->hasAttr(ir::names::once) && !is_read_once(result))
+          places.try_emplace(result, place(ir::PlaceKind::once, number++));
   }
 
   LogicalResult find_lifetimes() {
@@ -271,6 +281,7 @@ LogicalResult plan_memory(ModuleOp module) {
     planner.place_results();
     planner.place_updates();
     planner.place_iterations();
+    planner.place_once();
     if (failed(planner.find_lifetimes()))
       return failure();
     planner.choose_slots();
@@ -292,6 +303,9 @@ static MemoryPlace planned(ir::PlaceAttr attr) {
     break;
   case ir::PlaceKind::iteration:
     place.kind = MemoryPlace::iteration;
+    break;
+  case ir::PlaceKind::once:
+    place.kind = MemoryPlace::once;
     break;
   }
   return place;
@@ -334,6 +348,37 @@ SmallVector<ResultCopy> result_copies(func::FuncOp entry) {
     if ((place.kind != MemoryPlace::result || place.number != int64_t(i)) && place.kind != MemoryPlace::nothing)
       out.push_back({value, int64_t(i)});
   }
+  return out;
+}
+
+std::vector<Value> once_values(func::FuncOp entry) {
+  std::vector<Value> out; // numbered as they stand
+  for (auto call : entry.front().getOps<func::CallOp>())
+    for (Value result : call.getResults())
+      if (place_of(result).kind == MemoryPlace::once)
+        out.push_back(result);
+  return out;
+}
+
+std::vector<int> once_dims(func::FuncOp entry) {
+  auto module = entry->getParentOfType<ModuleOp>();
+  std::vector<ModuleDim> dims = module_dims(module);
+  llvm::SetVector<Operation *> slice;
+  for (auto call : entry.front().getOps<func::CallOp>())
+    if (call->hasAttr(ir::names::once))
+      (void)getBackwardSlice(call.getOperation(), &slice);
+  std::vector<bool> needed(given_dims(module));
+  for (Operation *op : slice)
+    if (auto dim = dyn_cast<ir::DimOp>(op)) {
+      int number = ir::dim_number(module, dim.getName());
+      auto map = AffineMap::get(dims.size(), 0, getAffineDimExpr(number, entry.getContext()));
+      for (auto [i, used] : llvm::enumerate(dims_in(module, map)))
+        needed[i] = needed[i] || used;
+    }
+  std::vector<int> out;
+  for (auto [i, used] : llvm::enumerate(needed))
+    if (used)
+      out.push_back(i);
   return out;
 }
 

@@ -4,6 +4,7 @@
 //   %1 = call @k1(%d0, %0, %w)                      {heddle.places = [#heddle.place<slot 1>]}
 //   %2 = call @k2(%d0, %1)                          {heddle.places = [#heddle.place<slot 0>]}
 //   %3 = call @k3(%d0, %2)                          {heddle.places = [#heddle.place<next 1>]}
+//   %5 = call @k5(%d0, %w)                          {heddle.once, heddle.places = [#heddle.place<once 0>]}
 //   heddle.update @s1, %3                           {heddle.copy = #heddle.copy<never>}
 //   %4 = call @k4(%d0, %2)      return %4           {heddle.places = [#heddle.place<result 0>]}
 //
@@ -32,6 +33,7 @@ struct MemoryPlace {
     slot,
     state,      // the old value
     next_state, // where the new value is written
+    once,       // what the session keeps from the call that computed it
     iteration,  // where the next value of what the loop around carries is written
     loop,       // what a loop carries: in the one or the other of its two places, by iteration
     slice,      // a part of another value, one iteration of it
@@ -75,5 +77,11 @@ llvm::SmallVector<ResultCopy> result_copies(mlir::func::FuncOp entry);
 
 /// Slots of a planned entry: the values that share each.
 std::vector<llvm::SmallVector<mlir::Value>> slots(mlir::func::FuncOp entry);
+
+/// What a session keeps of a planned entry's calls that it makes once, by number.
+std::vector<mlir::Value> once_values(mlir::func::FuncOp entry);
+
+/// The dims that calls tell and that decide them: by number, ascending.
+std::vector<int> once_dims(mlir::func::FuncOp entry);
 
 } // namespace heddle::passes

@@ -203,6 +203,7 @@ class MemoryInfo(Info):
         ("scratch_bytes", c.c_int64),
         ("allocations", c.c_int64),
         ("state_bytes", c.c_int64),
+        ("once_bytes", c.c_int64),
     ]
 
 

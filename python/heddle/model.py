@@ -219,7 +219,7 @@ class Model(_c.Owner):
                 stream: typing.Any = None) -> Session:  # fmt: skip
         """A session that uses at most so many threads; 0: one per core that this process may use.
 
-        A call that needs more than `memory_limit` bytes of arena and states is refused. `pool`: kernels run on the
+        A call that needs more than `memory_limit` bytes of arena, states and what is computed once is refused. `pool`: kernels run on the
         threads of a concurrent.futures.ThreadPoolExecutor instead of Heddle's own. `graphs`: on a GPU, of how many entries
         with their dims the work is kept as a CUDA graph; 0: 8, below 0: none. `stream`: the CUDA stream that work is put
         into, a number or an object of torch, CuPy or cuda.core, such as torch.cuda.current_stream(); calls whose tensors

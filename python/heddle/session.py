@@ -234,10 +234,10 @@ class Session(_c.Owner):
     @property
     def memory(self):
         """Bytes held and allocations made so far: a dict of arena_bytes, scratch_bytes, state_bytes,
-        allocations."""
+        once_bytes (what entries compute once), allocations."""
         info = _c.MemoryInfo()
         self._call("session_memory", c.byref(info))
-        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "allocations")}
+        return {name: getattr(info, name) for name in ("arena_bytes", "scratch_bytes", "state_bytes", "once_bytes", "allocations")}
 
     def run(self, inputs: Inputs, entry: str | None = None, out: Rooms = None, on_device: bool = False) -> Results:
         """Runs an entry on a dict of arrays and returns its results by name, as NumPy arrays.

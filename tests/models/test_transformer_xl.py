@@ -1,45 +1,35 @@
 #!/usr/bin/env python3
-"""The entries of models/transformer_xl that keep the keys of distances: `begin`, then `next`, against the goldens of
-`forward`."""
+"""models/transformer_xl makes its keys of distances in the first segment of a session, and no more."""
 
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from heddle_command import GOLDENS, ROOT, difference, must, tensors
+from heddle_command import GOLDENS, ROOT, must, tensors
 
 sys.path.insert(0, str(ROOT / "python"))
 import heddle  # noqa: E402
 
 
-class Next(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory()
-        cls.folder = GOLDENS / "transfo_xl"
-        must("compile", cls.folder, "-o", cls.scratch.name)
-        cls.model = heddle.load(cls.scratch.name)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.model.close()
-        cls.scratch.cleanup()
-
-    def test_segments_after_begin_agree_with_pytorch(self):
-        with self.model.session() as session:
-            session.run({}, entry="begin")
-            calls = sorted((self.folder / "session_segments").glob("*.in.safetensors"))
-            self.assertGreater(len(calls), 3)
-            for path in calls:
-                got = session.run(tensors(path), entry="next")
-                want = tensors(path.with_name(path.name.replace(".in.", ".out.")))
-                self.assertLess(difference(got, want), 2e-4, path.name)
-
-    def test_next_before_begin_says_what_is_missing(self):
-        path = next(self.folder.glob("session_segments/*.in.safetensors"))
-        with self.model.session() as session, self.assertRaisesRegex(heddle.Error, "call `begin` once before `next`"):
-            session.run(tensors(path), entry="next")
+class Distances(unittest.TestCase):
+    def test_their_keys_are_made_once(self):
+        folder = GOLDENS / "transfo_xl_one_table"  # all distances are told apart: their number is that of the call
+        segment = tensors(next(folder.glob("**/*.in.safetensors")))
+        with tempfile.TemporaryDirectory() as scratch:
+            must("compile", folder, "-o", scratch)
+            with heddle.load(Path(scratch)) as model, model.session() as session:
+                made = []
+                for _ in range(3):
+                    made.append([])
+                    session.observe(lambda kernel, begins: made[-1].append(kernel) if begins else None)
+                    session.run(segment)
+                once = [kernel for kernel in made[0] if kernel not in made[1]]
+                self.assertTrue(once)
+                for kernel in once:
+                    self.assertRegex(kernel, r"attn\.distances\.")
+                self.assertEqual(made[1], made[2])
+                self.assertGreater(session.memory["once_bytes"], 0)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ namespace fake {
 
 Seen seen;
 std::function<int32_t(const heddle_call &)> run_custom;
-std::function<int64_t(const int64_t *)> custom_arena, custom_nothing;
+std::function<int64_t(const int64_t *)> custom_arena, custom_nothing, custom_once;
 const uint8_t weights_id[16] = {'f', 'a', 'k', 'e', 1, 2, 3, 4};
 
 namespace {
@@ -168,6 +168,9 @@ const heddle_value_desc custom_inputs[] = {optional(value("x", HEDDLE_T_F32, 1, 
 void custom_extents(const int64_t *d, int64_t *out) { out[0] = d[N]; }
 int64_t custom_arena_bytes(const int64_t *d) { return custom_arena ? custom_arena(d) : 0; }
 int64_t custom_nothing_bytes(const int64_t *d) { return custom_nothing ? custom_nothing(d) : 0; }
+// As if it computed something once for each N.
+int64_t custom_once_bytes(const int64_t *d) { return custom_once ? custom_once(d) : 0; }
+const int32_t custom_once_dims[] = {N};
 int32_t custom_run(const heddle_call *c) {
   seen.calls++;
   return run_custom ? run_custom(*c) : 0;
@@ -204,7 +207,7 @@ const heddle_entry_desc entries[] = {
     {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run, 0, 0, nullptr, nullptr,
      nullptr},
     {"custom", "", 1, 1, custom_inputs, custom_results, custom_extents, custom_arena_bytes, custom_run, 0, 0, nullptr,
-     nullptr, nullptr, custom_nothing_bytes},
+     nullptr, nullptr, custom_nothing_bytes, custom_once_bytes, custom_once_dims, 1},
     {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run, 0, 0, nullptr, nullptr,
      nullptr},
 };

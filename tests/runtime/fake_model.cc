@@ -86,7 +86,7 @@ Fixture::Fixture(int32_t threads, const heddle_threads *custom, int64_t memory_l
   EXPECT_EQ(heddle_session_create(model, &options, &session), HEDDLE_OK) << heddle_last_error();
   seen = Seen();
   run_custom = nullptr;
-  custom_arena = custom_nothing = nullptr;
+  custom_arena = custom_nothing = custom_once = nullptr;
 }
 
 Fixture::~Fixture() {

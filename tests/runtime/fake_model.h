@@ -33,7 +33,7 @@ extern Seen seen;
 
 // What the entry `custom` does, and how much arena it says it needs.
 extern std::function<int32_t(const heddle_call &)> run_custom;
-extern std::function<int64_t(const int64_t *)> custom_arena, custom_nothing;
+extern std::function<int64_t(const int64_t *)> custom_arena, custom_nothing, custom_once;
 
 constexpr uint64_t weights_bytes = 4 * sizeof(float); // the bias of `encode`: 0.5, 1.5, 2.5, 3.5
 extern const uint8_t weights_id[16];

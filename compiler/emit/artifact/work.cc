@@ -218,7 +218,7 @@ std::vector<KernelWork> work_of(func::FuncOp entry) {
   std::map<StringRef, Sums> sums;
   entry.walk([&](func::CallOp call) {
     auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-    if (!kernel || !kernel->hasAttr(ir::names::kernel))
+    if (!kernel || !kernel->hasAttr(ir::names::kernel) || call->hasAttr(ir::names::once))
       return;
     if (!sums.contains(kernel.getName()))
       order.push_back(kernel.getName());

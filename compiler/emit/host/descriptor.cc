@@ -21,7 +21,7 @@ namespace heddle {
 using namespace mlir;
 
 static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 56 && sizeof(heddle_dim_desc) == 16 &&
-                  sizeof(heddle_entry_desc) == 104 && sizeof(heddle_state_use_desc) == 16 &&
+                  sizeof(heddle_entry_desc) == 128 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 64 && sizeof(heddle_parameter_desc) == 32 &&
                   sizeof(heddle_token_desc) == 16 && sizeof(heddle_model_desc) == 152 &&
                   sizeof(heddle_device_desc) == 48 && sizeof(heddle_constant_desc) == 16,
@@ -193,10 +193,15 @@ private:
     for (const std::string &message : Refusals(entry).messages)
       messages.push_back(text(message));
     auto function = [&](const char *what) { return module.getFunction(entry_symbol(number, what)); };
+    llvm::Constant *once_bytes = function("once_bytes");
+    std::vector<llvm::Constant *> once_dims;
+    for (int dim : passes::once_dims(entry))
+      once_dims.push_back(i32(dim));
     return record({text(entry.getName()), text(""), i32(inputs.size()), i32(results.size()), array(inputs),
                    array(results), function("extents"), function("arena_bytes"), function("run"), i32(uses.size()),
                    i32(messages.size()), array(uses), array(messages), function("scratch_bytes"),
-                   function("nothing_bytes")});
+                   function("nothing_bytes"), once_bytes ? once_bytes : null(), array(once_dims), i32(once_dims.size()),
+                   i32(0)});
   }
 
   llvm::Constant *state_desc(ir::StateOp state) {

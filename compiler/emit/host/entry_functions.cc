@@ -1,6 +1,7 @@
 // `layout` computes where each slot of the arena begins for the dims of a call and checks every tensor's size;
-// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets. scratch_bytes and nothing_bytes
-// ask the kernels what they need. All of it is arithmetic on a handful of integers, nothing against the first kernel.
+// arena_bytes is its total, and run (run_function.cc) calls it again for the offsets; once_layout and once_bytes are
+// the same of what a session keeps. scratch_bytes and nothing_bytes ask the kernels what they need. All of it is
+// arithmetic on a handful of integers, nothing against the first kernel.
 #include "compiler/emit/host/entry_functions.h"
 
 #include "compiler/emit/host/host_code.h"
@@ -44,8 +45,15 @@ public:
         returned(cast<func::ReturnOp>(entry.front().getTerminator()).getOperands()) {}
 
   LogicalResult build() {
-    return success(succeeded(build_extents()) && succeeded(build_layout()) && succeeded(build_arena_bytes()) &&
-                   succeeded(build_scratch_bytes()) && succeeded(build_nothing_bytes()));
+    if (failed(build_extents()) || failed(build_layout()) || failed(build_scratch_bytes()) ||
+        failed(build_nothing_bytes()))
+      return failure();
+    build_total("arena_bytes", "layout", passes::slots(entry).size());
+    if (size_t count = passes::once_values(entry).size()) {
+      build_once_layout();
+      build_total("once_bytes", "once_layout", count);
+    }
+    return success();
   }
 
 private:
@@ -117,9 +125,17 @@ private:
     });
     if (known.wasInterrupted())
       return failure();
+    Value total = store_offsets(sizes, passes::slots(entry), out.getArgument(1));
+    total = arith::SelectOp::create(b, loc, too_large, number64(-1), total);
+    LLVM::ReturnOp::create(b, loc, total);
+    return success();
+  }
+
+  /// Offsets of memory for one after the other of these, each as large as its largest member; the total.
+  Value store_offsets(SizeBuilder &sizes, ArrayRef<SmallVector<Value>> places, Value to) {
     Value offset = number64(0);
-    for (auto [i, members] : llvm::enumerate(passes::slots(entry))) {
-      LLVM::StoreOp::create(b, loc, offset, element(out.getArgument(1), i64(), i));
+    for (auto [i, members] : llvm::enumerate(places)) {
+      LLVM::StoreOp::create(b, loc, offset, element(to, i64(), i));
       Value largest = number64(0);
       for (Value member : members)
         largest = arith::MaxUIOp::create(b, loc, largest, *bytes(sizes, member));
@@ -127,20 +143,30 @@ private:
       padded = arith::AndIOp::create(b, loc, padded, number64(-arena_alignment));
       offset = arith::AddIOp::create(b, loc, offset, padded);
     }
-    Value total = arith::SelectOp::create(b, loc, too_large, number64(-1), offset);
-    LLVM::ReturnOp::create(b, loc, total);
-    return success();
+    return offset;
   }
 
-  LogicalResult build_arena_bytes() {
+  /// i64 once_layout(dims, offsets): the same of what is computed once, where arena_bytes has found no tensor too
+  /// large.
+  void build_once_layout() {
     OpBuilder::InsertionGuard guard(b);
-    auto out = function("arena_bytes", i64(), {pointer});
+    auto out = function("once_layout", i64(), {pointer, pointer});
+    SizeBuilder sizes(b, program.module, out.getArgument(0));
+    std::vector<SmallVector<Value>> places;
+    for (Value value : passes::once_values(entry))
+      places.push_back({value});
+    LLVM::ReturnOp::create(b, loc, store_offsets(sizes, places, out.getArgument(1)));
+  }
+
+  /// i64 `what`(dims): the total of `layout`, a function that gives this many offsets.
+  void build_total(const char *what, const char *layout, size_t count) {
+    OpBuilder::InsertionGuard guard(b);
+    auto out = function(what, i64(), {pointer});
     auto type = LLVM::LLVMFunctionType::get(i64(), {pointer, pointer});
-    Value offsets = stack_array(i64(), passes::slots(entry).size());
+    Value offsets = stack_array(i64(), count);
     auto call =
-        LLVM::CallOp::create(b, loc, type, entry_symbol(number, "layout"), ValueRange{out.getArgument(0), offsets});
+        LLVM::CallOp::create(b, loc, type, entry_symbol(number, layout), ValueRange{out.getArgument(0), offsets});
     LLVM::ReturnOp::create(b, loc, call.getResult());
-    return success();
   }
 
   /// i64 scratch_bytes(dims): of the kernel that needs most.

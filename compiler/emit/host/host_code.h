@@ -37,6 +37,17 @@ public:
     return mlir::LLVM::AllocaOp::create(b, loc, pointer, array, number32(1));
   }
 
+  /// A text that the library has under this symbol, ending in 0.
+  mlir::Value text_address(mlir::Block *module, const std::string &symbol, const std::string &text) {
+    auto type = mlir::LLVM::LLVMArrayType::get(b.getI8Type(), text.size() + 1);
+    auto from = b.saveInsertionPoint();
+    b.setInsertionPointToStart(module);
+    mlir::LLVM::GlobalOp::create(b, loc, type, true, mlir::LLVM::Linkage::Private, symbol,
+                                 b.getStringAttr(mlir::StringRef(text.c_str(), text.size() + 1)));
+    b.restoreInsertionPoint(from);
+    return mlir::LLVM::AddressOfOp::create(b, loc, pointer, symbol);
+  }
+
   /// Number of elements of a tensor, or 0 with `too_large` set. No product here can overflow.
   mlir::FailureOr<mlir::Value> elements(SizeBuilder &sizes, mlir::Value tensor, mlir::Value &too_large) {
     auto extents = sizes.extents(tensor);

@@ -21,8 +21,8 @@ using namespace mlir;
 
 namespace {
 
-/// The order of heddle_call's fields; every one is a pointer.
-enum class CallField { dims, inputs, results, states, next_states, weights, arena, context, nothing, count };
+/// The order of heddle_call's fields; every one is a pointer, or as wide.
+enum class CallField { dims, inputs, results, states, next_states, weights, arena, context, nothing, once, once_done };
 
 class RunFunction : HostCode {
 public:
@@ -45,9 +45,18 @@ public:
     if (!uses.empty())
       states = field(CallField::states), next_states = field(CallField::next_states);
     offsets = stack_array(i64(), passes::slots(entry).size());
+    size_t kept = passes::once_values(entry).size();
+    once_offsets = stack_array(i64(), kept);
     slice = stack_array(i64(), 3 * HEDDLE_MAX_RANK);
     auto layout = LLVM::LLVMFunctionType::get(i64(), {pointer, pointer});
     LLVM::CallOp::create(b, loc, layout, entry_symbol(number, "layout"), ValueRange{dims, offsets});
+    if (kept > 0) {
+      LLVM::CallOp::create(b, loc, layout, entry_symbol(number, "once_layout"), ValueRange{dims, once_offsets});
+      once = field(CallField::once);
+      Value done =
+          LLVM::LoadOp::create(b, loc, i64(), element(out.getArgument(0), pointer, int64_t(CallField::once_done)));
+      to_be_done = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, done, number64(0));
+    }
     SizeBuilder all_sizes(b, program.module, dims);
     sizes = &all_sizes;
     for (auto dim : entry.front().getOps<ir::DimOp>()) // later places may lie in a loop
@@ -104,10 +113,16 @@ private:
 
   Value refusal(Operation *op) { return number32(1 + refusals.numbers.at(op)); }
 
+  /// A block in front of the one that leaves with an error.
+  Block *new_block(TypeRange arguments = {}) {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Location> places(arguments.size(), loc);
+    return b.createBlock(failed_block->getParent(), failed_block->getIterator(), arguments, places);
+  }
+
   /// Leaves the function with `code` unless the condition holds.
   void go_on_if(Value condition, Value code) {
-    Block *next = b.createBlock(failed_block->getParent(), failed_block->getIterator());
-    b.setInsertionPointToEnd(next->getPrevNode());
+    Block *next = new_block();
     LLVM::CondBrOp::create(b, loc, condition, next, ValueRange{}, failed_block, ValueRange{code});
     b.setInsertionPointToStart(next);
   }
@@ -123,12 +138,25 @@ private:
       operands.push_back(address(result));
     SmallVector<Type> types = llvm::map_to_vector(operands, [](Value value) { return value.getType(); });
     auto type = LLVM::LLVMFunctionType::get(i32(), types);
+    Block *next = call->hasAttr(ir::names::once) ? begin_once() : nullptr;
     Value name = kernel_name(call);
     kernel_event(name, 1);
     Value code = LLVM::CallOp::create(b, call.getLoc(), type, "call." + call.getCallee().str(), operands).getResult();
     go_on_if(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, code, number32(0)), code);
     kernel_event(name, 0);
+    if (next) {
+      LLVM::BrOp::create(b, loc, next);
+      b.setInsertionPointToStart(next);
+    }
     return success();
+  }
+
+  /// What follows is left out where the session has what is computed once: then the run goes on in the block returned.
+  Block *begin_once() {
+    Block *computing = new_block(), *next = new_block();
+    LLVM::CondBrOp::create(b, loc, to_be_done, computing, next);
+    b.setInsertionPointToStart(computing);
+    return next;
   }
 
   LogicalResult run_group(ir::GroupOp group) {
@@ -165,13 +193,9 @@ private:
     }
     auto bound = [&](Value index) { return sizes->as_i64(sizes->index(index)); };
     Value first = bound(loop.getLowerBound()), last = bound(loop.getUpperBound()), step = bound(loop.getStep());
-    Region *body = failed_block->getParent();
     SmallVector<Type> types{i64()};
     types.append(pointers.size(), pointer);
-    Block *before = b.getInsertionBlock();
-    Block *head = b.createBlock(body, failed_block->getIterator(), types, SmallVector<Location>(types.size(), loc));
-    Block *iteration = b.createBlock(body, failed_block->getIterator());
-    b.setInsertionPointToEnd(before);
+    Block *head = new_block(types), *iteration = new_block();
     SmallVector<Value> start{first};
     llvm::append_range(start, pointers);
     LLVM::BrOp::create(b, loc, start, head);
@@ -198,7 +222,7 @@ private:
       again.push_back(twice ? now(i) : next(i));
     }
     LLVM::BrOp::create(b, loc, again, head);
-    Block *exit = b.createBlock(body, failed_block->getIterator());
+    Block *exit = new_block();
     b.setInsertionPointToEnd(head);
     LLVM::CondBrOp::create(b, loc, more, iteration, ValueRange{}, exit, ValueRange{});
     b.setInsertionPointToStart(exit);
@@ -441,20 +465,10 @@ private:
     std::string text = call.getCallee().str();
     call.getLoc()->walk([&](Location at) {
       auto named = dyn_cast<NameLoc>(at);
-      if (!named)
-        return WalkResult::advance();
-      text += " " + named.getName().str();
-      return WalkResult::interrupt();
+      text += named ? " " + named.getName().str() : "";
+      return named ? WalkResult::interrupt() : WalkResult::advance();
     });
-    auto type = LLVM::LLVMArrayType::get(b.getI8Type(), text.size() + 1);
-    std::string symbol = entry_symbol(number, "kernel") + std::to_string(kernels++);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(host);
-      LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::Private, symbol,
-                             b.getStringAttr(StringRef(text.c_str(), text.size() + 1)));
-    }
-    return LLVM::AddressOfOp::create(b, loc, pointer, symbol);
+    return text_address(host, entry_symbol(number, "kernel") + std::to_string(kernels++), text);
   }
 
   void kernel_event(Value name, int begins) {
@@ -474,6 +488,8 @@ private:
       return plus_bytes(weights, number64((*program.weights)[place.weight_name].offset));
     case passes::MemoryPlace::slot:
       return plus_bytes(arena, LLVM::LoadOp::create(b, loc, i64(), element(offsets, i64(), place.number)));
+    case passes::MemoryPlace::once:
+      return plus_bytes(once, LLVM::LoadOp::create(b, loc, i64(), element(once_offsets, i64(), place.number)));
     case passes::MemoryPlace::state:
       return load_pointer(states, place.number);
     case passes::MemoryPlace::next_state:
@@ -571,6 +587,7 @@ private:
   std::map<Operation *, std::string> constants;                // symbols of what is in the library's own data
   Block *failed_block = nullptr;                               // returns its argument
   Value inputs, results, states, next_states, weights, arena, session, nothing, offsets, slice;
+  Value once, once_offsets, to_be_done; // null where nothing is computed once
 };
 
 } // namespace

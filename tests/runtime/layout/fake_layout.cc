@@ -122,6 +122,7 @@ const Row rows[] = {
     FIELD(heddle_memory_info, scratch_bytes),
     FIELD(heddle_memory_info, allocations),
     FIELD(heddle_memory_info, state_bytes),
+    FIELD(heddle_memory_info, once_bytes),
     END(heddle_memory_info),
     FIELD(heddle_api, size),
     FIELD(heddle_api, version),
