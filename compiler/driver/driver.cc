@@ -370,7 +370,7 @@ private:
     sub->add_flag("--why", show.compile.why,
                   "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--stage", show.stage, "Which stage")
-        ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "ptx", "llvm", "asm"}))
+        ->check(CLI::IsMember({"tree", "graph", "kernels", "schedule", "halide", "launches", "ptx", "llvm", "asm"}))
         ->capture_default_str();
     sub->add_option("--html", show.html, "Write the whole road, from the model's lines to kernels, as one page")
         ->type_name("FILE");

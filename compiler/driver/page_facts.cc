@@ -354,6 +354,11 @@ private:
     }
     if (call->hasAttr(ir::names::once))
       step.flops = step.moved = 0; // of every call but the first
+    for (unsigned i = 0; i < ir::size_count(function); ++i)
+      if (auto value = number(call.getOperand(i)))
+        step.sizes.push_back(*value);
+    if (step.sizes.size() != ir::size_count(function))
+      step.sizes.clear();
     step.row = page_row_for(function, [&](unsigned i) { return number(call.getOperand(i)); });
     out.steps.push_back(std::move(step));
   }

@@ -50,6 +50,17 @@ struct PageKernel {
   std::string text; // its MLIR
 };
 
+/// A launch of a call on a GPU.
+struct PageLaunch {
+  std::string name;
+  int64_t blocks = 0, threads = 0;
+  int64_t shared = 0;             // bytes of a block
+  std::optional<int> registers;   // of a thread; where NVIDIA's assembler was found, as what follows
+  std::optional<int64_t> spilled; // bytes
+  int64_t resident = 0;           // blocks on a multiprocessor at once,
+  double occupancy = 0;           // and which part of its warps that is
+};
+
 /// A line of an entry: a kernel's call, or the head of a loop that the deeper lines after it belong to.
 struct PageStep {
   int depth = 0;
@@ -60,11 +71,15 @@ struct PageStep {
   std::vector<PageSource> sources;      // where each of them stands
   std::string first;                    // as the library's observer tells the call: its first definition
   std::vector<PageTensor> inputs, results;
-  int row = -1;           // of the schedule, for these sizes; -1: not known before the call
-  double flops = 0;       // of one call
-  double moved = 0;       // bytes that one call reads and writes; -1: not known before
-  double ms = -1;         // measured, over all iterations; -1: not measured
-  int64_t iterations = 1; // how often it is called; -1: not known before
+  int row = -1;                       // of the schedule, for these sizes; -1: not known before the call
+  double flops = 0;                   // of one call
+  double moved = 0;                   // bytes that one call reads and writes; -1: not known before
+  double ms = -1;                     // measured, over all iterations; -1: not measured
+  int64_t iterations = 1;             // how often it is called; -1: not known before
+  std::vector<int64_t> sizes;         // of the kernel, at this call; empty: not known before
+  std::vector<PageLaunch> launches;   // on a GPU
+  double expected = -1, at_roof = -1; // seconds of a call by the cost of its schedule, and at the device's limits
+  bool by_memory = false;             // the limit is that of its memory
 };
 
 /// A value of the arena, alive from step `first` to step `last`.
@@ -111,6 +126,17 @@ struct PageFacts {
 PageFacts page_facts(const Model &model, mlir::ModuleOp module, const Target &target,
                      const std::map<std::string, int64_t> &sizes);
 
+/// Fills in launches, for a target that is a GPU (page_launches.cc). ptxas: NVIDIA's assembler, or "".
+Status add_launches(mlir::ModuleOp module, const Target &target, const std::string &ptxas, PageFacts &facts);
+/// "96 blocks of 256 threads, 10240 bytes of shared memory, 63 registers; 4 blocks at once, 50 % of the warps".
+std::string launch_text(const PageLaunch &launch);
+/// "22 % of the roof (memory)": what a call is expected to reach; "" where that is not known.
+std::string share_text(const PageStep &step);
+/// All launches, by entry and call.
+std::string launches_text(const PageFacts &facts);
+/// NVIDIA's assembler: $HEDDLE_PTXAS, else `ptxas` where programs are looked for; "": there is none.
+Result<std::string> find_ptxas();
+
 /// Fills in measured times: compiles the model to a folder that goes away, and calls each entry with made-up inputs of
 /// the sizes that the facts are for (page_measure.cc).
 Status measure_page(Model &model, const CompileGoal &goal, int threads, PageFacts &facts);
@@ -147,6 +173,10 @@ struct RooflinePoint {
   double flops = 0, bytes = 0, ms = 0;
 };
 std::string roofline_svg(const PageRoof &roof, const std::vector<RooflinePoint> &points);
+
+/// Numbers as pages have them: "3.1 MB", "0.6 Gflop"; "?" below 0.
+std::string bytes_text(double bytes);
+std::string flops_text(double flops);
 
 /// What pages of Heddle have in common: everything up to the first heading, and text as HTML has it.
 std::string page_begin(const std::string &title);

@@ -89,10 +89,14 @@ std::string scaled(double value, std::initializer_list<const char *> units, doub
   std::snprintf(text, sizeof text, value >= 100 || value == std::floor(value) ? "%.0f %s" : "%.3g %s", value, *unit);
   return text;
 }
+} // namespace
+
 std::string bytes_text(double bytes) { return bytes < 0 ? "?" : scaled(bytes, {"B", "kB", "MB", "GB"}, 1000); }
 std::string flops_text(double flops) {
   return flops < 0 ? "?" : scaled(flops, {"flop", "kflop", "Mflop", "Gflop", "Tflop"}, 1000);
 }
+
+namespace {
 
 std::vector<std::string> lines_of(const std::string &text) {
   std::vector<std::string> out;
@@ -217,12 +221,15 @@ private:
              << escaped(kernel.rows[step.row].params) << "</span>";
       else
         out_ << "<span class=\"soft\">chosen at the call</span>";
+      for (const PageLaunch &launch : step.launches)
+        out_ << "<br><span class=\"soft\">" << escaped(launch_text(launch)) << "</span>";
       double bytes = sum(step.inputs) < 0 || sum(step.results) < 0 ? -1 : sum(step.inputs) + sum(step.results);
       int width = most > 0 && step.flops > 0 ? std::max(1, int(40 * step.flops / most)) : 0;
       out_ << "</td><td class=\"n\">"
            << (width ? "<span class=\"bar\" style=\"width:" + std::to_string(width) + "px\"></span>" : "")
            << flops_text(step.flops) << (step.iterations > 1 ? " × " + std::to_string(step.iterations) : "")
            << "</td><td class=\"n\">" << bytes_text(bytes)
+           << (share_text(step).empty() ? "" : "<br><span class=\"soft\">" + share_text(step) + "</span>")
            << (entry.ms >= 0 ? "</td><td class=\"n\">" + (step.ms >= 0 ? time_text(step.ms) : "") : "")
            << "</td></tr>\n";
     }

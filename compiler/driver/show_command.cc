@@ -87,7 +87,8 @@ static Status show_ptx(ModuleOp module, const Target &target) {
   return Done{};
 }
 
-static Status write_page(const ShowCommand &options, Model &model, const CompileGoal &goal) {
+/// The facts of the page, with launches where the target is a GPU.
+static Result<PageFacts> facts_of(const ShowCommand &options, Model &model, const CompileGoal &goal) {
   auto sizes = read_sizes(options.dims, *model.program);
   if (!sizes)
     return sizes.error();
@@ -96,10 +97,24 @@ static Status write_page(const ShowCommand &options, Model &model, const Compile
   if (!compiled)
     return compiled.error();
   PageFacts facts = page_facts(model, *compiled->module, goal.target, *sizes);
+  if (goal.target.gpu) {
+    auto ptxas = find_ptxas();
+    if (!ptxas)
+      return ptxas.error();
+    if (Status added = add_launches(*compiled->module, goal.target, *ptxas, facts); !added)
+      return added.error();
+  }
+  return facts;
+}
+
+static Status write_page(const ShowCommand &options, Model &model, const CompileGoal &goal) {
+  auto facts = facts_of(options, model, goal);
+  if (!facts)
+    return facts.error();
   if (options.measure)
-    if (Status measured = measure_page(model, goal, options.threads, facts); !measured)
+    if (Status measured = measure_page(model, goal, options.threads, *facts); !measured)
       return measured;
-  return write_file(options.html, page_html(facts));
+  return write_file(options.html, page_html(*facts));
 }
 
 Status show_command(const ShowCommand &options) {
@@ -116,8 +131,9 @@ Status show_command(const ShowCommand &options) {
   if (!goal)
     return goal.error();
   const Target &target = goal->target;
-  if (options.stage == "ptx" && !target.gpu)
-    return Error{"--stage ptx is for GPUs, and --target is " + target.name + "; name one, such as cuda:sm_80"};
+  if ((options.stage == "ptx" || options.stage == "launches") && !target.gpu)
+    return Error{"--stage " + options.stage + " is for GPUs, and --target is " + target.name +
+                 "; name one, such as cuda:sm_80"};
   if (options.stage == "halide" && target.gpu)
     return Error{"--stage halide is for CPUs, and --target is " + target.name + "; --stage ptx shows its kernels"};
   auto model = load_model(options.model);
@@ -125,6 +141,13 @@ Status show_command(const ShowCommand &options) {
     return model.error();
   if (!options.html.empty())
     return write_page(options, *model, *goal);
+  if (options.stage == "launches") {
+    auto facts = facts_of(options, *model, *goal);
+    if (!facts)
+      return facts.error();
+    std::fputs(launches_text(*facts).c_str(), stdout);
+    return Done{};
+  }
   if (options.stage == "tree") {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};
