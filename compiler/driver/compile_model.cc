@@ -23,7 +23,7 @@ namespace heddle {
 
 using namespace mlir;
 
-static bool is_precision(StringRef word) { return word == "f32" || word == "bf16" || word == "int8"; }
+static bool is_precision(StringRef word) { return llvm::is_contained(precisions, word); }
 
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
   if (!is_precision(options.precision))

@@ -12,6 +12,9 @@
 
 namespace heddle {
 
+/// What --precision and --keep take.
+inline constexpr const char *precisions[] = {"f32", "bf16", "int8"};
+
 struct CompileOptions {
   std::string target = "native"; // several with commas between
   std::string precision = "f32";

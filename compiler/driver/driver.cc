@@ -477,7 +477,10 @@ private:
     });
   }
   static KnownValues known_values() {
-    KnownValues out{{"--target", {"native"}}, {"--precision", {"f32"}}, {"--io", {"f32", "bf16", "f16"}}};
+    KnownValues out{{"--target", {"native"}},
+                    {"--precision", {std::begin(precisions), std::end(precisions)}},
+                    {"--io", {"f32", "bf16", "f16"}},
+                    {"--emit", {"so", "a", "o"}}};
     for (std::span<const Target> some : {targets(), gpu_targets()})
       for (const Target &target : some)
         out["--target"].push_back(target.name);

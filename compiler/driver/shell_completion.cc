@@ -1,5 +1,6 @@
 // One list of words, three scripts. What a value may be is read off its name in `--help`: FILE and MODEL are paths, DIR
-// and FOLDER folders, {a,b,c} is what CLI11 checks; other values (numbers, NAME=ID) are not guessed at.
+// and FOLDER folders, {a,b,c} is what CLI11 checks, and "with commas between" in an option's help makes it a list;
+// other values (numbers, NAME=ID) are not guessed at.
 #include "compiler/driver/manual.h"
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@ struct Word {
   Kind kind = Kind::flag;
   std::vector<std::string> values; // of Kind::words
   std::string help;
+  bool list = false; // of values, with commas between
   bool repeats = false;
 };
 
@@ -43,6 +45,7 @@ Word word_of(const CLI::Option &option, const KnownValues &known) {
   for (const std::string &name : option.get_lnames())
     out.names.push_back("--" + name);
   out.help = option.get_description();
+  out.list = out.help.find("with commas between") != out.help.npos;
   out.repeats = option.get_items_expected_max() > 1;
   if (option.get_items_expected_max() == 0)
     return out;
@@ -105,11 +108,34 @@ std::vector<std::string> all_names(const std::vector<Word> &words) {
 
 // ---- bash: an empty answer means its own completion of paths (`-o default`) ----
 
+// A word as the shell sees it: readline ends its own at "=" and ":", too, and replaces only what follows.
+constexpr const char *bash_words = R"(# bash completion for heddle; made by `heddle completion bash`
+_heddle_values() {  # of a list, where $1 is ",", the last one; else the only one
+  local before= value
+  [[ $1 && $current == *"$1"* ]] && before=${current%"$1"*}$1
+  shift
+  for value in "$@"; do
+    value=$before$value
+    [[ $value == "$current"* ]] && COMPREPLY+=("${value#"${current%"${current##*:}"}"}")
+  done
+}
+_heddle() {
+  local typed=${COMP_LINE:0:COMP_POINT} current previous
+  current=${typed##*[[:space:]]}
+  typed=${typed%"$current"}
+  typed=${typed%"${typed##*[![:space:]]}"}
+  previous=${typed##*[[:space:]]}
+  if [[ $current == --*=* ]]; then
+    previous=${current%%=*} current=${current#*=}
+  fi
+  COMPREPLY=()
+)";
+
 std::string bash_answer(const Word &word) {
   if (word.kind == Kind::words)
-    return "COMPREPLY=($(compgen -W '" + joined(word.values) + "' -- \"$current\")); ";
+    return std::string("_heddle_values '") + (word.list ? "," : "") + "' " + joined(word.values) + "; ";
   if (word.kind == Kind::folder)
-    return "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$current\")); ";
+    return "compopt +o default -o dirnames; ";
   return word.kind == Kind::path ? "" : "compopt +o default; ";
 }
 
@@ -120,9 +146,8 @@ std::string bash(const std::vector<Word> &top, const std::vector<Command> &comma
     first.push_back(command.name);
   for (const std::string &name : all_names(top))
     first.push_back(name);
-  out << "# bash completion for heddle; made by `heddle completion bash`\n_heddle() {\n"
-      << "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n  COMPREPLY=()\n"
-      << "  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W '" << joined(first) << "' -- \"$current\"))\n"
+  out << bash_words << "  if ((COMP_CWORD == 1)); then\n    COMPREPLY=($(compgen -W '" << joined(first)
+      << "' -- \"$current\"))\n"
       << "    return\n  fi\n  case ${COMP_WORDS[1]} in\n";
   for (const Command &command : commands) {
     out << "  " << command.name << ")\n    case $previous in\n";
@@ -146,8 +171,10 @@ std::string bash(const std::vector<Word> &top, const std::vector<Command> &comma
 
 std::string zsh_action(const Word &word) {
   switch (word.kind) {
-  case Kind::words:
-    return "(" + joined(word.values) + ")";
+  case Kind::words: {
+    std::string values = escaped(joined(word.values), ":", "\\");
+    return word.list ? "_sequence compadd - " + values : "(" + values + ")";
+  }
   case Kind::path:
     return "_files";
   case Kind::folder:
@@ -183,7 +210,9 @@ std::string zsh(const std::vector<Word> &top, const std::vector<Command> &comman
       out << " \\\n        " << zsh_spec(word);
     out << " ;;\n";
   }
-  out << "    esac ;;\n  esac\n}\n_heddle \"$@\"\n";
+  // Found on $fpath it is the function's first call; with `source` it only declares.
+  out << "    esac ;;\n  esac\n}\nif [[ ${funcstack[1]} == _heddle ]]; then\n  _heddle \"$@\"\nelse\n"
+      << "  compdef _heddle heddle\nfi\n";
   return out.str();
 }
 
@@ -194,7 +223,7 @@ std::string fish_word(const std::string &condition, const Word &word) {
   for (const std::string &name : word.names)
     out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (word.kind == Kind::words)
-    out += " -x -a '" + joined(word.values) + "'";
+    out += " -x -a '" + (word.list ? "(__fish_append , " + joined(word.values) + ")" : joined(word.values)) + "'";
   else if (word.kind == Kind::folder)
     out += " -x -a '(__fish_complete_directories)'";
   else if (word.kind == Kind::path)

@@ -1,9 +1,15 @@
 """What `cmake --install` leaves: a command that runs from anywhere without the build tree, completion, a manual page."""
 
+import os
+import pty
 import re
+import select
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -100,21 +106,81 @@ class Install(unittest.TestCase):
                 spelled = f" -l {option[2:]} " if option.startswith("--") else f" -s {option[1:]} "
                 self.assertTrue(any(spelled in line for line in of_fish), f"{command} {option}")
 
-    def complete(self, *words):
+    def complete(self, line):
+        """What bash offers at the end of a line, of which readline has broken the last word at "=" and ":"."""
         script = prefix() / "share" / "bash-completion" / "completions" / "heddle"
-        line = f"""compopt() {{ :; }}; source "{script}"; COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}
-                   _heddle; echo "${{COMPREPLY[*]}}" """
-        status, out, errors = run("bash", "-c", line, env={"PATH": "/usr/bin:/bin"})
+        words = re.findall(r"[=:]|[^\s=:]+", line) + ([""] if line.endswith(" ") else [])
+        text = f"""compopt() {{ :; }}; source "{script}"; COMP_WORDS=({' '.join(map(shlex.quote, words))}); COMP_CWORD={len(words) - 1}
+                   COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; _heddle; echo "${{COMPREPLY[*]}}" """
+        status, out, errors = run("bash", "-c", text, env={"PATH": "/usr/bin:/bin"})
         self.assertEqual((status, errors), (0, ""))
         return out.split()
 
     def test_bash_completes_commands_options_and_values(self):
-        self.assertEqual(self.complete("heddle", "comp"), ["compile", "compare", "completion"])
-        self.assertEqual(self.complete("heddle", "compile", "--ta"), ["--target"])
-        self.assertEqual(self.complete("heddle", "compile", "--target", "x86-64-v4+b"), ["x86-64-v4+bf16"])
-        self.assertEqual(self.complete("heddle", "show", "--stage", "h"), ["halide"])
-        self.assertEqual(self.complete("heddle", "completion", ""), ["bash", "zsh", "fish"])
-        self.assertEqual(self.complete("heddle", "compile", "ber"), [], "files are bash's own matter")
+        self.assertEqual(self.complete("heddle comp"), ["compile", "compare", "completion"])
+        self.assertEqual(self.complete("heddle compile --ta"), ["--target"])
+        self.assertEqual(self.complete("heddle compile --target x86-64-v4+b"), ["x86-64-v4+bf16"])
+        self.assertEqual(self.complete("heddle compile --target=x86-64-v4+b"), ["x86-64-v4+bf16"])
+        self.assertEqual(self.complete("heddle compile --target x86-64-v3,x86-64-v4+b"), ["x86-64-v3,x86-64-v4+bf16"])
+        self.assertEqual(self.complete("heddle compile --target x86-64-v3,cuda:sm_8"), ["sm_80"], "what comes before the colon stands there")
+        self.assertEqual(self.complete("heddle compile --precision "), ["f32", "bf16", "int8"])
+        self.assertEqual(self.complete("heddle compile --emit so,"), ["so,so", "so,a", "so,o"])
+        self.assertEqual(self.complete("heddle show --stage h"), ["halide"])
+        self.assertEqual(self.complete("heddle show --stage="), ["tree", "graph", "kernels", "schedule", "halide", "ptx", "llvm", "asm"])
+        self.assertEqual(self.complete("heddle completion "), ["bash", "zsh", "fish"])
+        self.assertEqual(self.complete("heddle compile ber"), [], "files are bash's own matter")
+
+    def test_fish_completes_commands_options_and_values(self):
+        if not shutil.which("fish"):
+            print("[SKIP] no fish")
+            return
+        script = prefix() / "share" / "fish" / "vendor_completions.d" / "heddle.fish"
+
+        def complete(line):
+            status, out, errors = run("fish", "--no-config", "-c", f"source '{script}'; complete -C '{line}'", env={"PATH": "/usr/bin:/bin"})
+            self.assertEqual((status, errors), (0, ""))
+            return [choice.split("\t")[0] for choice in out.splitlines()]
+
+        self.assertEqual(complete("heddle comp"), ["compare", "compile", "completion"])
+        self.assertEqual(complete("heddle compile --ta"), ["--target"])
+        self.assertEqual(complete("heddle compile --target x86-64-v4+b"), ["x86-64-v4+bf16"])
+        self.assertEqual(complete("heddle compile --target cuda:sm_8"), ["cuda:sm_80"])
+        self.assertIn("x86-64-v3,x86-64-v4+bf16", complete("heddle compile --target x86-64-v3,"))
+        self.assertEqual(sorted(complete("heddle compile --precision ")), ["bf16", "f32", "int8"])
+
+    def test_zsh_completes_commands_options_and_values(self):
+        if not shutil.which("zsh"):
+            print("[SKIP] no zsh")
+            return
+        share = prefix() / "share" / "zsh" / "site-functions"
+
+        def complete(begin, line, wanted):
+            """At a terminal: zsh completes nothing elsewhere."""
+            child, terminal = pty.fork()
+            if child == 0:
+                os.execve(shutil.which("zsh"), ["zsh", "-f"], {"PATH": "/usr/bin:/bin", "TERM": "dumb", "COLUMNS": "200"})
+            said = b""
+            try:
+                for text, until in ((f"autoload -U compinit; compinit -D -u; {begin}; print be''gin\n", "begin\r\n"), (f"{line}\t\t", wanted)):
+                    os.write(terminal, text.encode())
+                    said, end = b"", time.monotonic() + 20
+                    while until.encode() not in said and time.monotonic() < end:
+                        if select.select([terminal], [], [], 0.1)[0]:
+                            said += os.read(terminal, 4096)
+                    self.assertIn(until, said.decode(), line)
+                self.assertNotIn("error", said.decode())
+            finally:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                os.close(terminal)
+
+        for begin in (f"fpath=('{share}' $fpath); autoload -U _heddle; compdef _heddle heddle", f"source '{share}/_heddle'"):
+            complete(begin, "heddle compl", "completion")
+            complete(begin, "heddle compile --targ", "--target")
+            complete(begin, "heddle compile --target x86-64-v4+b", "x86-64-v4+bf16")
+            complete(begin, "heddle compile --target x86-64-v3,cuda:sm_8", "x86-64-v3,cuda:sm_80")
+            complete(begin, "heddle compile --precision i", "int8")
+            complete(begin, "heddle tune --target cuda:sm_8", "cuda:sm_80")
 
     def test_shells_accept_their_scripts(self):
         share = prefix() / "share"
