@@ -83,8 +83,6 @@ static Status check_model(const ModelOptions &options) {
 Status check_command(const ModelOptions &options, bool watch) {
   if (!watch)
     return check_model(options);
-  if (is_artifact(options.path))
-    return Error{std::string(usage_mark) + "--watch is for models, and " + options.path + " is a compiled library"};
   return watch_folder(options.own.empty() ? options.path : options.own, [&] {
     if (isatty(STDOUT_FILENO))
       std::fputs("\033[H\033[2J", stdout); // what was said before is over
@@ -94,11 +92,7 @@ Status check_command(const ModelOptions &options, bool watch) {
   });
 }
 
-static Result<std::string> formatted(const std::string &path, std::string &text) {
-  auto read = read_file(path);
-  if (!read)
-    return read.error();
-  text = *read;
+static Result<std::string> formatted(const std::string &path, const std::string &text) {
   Sources sources;
   Diagnostics diagnostics(sources);
   int source = sources.add(path, text);
@@ -109,21 +103,28 @@ static Result<std::string> formatted(const std::string &path, std::string &text)
 }
 
 Status format_command(const FormatOptions &options) {
-  std::string changed;
+  std::vector<std::pair<std::string, std::string>> changed; // all or none is written
   for (const std::string &path : options.files) {
-    std::string before;
-    auto after = formatted(path, before);
+    auto before = read_file(path);
+    if (!before)
+      return before.error();
+    if (!path.ends_with(".heddle"))
+      return Error{path + ": is no model file; their names end in .heddle"};
+    auto after = formatted(path, *before);
     if (!after)
       return after.error();
-    if (*after == before)
-      continue;
-    changed += (changed.empty() ? "" : ", ") + path;
+    if (*after != *before)
+      changed.emplace_back(path, *after);
+  }
+  std::string names;
+  for (const auto &[path, text] : changed) {
+    names += (names.empty() ? "" : ", ") + path;
     if (!options.check)
-      if (Status written = rewrite_file(path, *after); !written)
+      if (Status written = rewrite_file(path, text); !written)
         return written;
   }
-  if (options.check && !changed.empty())
-    return Error{"not in the canonical form: " + changed + "; `heddle fmt` puts it right"};
+  if (options.check && !names.empty())
+    return Error{"not in the canonical form: " + names + "; `heddle fmt` puts it right"};
   return Done{};
 }
 

@@ -73,16 +73,7 @@ double distance(double a, double b) {
 }
 
 Result<std::vector<TensorMap>> read_compared_calls(const CompareCommand &options) {
-  auto calls = read_calls(options.in);
-  if (!calls)
-    return calls.error();
-  if (!options.against.empty() && options.against.size() != calls->size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
-                 std::to_string(options.against.size()) + " files in --against; give one file per call"};
-  if (options.entries.size() > 1 && options.entries.size() != calls->size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
-                 std::to_string(options.entries.size()) + " entries in --entry; give one, or one per call"};
-  return calls;
+  return read_calls(options.in, options.entries, "--against", options.against);
 }
 
 } // namespace heddle

@@ -4,6 +4,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/manual.h"
 #include "compiler/driver/signals.h"
+#include "compiler/driver/usage.h"
 #include "compiler/driver/version_text.h"
 #include "compiler/io/input.h"
 #include "compiler/io/unfinished.h"
@@ -31,57 +32,6 @@
 namespace heddle {
 
 namespace {
-
-CLI::Validator not_negative() {
-  return CLI::Validator(
-      [](std::string &text) -> std::string {
-        char *end = nullptr;
-        double value = std::strtod(text.c_str(), &end);
-        bool good = !text.empty() && *end == 0 && value >= 0 && std::isfinite(value);
-        return good ? "" : "wants a number from 0 on, not `" + text + "`";
-      },
-      "");
-}
-
-/// An option that was given without a value, as `-o "$UNSET"` does; "" where there is none.
-std::string empty_option(const CLI::App &app) {
-  for (const CLI::Option *option : app.get_options())
-    if (option->count() > 0 && option->get_items_expected_max() > 0)
-      for (const std::string &value : option->results())
-        if (value.empty())
-          return option->get_positional() ? option->get_name(true) : option->get_name();
-  for (const CLI::App *command : app.get_subcommands())
-    if (std::string name = empty_option(*command); !name.empty())
-      return name;
-  return "";
-}
-
-/// What CLI11 has found, where its own words say what it did instead of what is wanted.
-std::string words_of(const CLI::Error &error) {
-  std::string text = error.what();
-  if (error.get_name() == "ArgumentMismatch")
-    return text.substr(0, text.find(':')) +
-           (text.find("At Most") == std::string::npos ? ": wants a value" : ": was given more than once");
-  if (size_t at = text.find(" = "); error.get_name() == "ConversionError" && at != std::string::npos)
-    return text.substr(text.find("--"), at - text.find("--")) + ": wants a number, not `" + text.substr(at + 3) + "`";
-  return text;
-}
-
-/// The words of a command line from the last to the first, as CLI11 takes them. Of `--name=` it would take the next
-/// word for the value.
-std::vector<std::string> words_from_the_last(int argc, char **argv) {
-  std::vector<std::string> out;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string word = argv[i];
-    bool empty = word.starts_with("--") && word.ends_with('=');
-    if (empty) {
-      out.push_back("");
-      word.pop_back();
-    }
-    out.push_back(word);
-  }
-  return out;
-}
 
 constexpr const char *about = R"(Compiles Transformer models to native libraries.
 
@@ -132,13 +82,9 @@ public:
     add_man();
   }
 
-  bool has_command(std::string_view name) {
-    std::vector<CLI::App *> all = app.get_subcommands([](CLI::App *) { return true; });
-    return std::any_of(all.begin(), all.end(), [&](CLI::App *command) { return command->get_name() == name; });
-  }
-
   CLI::App app{about, "heddle"};
   std::function<Status()> chosen;
+  LibraryOptions of_libraries;
 
 private:
   CLI::App *command(const char *name, const char *what, std::function<Status()> work) {
@@ -207,6 +153,7 @@ private:
     add_model(sub, check.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
     add_weights(sub, check.model);
     sub->add_flag("--watch", check.watch, "Check again whenever a model file or config.json beside it changes");
+    of_libraries.take(sub, check.model.path, {});
   }
   void add_fmt() {
     auto *sub = command("fmt", "Lay out model files in the canonical form", [this] { return format_command(format); });
@@ -274,10 +221,11 @@ private:
         ->allow_extra_args(false);
     sub->add_option("--threads", run.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
     sub->add_option("--profile", run.profile, "Write a trace for chrome://tracing or Perfetto")
         ->type_name("TRACE.json");
     sub->add_flag("--reference", run.reference, "Evaluate slowly and exactly instead of compiling");
+    of_libraries.take(sub, run.model.path, {"--target", "--entry", "--in", "--out", "--threads", "--profile"});
   }
   void add_generate() {
     auto *sub = command("generate", "Write texts with a library: greedily, by beam search, or by sampling",
@@ -311,7 +259,7 @@ private:
     sub->add_flag("--score", generate.score, "Give the log-probability of each token of the texts in --in");
     sub->add_option("--threads", generate.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
   }
   void add_tune() {
     auto *sub =
@@ -329,7 +277,7 @@ private:
         ->allow_extra_args(false);
     sub->add_option("--threads", tune.threads, "Of measured calls; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
     sub->add_option("--budget", tune.budget, "How long it may take in all: 90s, 5m, 1h")
         ->type_name("TIME")
         ->capture_default_str();
@@ -356,7 +304,7 @@ private:
         ->allow_extra_args(false);
     sub->add_option("--threads", bench.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
     sub->add_option("--target", bench.target, "One that the library was compiled for; else the best that fits")
         ->type_name("T");
     sub->add_option("--json", bench.json, "Write the numbers to a file")->type_name("FILE");
@@ -384,7 +332,9 @@ private:
                   "Compile and run the model, and put the time of each kernel and line on the page");
     sub->add_option("--threads", show.threads, "Of measured runs; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0))
+        ->needs("--measure");
+    of_libraries.take(sub, show.model.path, {"--stage"});
   }
 
   void add_compare() {
@@ -415,10 +365,10 @@ private:
            "Largest difference, as a share of the definition's largest value; if not given, 2e-4, in a model that "
            "computes in f16 0.01, in bf16 0.04, with --precision int8 0.1")
         ->type_name("X")
-        ->check(not_negative());
+        ->check(numbers_from(0));
     sub->add_option("--threads", compare.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
     sub->add_flag("--all", compare.all, "Print a line for every definition that is compared");
     sub->add_flag("--parts", compare.parts,
                   "Instead, a table of what each part loses by --precision and --keep against f32, and of its times in "
@@ -445,11 +395,11 @@ private:
     sub->add_option("--percentile", calibrate.percentile,
                     "The share of an activation's magnitudes, in percent, that its scale reaches; 100: all")
         ->type_name("P")
-        ->check(CLI::Range(50.0, 100.0))
+        ->check(numbers_from(50, 100))
         ->capture_default_str();
     sub->add_option("--threads", calibrate.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
-        ->check(not_negative());
+        ->check(numbers_from(0));
   }
   void add_average() {
     auto *sub = command("average", "Make the mean of several files of weights, such as a run's last checkpoints",
@@ -546,6 +496,11 @@ static Status run(const std::function<Status()> &command) {
   }
 }
 
+static int usage_error(const std::string &message) {
+  print_error({message});
+  return 2;
+}
+
 int run_driver(int argc, char **argv) {
   if (argc == 2 && argv[1] == tune::worker_word)
     return tune::run_worker();
@@ -554,20 +509,17 @@ int run_driver(int argc, char **argv) {
     std::fputs(line.app.help().c_str(), stderr);
     return 2;
   }
-  // CLI11 would only say that a command is missing.
-  if (argv[1][0] != '-' && !line.has_command(argv[1])) {
-    print_error({std::string("there is no command `") + argv[1] + "`\n`heddle --help` lists them"});
-    return 2;
-  }
+  if (std::string wrong = wrong_first_word(line.app, argv[1]); !wrong.empty())
+    return usage_error(wrong + "\n`heddle --help` lists the commands");
   try {
     line.app.parse(words_from_the_last(argc, argv));
   } catch (const CLI::ParseError &error) {
     return line.app.exit(error) == 0 ? flush_output() : 2;
   }
-  if (std::string option = empty_option(line.app); !option.empty()) {
-    print_error({option + " is empty: give it a value or leave it out"});
-    return 2;
-  }
+  if (std::string option = empty_option(line.app); !option.empty())
+    return usage_error(option + " is empty: give it a value or leave it out");
+  if (std::string wrong = line.of_libraries.wrong(); !wrong.empty())
+    return usage_error(wrong);
   hold_standard_streams();
   take_signals();
   Status done = run(line.chosen);
@@ -576,11 +528,10 @@ int run_driver(int argc, char **argv) {
   if (done)
     return flush_output();
   Error error = done.error();
-  bool usage = error.message.starts_with(usage_mark);
-  if (usage)
-    error.message = error.message.substr(std::string(usage_mark).size());
+  if (error.message.starts_with(usage_mark))
+    return usage_error(error.message.substr(std::string(usage_mark).size()));
   print_error(error);
-  return usage ? 2 : 1;
+  return 1;
 }
 
 } // namespace heddle

@@ -131,22 +131,9 @@ static Status run_model(const RunCommand &options, const std::vector<TensorMap> 
 
 Status run_command(const RunCommand &options) {
   bool artifact = is_artifact(options.model.path);
-  if (artifact && options.reference)
-    return Error{std::string(usage_mark) + "--reference evaluates a model's source, and " + options.model.path +
-                 " is a compiled library; give the .heddle file or the Hugging Face folder"};
-  if (artifact && (!options.model.settings.empty() || !options.model.weights.empty() || !options.model.own.empty() ||
-                   !options.model.io.empty()))
-    return Error{std::string(usage_mark) + "--model, --set, --io and --weights were decided when " +
-                 options.model.path + " was compiled"};
-  auto calls = read_calls(options.in);
+  auto calls = read_calls(options.in, options.entries, "--out", options.out);
   if (!calls)
     return calls.error();
-  if (!options.out.empty() && options.out.size() != calls->size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
-                 std::to_string(options.out.size()) + " files in --out; give one file per call"};
-  if (options.entries.size() > 1 && options.entries.size() != calls->size())
-    return Error{std::string(usage_mark) + "there are " + std::to_string(calls->size()) + " calls in --in and " +
-                 std::to_string(options.entries.size()) + " entries; give --entry once, or once per call"};
   Trace trace;
   Status done = artifact            ? run_library(options, options.model.path, *calls, trace)
                 : options.reference ? run_reference(options, *calls, trace)

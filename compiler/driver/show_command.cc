@@ -119,9 +119,9 @@ static Status write_page(const ShowCommand &options, Model &model, const Compile
 
 Status show_command(const ShowCommand &options) {
   if (is_artifact(options.model.path)) {
-    if (!options.html.empty())
-      return Error{std::string(usage_mark) + "--html shows a model's source on its way to kernels, and " +
-                   options.model.path + " is a compiled library; give the .heddle file or the Hugging Face folder"};
+    if (options.stage != "schedule") // a manifest has the schedules
+      return Error{std::string(usage_mark) + "--stage " + options.stage + " is a form of a model, and " +
+                   options.model.path + " is a compiled library, of which the manifest is shown"};
     return show_manifest(options.model.path);
   }
   if (options.measure && options.html.empty())

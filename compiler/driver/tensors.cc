@@ -1,5 +1,6 @@
 #include "compiler/driver/tensors.h"
 
+#include "compiler/driver/commands.h"
 #include "compiler/io/npy.h"
 #include "compiler/io/safetensors.h"
 #include "compiler/io/weight_file.h"
@@ -52,6 +53,24 @@ Status write_tensors(const std::string &path, const TensorMap &tensors) {
   for (const auto &[name, tensor] : tensors)
     views.emplace(name, tensor.view());
   return write_safetensors(path, views);
+}
+
+static std::string counted(size_t count, const char *what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words,
+                                          const std::vector<std::string> &entries, const char *option,
+                                          const std::vector<std::string> &files) {
+  auto calls = read_calls(words);
+  if (!calls)
+    return calls;
+  std::string there = std::string(usage_mark) + "--in makes " + counted(calls->size(), "call") + ", and ";
+  if (!files.empty() && files.size() != calls->size())
+    return Error{there + option + " names " + counted(files.size(), "file") + "; give one per call"};
+  if (entries.size() > 1 && entries.size() != calls->size())
+    return Error{there + "--entry is given " + counted(entries.size(), "time") + "; give it once, or once per call"};
+  return calls;
 }
 
 std::string summary(const TensorMap &tensors) {

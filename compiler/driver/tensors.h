@@ -12,6 +12,12 @@ namespace heddle {
 /// until a name comes again.
 Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words);
 
+/// The calls of --in, of which each has one of `entries`, or all the same one, and one of the `files` of another option
+/// where these are given; else it is wrong usage.
+Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words,
+                                          const std::vector<std::string> &entries, const char *option,
+                                          const std::vector<std::string> &files);
+
 /// A safetensors file, whole or not at all.
 Status write_tensors(const std::string &path, const TensorMap &tensors);
 

@@ -110,7 +110,8 @@ class Usage(unittest.TestCase):
         self.assertEqual(run("compile", "x", "--precision", "int4"), (2, "", "error: there is no precision `int4`; there are f32, bf16 and int8\n"))
 
     def test_an_unknown_command_is_named_and_no_command_shows_the_help(self):
-        self.assertEqual(run("fly"), (2, "", "error: there is no command `fly`\n`heddle --help` lists them\n"))
+        self.assertEqual(run("fly"), (2, "", "error: there is no command `fly`\n`heddle --help` lists the commands\n"))
+        self.assertEqual(run("--fast", "check"), (2, "", "error: `--fast` stands where the command must be\n`heddle --help` lists the commands\n"))
         status, out, err = run()
         self.assertEqual((status, out), (2, ""))
         self.assertEqual(err, run("--help")[1])
@@ -190,6 +191,8 @@ class AbsurdOptions(Scratch):
             self.usage(f"--threads: wants a number from 0 on, not `{number}`", "run", "out", "--in", "x", "--threads", number)
             self.usage(f"--tolerance: wants a number from 0 on, not `{number}`", "compare", "net.heddle", "--in", "x",
                        "--tolerance", number)  # fmt: skip
+            self.usage(f"--percentile: wants a number from 50 to 100, not `{number}`", "calibrate", "net.heddle", "--in", "x", "-o", "s",
+                       "--percentile", number)  # fmt: skip
 
     def test_values_that_lack_are_too_many_or_no_numbers(self):
         self.usage("--threads: wants a value", "run", "out", "--in", "x", "--threads")
@@ -315,6 +318,11 @@ class Road(Scratch):
         self.done("fmt", "--check", "net.heddle")
         (self.folder / "net.heddle").write_text(once.replace("  param", "      param"))
         self.refused("error: not in the canonical form: net.heddle; `heddle fmt` puts it right\n", "fmt", "--check", "net.heddle")
+        before = (self.folder / "net.heddle").read_bytes()
+        self.refused("error: w.safetensors: is no model file; their names end in .heddle\n", "fmt", "net.heddle", "w.safetensors")
+        (self.folder / "wrong.heddle").write_text("model {")
+        self.assertEqual(self.heddle("fmt", "net.heddle", "wrong.heddle")[0], 1)
+        self.assertEqual((self.folder / "net.heddle").read_bytes(), before, "all or none")
 
     def test_bench_gives_times_beside_the_machines_limits(self):
         self.compile()
@@ -494,6 +502,22 @@ class Refusals(Scratch):
             status, out, err = self.heddle(*words)
             self.assertEqual((status, out), (2, ""), words)
             self.assertRegex(err, r"^error: [^\n]+\n$")
+
+    def test_what_was_decided_when_a_library_was_compiled(self):
+        self.compile()
+        rest = "something of a model's source, and out is a compiled library; give the .heddle file or the Hugging Face folder"
+        for words, what in [
+            (["check", "out", "--weights", "w.safetensors", "--watch"], "--weights and --watch say"),
+            (["check", "out", "--set", "O=4"], "--set says"),
+            (["run", "out", "--in", "x.safetensors", "--precision", "f32", "--keep", "fc=bf16", "--db", "none"], "--precision, --keep and --db say"),
+            (["run", "out", "--in", "x.safetensors", "--config", "x.json"], "--config says"),
+            (["run", "out", "--in", "x.safetensors", "--reference"], "--reference says"),
+            (["show", "out", "--html", "page.html", "--measure"], "--html and --measure say"),
+        ]:
+            self.assertEqual(self.heddle(*words), (2, "", f"error: {what} {rest}\n"))
+        self.assertEqual(self.heddle("show", "out", "--stage", "asm"), (2, "", "error: --stage asm is a form of a model, and out is a compiled "
+                         "library, of which the manifest is shown\n"))  # fmt: skip
+        self.assertTrue(self.heddle("show", "net.heddle", "--threads", "2")[2].startswith("error: --threads requires --measure\n"))
 
     def test_an_interrupt_leaves_nothing(self):
         process = subprocess.Popen([HEDDLE, "compile", "net.heddle", "--weights", "w.safetensors", "-o", "out"], cwd=self.folder,

@@ -296,7 +296,7 @@ model Net {
     def test_wrong_words(self):
         for words, message in {
             ("check", "io.heddle", "--io", "f64"): "--io wants f32, bf16 or f16, not `f64`",
-            ("run", "lib", "--io", "bf16", "--in", "x.safetensors"): "--model, --set, --io and --weights were decided when lib was compiled",
+            ("run", "lib", "--io", "bf16", "--in", "x.safetensors"): "--io says something of a model's source, and lib is a compiled library; give the .heddle file or the Hugging Face folder",
         }.items():
             self.done("compile", "io.heddle", "--weights", "io.safetensors", "-o", "lib")
             status, out, err = self.heddle(*words)

@@ -186,7 +186,8 @@ class OwnModel(Case):
                      "check", "hf", "--config", "hf")
         self.compiled("hf", "--model", "a.heddle")
         status, out, err = self.heddle("run", "out", "--model", "a.heddle", "--in", "x.safetensors")
-        self.assertEqual((status, out, err), (2, "", "error: --model, --set, --io and --weights were decided when out was compiled\n"))
+        self.assertEqual((status, out, err), (2, "", "error: --model says something of a model's source, and out is a compiled library; "
+                                              "give the .heddle file or the Hugging Face folder\n"))  # fmt: skip
 
 
 if __name__ == "__main__":

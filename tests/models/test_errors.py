@@ -271,7 +271,7 @@ class Inputs(Case):
 
     def test_an_output_for_each_call(self):
         save(self.scratch / "in.safetensors", {"input_ids": self.ids})
-        self.assert_fails("error: there are 2 calls in --in and 1 files in --out; give one file per call", "run", self.library,
+        self.assert_fails("error: --in makes 2 calls, and --out names 1 file; give one per call", "run", self.library,
                           "--in", "in.safetensors", "--in", "in.safetensors", "--out", "out.safetensors", status=2)
 
     def test_a_call_that_fails_leaves_no_output_of_the_calls_before_it_half_written(self):
