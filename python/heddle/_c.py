@@ -318,6 +318,12 @@ class Owner:
         self.close()
 
 
+def _prepared(argument):
+    if isinstance(argument, int):
+        return argument
+    return c.byref(c.c_char.from_address(argument.value) if isinstance(argument, c.c_void_p) else argument)
+
+
 def _free(function, pointer, _keeps):
     function(pointer)
 
@@ -347,6 +353,12 @@ class Library:
         status = self.functions[function](*arguments)
         if status:
             self.fail(status)
+
+    def prepared(self, function, *arguments):
+        """A function and arguments that pass its call as they are, for calls that are repeated: converting six numbers takes
+        a third of a microsecond."""
+        entry = c.CFUNCTYPE(c.c_int)(c.cast(self.functions[function], c.c_void_p).value)
+        return entry, tuple(_prepared(x) for x in arguments)
 
     def fail(self, status):
         name = STATUSES[status] if status < len(STATUSES) else str(status)

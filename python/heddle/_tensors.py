@@ -156,6 +156,27 @@ class _Shared:
         }  # fmt: skip
 
 
+def is_torch(given):
+    """Whether it is one of torch's tensors; its other classes, such as Size, are none."""
+    return type(given).__module__ == "torch" and hasattr(given, "data_ptr")
+
+
+def traits(given):
+    """Dtype, shape and strides as an array or one of torch's tensors says them, by which the next call knows one like it."""
+    return given.dtype, given.shape, given.stride() if is_torch(given) else given.strides
+
+
+def torch_address(tensor, dtype, shape, strides):
+    """Where the memory of one of torch's tensors is, or None where it isn't like the one before: a third of what its numpy() takes."""
+    try:
+        if (tensor.dtype is dtype and tensor.shape == shape and tensor.stride() == strides and tensor.is_cpu
+                and not tensor.requires_grad and not tensor.is_neg()):  # fmt: skip
+            return tensor.data_ptr()
+    except Exception:  # there is none: array_of has words for it
+        pass
+    return None
+
+
 def named(arrays, what):
     try:
         return arrays.items()
@@ -166,7 +187,7 @@ def named(arrays, what):
 def array_of(name, given, wanted={}, stream=None):
     """A NumPy array over what was given; without a copy where that has memory of its own. wanted: types of inputs by name;
     lists and numbers become reals where these are wanted. stream: of a session on a GPU, which takes what lies there, too."""
-    if type(given).__module__ == "torch":
+    if is_torch(given):
         try:
             return given.numpy()  # a third of what DLPack takes
         except Exception:  # bf16, another device, a gradient: DLPack shares it, or the next lines have words

@@ -3,15 +3,17 @@
 import asyncio
 import ctypes as c
 import os
+import sys
 import threading
 import typing
+from sys import getrefcount
 
 import numpy as np
 import numpy.typing
 from numpy import ndarray
 
 from heddle import _c
-from heddle._tensors import address, aligned, array_of, block_of, describe, named, result_type, room_for
+from heddle._tensors import address, aligned, array_of, block_of, describe, is_torch, named, result_type, room_for, torch_address, traits
 from heddle.device import DeviceTensor, handle_of
 from heddle.parameters import Parameters
 
@@ -27,6 +29,7 @@ Inputs = typing.Mapping[str, ArrayLike | None]
 Rooms = typing.Mapping[str, ArrayLike] | None
 Results = dict[str, typing.Any]
 SMALL = 1024  # bytes
+COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else the number of an object's users is no such thing
 
 
 class _Threads:
@@ -44,17 +47,22 @@ class _Threads:
         )
 
 
-def _blocks(rooms):
-    """What is allocated for results, and where in it they lie: small ones together, since a block costs as much as the array
-    over it, and since any array that is kept keeps its block."""
-    out, together, used = [], [], 0
-    for tensor, name, dtype, shape, _, count in rooms:
-        if count > SMALL:
-            out.append((count, [(tensor, name, dtype, shape, 0)]))
-        else:
-            together.append((tensor, name, dtype, shape, used))
-            used += -(-count // 64) * 64
-    return [*out, (used, together)] if together else out
+class _Room:
+    """Where the results of a call go. Small ones lie together in one block, since a block costs as much as the array over it and
+    any array that is kept keeps its block; it serves again when no array over it is left. Large ones have a block per call."""
+
+    def __init__(self, results):
+        small, self.large, used = [], [], 0
+        for tensor, name, dtype, shape, _, count in results:
+            if count > SMALL:
+                self.large.append((tensor, name, dtype, shape, count))
+            else:
+                small.append((tensor, name, dtype, shape, used))
+                used += -(-count // 64) * 64
+        self.block, at, start = block_of(used)
+        self.places = [(tensor, at + offset) for tensor, *_, offset in small]
+        self.arrays = [(name, ndarray(shape, dtype, self.block, start + offset)) for _, name, dtype, shape, offset in small]
+        self.users = getrefcount(self.block)  # as long as nobody else has an array over it
 
 
 class _Plan:
@@ -69,60 +77,91 @@ class _Plan:
         self.wanted = {value.name: value.dtype for value in self.description.inputs}
         self.fixed = not model.states  # else results may have other shapes in every call
         self.model, self.library = model, model._library
-        self.enter = self.library.functions["run"]
         self.results = (_c.Tensor * max(1, len(self.values)))()
+        self.seen = {ndarray}  # types of tensors whose memory is found without an array over it
         self.like = None  # (name, dtype, shape, strides, tensor) of each input of the call before
         self.stream = session.cuda_stream if model.on_device else None
 
     def run(self, inputs, out, session):
         """session: where results stay on the device, as tensors of that."""
         # Each look at an attribute and each call of a function is a part of what a call costs.
-        given = named(inputs, "inputs")
-        arrays = [array if type(array) is ndarray else array_of(name, array, self.wanted, self.stream) for name, array in given]  # alive until the end
+        given, seen = named(inputs, "inputs"), self.seen
+        arrays = [array if type(array) in seen else self.take(name, array) for name, array in given]  # alive until the end
         like = self.like
         if like is None or len(arrays) != len(like):
-            self.describe(inputs, arrays)
+            arrays = self.describe(inputs, arrays)
         else:
-            for name, array, (known, dtype, shape, strides, tensor) in zip(inputs, arrays, like):
-                if name != known or array.dtype != dtype or array.shape != shape or array.strides != strides:
-                    self.describe(inputs, arrays)
+            for name, array, (before, dtype, shape, strides, tensor) in zip(inputs, arrays, like):
+                if type(array) is not ndarray:
+                    at = torch_address(array, dtype, shape, strides)
+                elif array.dtype != dtype or array.shape != shape or array.strides != strides:
+                    at = None
+                else:
+                    at = address(array)
+                if at is None or name != before:
+                    arrays = self.describe(inputs, arrays)
                     break
-                tensor.data = address(array)
+                tensor.data = at
         results, kept = {}, None
         if out or session:
             kept = self.describe_results(out or {}, results, session)  # noqa: F841  (alive until the end)
         else:
-            for count, rooms in self.blocks:
-                block, at, start = block_of(count)
-                for tensor, name, dtype, shape, offset in rooms:
-                    results[name] = ndarray(shape, dtype, block, start + offset)
-                    tensor.data = at + offset
+            for room in self.spare:
+                if getrefcount(room.block) == room.users:
+                    break
+            else:
+                room = self.another_room()
+            if room is not self.room:
+                self.room = room
+                for tensor, at in room.places:
+                    tensor.data = at
+            for name, array in room.arrays:
+                results[name] = array[...]
+            for tensor, name, dtype, shape, count in room.large:
+                results[name], tensor.data = room_for(shape, dtype, count)
         if status := self.enter(*self.arguments):
             self.library.fail(status)
         return results
 
-    def describe(self, inputs, arrays):
+    def take(self, name, given):
+        if not is_torch(given):
+            return array_of(name, given, self.wanted, self.stream)
+        self.seen.add(type(given))
+        return given
+
+    def another_room(self):
+        room = _Room(self.rooms)
+        if COUNTED:  # two, for many loops have the results of a call until those of the next are there
+            self.spare = (room, *self.spare[:1])
+        return room
+
+    def describe(self, inputs, given):
+        """For inputs that are not like those of the call before; gives the arrays over them."""
         self.like = None
+        arrays = [array if type(array) is ndarray else array_of(name, array, {}, self.stream) for name, array in zip(inputs, given)]
         self.given = (_c.Tensor * max(1, len(arrays)))()
         like = []
-        for tensor, name, array in zip(self.given, inputs, arrays):
+        for tensor, name, array, owner in zip(self.given, inputs, arrays, given):
             describe(tensor, name, array, self.wanted.get(name))
-            like.append((name, array.dtype, array.shape, array.strides, tensor))
+            like.append((name, *traits(owner), tensor))
         self.library.call("session_result_shapes", self.pointer, self.number, self.given, len(arrays), self.results, len(self.values))
         self.rooms = []
         for tensor, value in zip(self.results, self.values):
             shape, dtype = tuple(tensor.shape[: tensor.rank]), result_type(value.dtype)
             strides = tuple(tensor.strides[: tensor.rank])
             self.rooms.append((tensor, value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
-        self.blocks = _blocks(self.rooms)
-        self.arguments = (self.pointer.value, self.number, c.addressof(self.given), len(arrays), c.addressof(self.results), len(self.rooms))
+        self.spare, self.room = (), None
+        self.enter, self.arguments = self.library.prepared(
+            "run", self.pointer, self.number, self.given, len(arrays), self.results, len(self.rooms)
+        )
         self.like = like if self.fixed else None
+        return arrays
 
     def describe_results(self, out, results, session):
         """Fills `results` where some of them go into room of the caller's, or of the session on the device; gives the arrays
         over the caller's."""
         named(out, "out")
-        kept = []
+        kept, self.room = [], None
         for room in self.rooms:
             tensor, name, dtype, shape, strides, count = room
             if name not in out:

@@ -2,6 +2,7 @@
 event loops, and what a call costs."""
 
 import asyncio
+import ctypes
 import pathlib
 import shutil
 import sys
@@ -31,6 +32,39 @@ class Foreign:
         if self.code is not None:
             dl.code, dl.bits = self.code, self.bits
         return capsule
+
+
+class Torch(Foreign):
+    """A tensor of torch's: what it says of itself costs less than an array over it."""
+
+    arrays = 0
+
+    def __init__(self, array, is_cpu=True, requires_grad=False, negated=False, code=None, bits=None):
+        super().__init__(array, code=code, bits=bits)
+        self.dtype, self.shape, self.is_cpu, self.requires_grad, self.negated = array.dtype.type, array.shape, is_cpu, requires_grad, negated
+
+    def numpy(self):
+        Torch.arrays += 1
+        if self.requires_grad or self.negated or not self.is_cpu or self.code is not None:
+            raise RuntimeError("it has no array")
+        return self.array
+
+    def __dlpack__(self):
+        if self.requires_grad or self.negated:
+            raise BufferError("it shares nothing")
+        return super().__dlpack__()
+
+    def stride(self):
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    def is_neg(self):
+        return self.negated
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+
+Torch.__module__ = "torch"
 
 
 class Calls(unittest.TestCase):
@@ -108,22 +142,34 @@ class Calls(unittest.TestCase):
             self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
             session.run({"x": Foreign(np.empty((0,), np.float32))}, "spread")
 
-    def test_tensors_of_torch_share_their_memory_by_numpy_where_that_can_be(self):
-        def numpy(tensor):
-            if tensor.array.dtype == np.uint16:
-                raise TypeError("got unsupported ScalarType BFloat16")
-            return tensor.array
-
-        tensor = type("Tensor", (Foreign,), {"__module__": "torch", "numpy": numpy})
+    def test_tensors_of_torch_share_their_memory(self):
         ids = np.arange(12).reshape(3, 4).T[::2]
         room = np.zeros((2, 3, 8), np.float32)
         with self.model.session() as session:
             want = session.run({"ids": ids}, "encode")["y"]
-            session.run({"ids": tensor(ids)}, "encode", out={"y": tensor(room[..., ::2])})
+            session.run({"ids": Torch(ids)}, "encode", out={"y": Torch(room[..., ::2])})
             np.testing.assert_array_equal(room[..., ::2], want)
-            bf16 = tensor(np.uint16([0x3F80] * 4), code=4, bits=16)
-            results = session.run({"x": tensor(np.ones((1, 1), np.float32)), "bf16": bf16}, "floats")
-            self.assertEqual(results["bf16"].view(np.uint16).tolist(), [0x3F80] * 4)
+            for number in (0x3F80, 0x4000):
+                bf16 = Torch(np.uint16([number] * 4), code=4, bits=16)
+                results = session.run({"x": Torch(np.ones((1, 1), np.float32)), "bf16": bf16}, "floats")
+                self.assertEqual(results["bf16"].view(np.uint16).tolist(), [number] * 4)
+
+    def test_a_tensor_of_torch_like_the_one_before_makes_no_array(self):
+        with self.model.session() as session:
+            session.run({"x": Torch(np.float32([1, 2, 3]))}, "spread")
+            made = Torch.arrays
+            for x in (np.float32([4, 5, 6]), np.float32([7, 8, 9])):
+                self.assertEqual(session.run({"x": Torch(x)}, "spread")["y"].tolist(), np.cumsum(x).tolist())
+            self.assertEqual(Torch.arrays, made)
+            for x in (np.float32([1, 0, 2, 0, 3])[::2], np.float32([1, 2]), np.float32([1, 2, 3])):
+                for given in (Torch(x), x):
+                    self.assertEqual(session.run({"x": given}, "spread")["y"].tolist(), np.cumsum(x).tolist())
+            session.run({"x": Torch(np.float32([1, 2, 3]))}, "spread")
+            for how in ({"requires_grad": True}, {"negated": True}):
+                with self.assertRaisesRegex(heddle.Error, "'x': Torch does not share its memory: it shares nothing"):
+                    session.run({"x": Torch(np.float32([1, 2, 3]), **how)}, "spread")
+            size = type("Size", (tuple,), {"__module__": "torch"})
+            self.assertEqual(session.run({"x": size((1, 2, 3))}, "spread")["y"].tolist(), [1, 3, 6])
 
     def test_memory_of_a_dlpack_tensor_goes_back_to_its_owner(self):
         array = np.ones(5, np.float32)
@@ -196,6 +242,41 @@ class Calls(unittest.TestCase):
             large = session.run({"ids": np.ones((2, 500), int)}, "encode")
             self.assertLess(large["total"].base.nbytes, 1000)
             self.assertEqual(large["total"].tolist(), [500, 500])
+
+    def test_memory_of_results_serves_again_when_nothing_looks_into_it(self):
+        with self.model.session() as session:
+            def call(first):
+                return session.run({"x": np.float32([first] + [0] * 15)}, "spread")["y"]
+
+            places = {call(0).ctypes.data for _ in range(9)}
+            self.assertEqual(len(places), 1, "nobody has kept one")
+            y = None
+            for first in range(9):  # the one of before is kept until the next is there
+                y = call(first)
+                places.add(y.ctypes.data)
+            self.assertEqual(len(places), 2)
+            random, kept = np.random.default_rng(0), []
+            looks = (lambda y: y, lambda y: y[:], lambda y: y.reshape(4, 4), memoryview, lambda y: np.from_dlpack(y).T,
+                     lambda y: y.ctypes, lambda y: iter([y]), lambda y: (y, y[1:]), lambda y: y.base)  # fmt: skip
+            for first in range(500):
+                y = call(first)
+                if random.random() < 0.3:
+                    kept.append((first, y.ctypes.data, looks[random.integers(len(looks))](y)))
+                if random.random() < 0.1:
+                    kept.pop(0) if kept else None
+                for known, at, _ in kept:
+                    self.assertEqual(np.ctypeslib.as_array((ctypes.c_float * 16).from_address(at))[3], known)
+
+    def test_a_result_that_was_written_or_reshaped_does_no_harm(self):
+        with self.model.session() as session:
+            x = np.ones((2, 2), np.int64)
+            for _ in range(5):
+                y = session.run({"ids": x}, "encode")["y"]
+                self.assertEqual((y.shape, y[0, 0, 0], y.flags.writeable), ((2, 2, 4), 1.5, True))
+                y[:] = -1
+                y.shape = (16,)
+                y.flags.writeable = False
+                del y
 
     def test_weights_from_bytes_and_from_a_function(self):
         path, whole = pathlib.Path(self.folder.name) / "libfake.so", weights_file()
