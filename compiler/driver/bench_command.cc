@@ -214,6 +214,8 @@ Status bench_command(const BenchCommand &options) {
   auto entry = library->entry(options.entry);
   if (!entry)
     return entry.error();
+  if (Status place = try_to_write(options.json); !place)
+    return place;
   auto dims = read_dims(*library, options.dims);
   if (!dims)
     return dims.error();

@@ -4,6 +4,7 @@
 #include "compiler/driver/reference.h"
 #include "compiler/driver/temporary_library.h"
 #include "compiler/driver/tensors.h"
+#include "compiler/io/output.h"
 #include "compiler/io/scales_file.h"
 #include "compiler/ir/precision.h"
 
@@ -96,6 +97,8 @@ Status calibrate_command(const CalibrateCommand &options) {
   });
   if (!model)
     return model.error();
+  if (Status place = try_to_write(options.output); !place)
+    return place;
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   auto made = TemporaryLibrary::make(*model, *goal, options.threads, progress);
   if (!made)

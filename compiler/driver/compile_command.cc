@@ -127,6 +127,8 @@ Status compile_command(const CompileCommand &options) {
   if (!options.name.empty())
     model->library_name = options.name;
   std::string output = options.output.empty() ? model->library_name : options.output;
+  if (Status place = try_to_write(options.depfile); !place)
+    return place;
   auto report = compile_model(*model, *goals, output, progress, *form);
   if (!report)
     return report.error();

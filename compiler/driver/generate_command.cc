@@ -3,6 +3,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
 #include "compiler/driver/tensors.h"
+#include "compiler/io/output.h"
 #include "compiler/io/token_ids.h"
 
 #include <cstdio>
@@ -42,6 +43,8 @@ Status generate_command(const GenerateCommand &options) {
   auto library = Library::open(options.path, options.threads);
   if (!library)
     return library.error();
+  if (Status place = try_to_write(options.out); !place)
+    return place;
   auto results = options.score ? library->score((*calls)[0], how) : library->generate((*calls)[0], how);
   if (!results)
     return results.error();

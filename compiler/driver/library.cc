@@ -49,7 +49,7 @@ std::string why_no_artifact(const std::string &path, const std::string &otherwis
       return path + ": holds no shared library, only what other programs link; compile with --emit so," +
              kind.substr(1);
   }
-  return path + otherwise;
+  return path + (failed == std::errc::permission_denied ? ": cannot read: " + failed.message() : otherwise);
 }
 
 Result<std::string> manifest_path(const std::string &folder) {

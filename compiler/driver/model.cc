@@ -79,9 +79,9 @@ static Result<std::string> find_config(const std::string &config, const std::str
 }
 
 static Status read_model_file(const std::string &path, Named &out) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored))
-    return Error{path + ": there is no such file or folder"};
+  std::error_code failed;
+  if (!fs::exists(path, failed))
+    return Error{path + (failed ? ": cannot read: " + failed.message() : ": there is no such file or folder")};
   if (fs::path(path).extension() != ".heddle")
     return Error{path + ": a model is a .heddle file or a Hugging Face folder"};
   auto text = read_file(path);

@@ -134,6 +134,11 @@ Status run_command(const RunCommand &options) {
   auto calls = read_calls(options.in, options.entries, "--out", options.out);
   if (!calls)
     return calls.error();
+  for (const std::string &path : options.out)
+    if (Status place = try_to_write(path); !place)
+      return place;
+  if (Status place = try_to_write(options.profile); !place)
+    return place;
   Trace trace;
   Status done = artifact            ? run_library(options, options.model.path, *calls, trace)
                 : options.reference ? run_reference(options, *calls, trace)

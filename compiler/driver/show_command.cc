@@ -92,6 +92,8 @@ static Result<PageFacts> facts_of(const ShowCommand &options, Model &model, cons
   auto sizes = read_sizes(options.dims, *model.program);
   if (!sizes)
     return sizes.error();
+  if (Status place = try_to_write(options.html); !place)
+    return place;
   Progress progress(Progress::Show::nothing);
   auto compiled = compile_module(model, goal, passes::PipelineStage::schedule, progress);
   if (!compiled)

@@ -52,14 +52,6 @@ static Status export_records(const tune::Database &database, const std::string &
   return Done{};
 }
 
-/// Fails where a file could not be written; empty and "-" name none.
-static Status try_to_write(const std::string &path) {
-  if (path.empty() || path == "-")
-    return Done{};
-  auto file = OutputFile::create(path); // goes away again
-  return file ? Status(Done{}) : Status(file.error());
-}
-
 /// Seconds of "90s", "5m", "1h", "300".
 static Result<double> read_budget(const std::string &text) {
   char *end = nullptr;
@@ -353,7 +345,7 @@ Status tune_command(const TuneCommand &options) {
   auto path = database_to_use(db);
   if (!path)
     return path.error();
-  if (Status can = try_to_write(options.export_to); !can)
+  if (Status can = try_to_write(options.export_to == "-" ? "" : options.export_to); !can)
     return can;
   if (imports || !searches) {
     auto database = imports ? tune::Database::write(*path) : tune::Database::read(*path);

@@ -140,6 +140,13 @@ static Status write_text(const std::string &path, std::string_view text, bool re
 Status write_file(const std::string &path, std::string_view text) { return write_text(path, text, false); }
 Status rewrite_file(const std::string &path, std::string_view text) { return write_text(path, text, true); }
 
+Status try_to_write(const std::string &path) {
+  if (path.empty())
+    return Done{};
+  auto file = OutputFile::create(path); // and gone
+  return file ? Status(Done{}) : file.error();
+}
+
 MappedOutput::~MappedOutput() {
   if (!bytes_.empty())
     munmap(bytes_.data(), bytes_.size());

@@ -42,7 +42,10 @@ private:
 };
 
 Status write_file(const std::string &path, std::string_view text);
-/// The same in the place of a file that was read for it.
+/// Whether that has a place, which is found out before long work whose result would be lost; an empty path is none to
+/// write.
+Status try_to_write(const std::string &path);
+/// Writes in the place of a file that was read for it.
 Status rewrite_file(const std::string &path, std::string_view text);
 
 /// Bytes of a file of known size, mapped for writing.

@@ -192,6 +192,35 @@ class Space(FileScratch):
         self.assertEqual((process.wait(), err), (128 + signal.SIGPIPE, ""))
 
 
+class Places(FileScratch):
+    """What can't be written is said before the work for it is done."""
+
+    def test_a_folder_that_is_not_there(self):
+        self.compile()
+        before = content(self.folder)
+        weights, inputs = ("--weights", "w.safetensors"), ("--in", "x.safetensors")
+        for words in [("compile", "net.heddle", *weights, "-o", "other", "--depfile", "no/where"),
+                      ("run", "out", *inputs, "--out", "no/where"),
+                      ("run", "out", *inputs, "--profile", "no/where"),
+                      ("run", "net.heddle", *weights, *inputs, *inputs, "--out", "one", "--out", "no/where"),
+                      ("bench", "out", "--dim", "B=2", "--dim", "S=3", "--json", "no/where"),
+                      ("show", "net.heddle", *weights, "--html", "no/where", "--measure", "--dim", "B=2", "--dim", "S=3"),
+                      ("calibrate", "net.heddle", *weights, *inputs, "-o", "no/where"),
+                      ("tune", "net.heddle", *weights, "--dim", "B=2", "--dim", "S=3", "--db", "t.db", "--report", "no/where"),
+                      ("average", "w.safetensors", "w.safetensors", "-o", "no/where")]:  # fmt: skip
+            self.assertEqual(self.heddle(*words), (1, "", "error: no/where: cannot write: No such file or directory\n"), words)
+            self.assertEqual(content(self.folder), before, words)
+
+    def test_what_may_not_be_read_is_there(self):
+        if os.geteuid():
+            self.skipTest("only root can take other users' rights away")
+        (self.folder / "closed").mkdir(mode=0)
+        self.folder.chmod(0o755)
+        for path in ("closed", "closed/net.heddle"):
+            status, _, err = self.heddle("check", path, preexec_fn=lambda: os.setuid(65534))
+            self.assertEqual((status, err), (1, f"error: {path}: cannot read: Permission denied\n"))
+
+
 class Inputs(FileScratch):
     """What a command reads, its output does not replace."""
 
