@@ -45,6 +45,15 @@ def address(array):
         return array.__array_interface__["data"][0]
 
 
+def room_address(array):
+    """The same of an array to write into; None where it can't be written."""
+    try:
+        return _addressof(_first_byte(array))
+    except (BufferError, TypeError, ValueError):
+        data, locked = array.__array_interface__["data"]
+        return None if locked else data
+
+
 def describe(tensor, name, array, wanted=None):
     """Fills a Tensor that looks into `array`."""
     if array.ndim > _c.RANK:

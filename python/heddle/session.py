@@ -13,7 +13,8 @@ import numpy.typing
 from numpy import ndarray
 
 from heddle import _c
-from heddle._tensors import address, aligned, array_of, block_of, describe, is_torch, named, result_type, room_for, torch_address, traits
+from heddle._tensors import OnDevice, address, aligned, array_of, block_of, describe, is_torch, named, result_type
+from heddle._tensors import room_address, room_for, torch_address, traits
 from heddle.device import DeviceTensor, handle_of
 from heddle.parameters import Parameters
 
@@ -80,6 +81,7 @@ class _Plan:
         self.results = (_c.Tensor * max(1, len(self.values)))()
         self.seen = {ndarray}  # types of tensors whose memory is found without an array over it
         self.like = None  # (name, dtype, shape, strides, tensor) of each input of the call before
+        self.known = {}  # dtype, shape and strides of torch's tensors that are like our own room for a result, by its name
         self.stream = session.cuda_stream if model.on_device else None
 
     def run(self, inputs, out, session):
@@ -92,7 +94,7 @@ class _Plan:
             arrays = self.describe(inputs, arrays)
         else:
             for name, array, (before, dtype, shape, strides, tensor) in zip(inputs, arrays, like):
-                if type(array) is not ndarray:
+                if type(array) is not ndarray and type(array) is not OnDevice:
                     at = torch_address(array, dtype, shape, strides)
                 elif array.dtype != dtype or array.shape != shape or array.strides != strides:
                     at = None
@@ -114,11 +116,12 @@ class _Plan:
             if room is not self.room:
                 self.room = room
                 for tensor, at in room.places:
-                    tensor.data = at
+                    tensor.data, tensor.memory = at, _c.MAIN_MEMORY
             for name, array in room.arrays:
                 results[name] = array[...]
             for tensor, name, dtype, shape, count in room.large:
                 results[name], tensor.data = room_for(shape, dtype, count)
+                tensor.memory = _c.MAIN_MEMORY
         if status := self.enter(*self.arguments):
             self.library.fail(status)
         return results
@@ -138,7 +141,7 @@ class _Plan:
     def describe(self, inputs, given):
         """For inputs that are not like those of the call before; gives the arrays over them."""
         self.like = None
-        arrays = [array if type(array) is ndarray else array_of(name, array, {}, self.stream) for name, array in zip(inputs, given)]
+        arrays = [array if type(array) in (ndarray, OnDevice) else array_of(name, array, {}, self.stream) for name, array in zip(inputs, given)]
         self.given = (_c.Tensor * max(1, len(arrays)))()
         like = []
         for tensor, name, array, owner in zip(self.given, inputs, arrays, given):
@@ -150,7 +153,7 @@ class _Plan:
             shape, dtype = tuple(tensor.shape[: tensor.rank]), result_type(value.dtype)
             strides = tuple(tensor.strides[: tensor.rank])
             self.rooms.append((tensor, value.name, dtype, shape, strides, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
-        self.spare, self.room = (), None
+        self.spare, self.room, self.known = (), None, {}
         self.enter, self.arguments = self.library.prepared(
             "run", self.pointer, self.number, self.given, len(arrays), self.results, len(self.rooms)
         )
@@ -161,7 +164,7 @@ class _Plan:
         """Fills `results` where some of them go into room of the caller's, or of the session on the device; gives the arrays
         over the caller's."""
         named(out, "out")
-        kept, self.room = [], None
+        kept, found, self.room = [], 0, None
         for room in self.rooms:
             tensor, name, dtype, shape, strides, count = room
             if name not in out:
@@ -171,13 +174,21 @@ class _Plan:
                 else:
                     results[name], tensor.data = room_for(shape, dtype, count)
                 continue
+            found += 1
             results[name] = given = out[name]
-            kept.append(array := given if type(given) is ndarray else self.array_over(name, given))
-            if array.shape == shape and array.strides == strides and array.dtype == dtype and array.flags.writeable:
-                tensor.data, tensor.memory = address(array), _c.MAIN_MEMORY
+            at, array = None, given
+            if type(given) is ndarray:
+                if given.shape == shape and given.strides == strides and given.dtype == dtype:
+                    at = room_address(given)
+            elif name in self.known:
+                at = torch_address(given, *self.known[name])
+            if at is None:
+                if type(given) is not ndarray:
+                    kept.append(array := self.array_over(name, given))
+                self.describe_result(room, given, array)
             else:
-                self.describe_result(room, array)
-        if len(kept) != len(out):
+                tensor.data, tensor.memory = at, _c.MAIN_MEMORY
+        if found != len(out):
             raise _c.Error(f"entry '{self.description.name}' has no result '{min(set(out) - set(results))}'", "NOT_FOUND")
         return kept
 
@@ -186,11 +197,17 @@ class _Plan:
             raise _c.Error(f"result '{name}': {NO_ROOM}", "BAD_TENSOR")
         return array_of(name, given, {}, self.stream)
 
-    def describe_result(self, room, array):
-        """Room of the caller's with other strides than ours, or of another type."""
-        tensor, name = room[:2]
-        if not array.flags.writeable:
+    def describe_result(self, room, given, array):
+        """Room of the caller's, perhaps with other strides than ours, or of another type."""
+        tensor, name, dtype, shape, strides, _ = room
+        at = room_address(array)
+        if at is None:
             raise _c.Error(f"result '{name}': {NO_ROOM}", "BAD_TENSOR")
+        if array.shape == shape and array.strides == strides and array.dtype == dtype:
+            tensor.data, tensor.memory = at, _c.MAIN_MEMORY
+            if is_torch(given):
+                self.known[name] = traits(given)
+            return
         self.like = None  # the next call finds our strides again
         describe(tensor, name, array, self.types[name])
 
