@@ -144,6 +144,38 @@ def seq2seq():
     make("seq2seq_general", model, inputs, loss)
 
 
+def lstm():
+    import seq2seq as maker
+
+    model = maker.Model("lstm", True)
+    model.load_state_dict(load_file(FOLDERS / "seq2seq_lstm" / "model.safetensors"))
+
+    def loss(model, batch):
+        model.encode(batch["input_ids"], batch["lengths"].long())
+        return asked(torch.stack([model.step(batch["decoder_input_ids"][:, i]) for i in range(6)], 1), batch["labels"])
+
+    b, s, t = 3, 8, 6
+    inputs = {"input_ids": draw(37, b, s), "lengths": torch.randint(1, s + 1, (STEPS, b)), "decoder_input_ids": draw(41, b, t),
+              "labels": some(draw(41, b, t), 0.8)}  # fmt: skip
+    make("seq2seq_lstm", model, inputs, loss)
+
+
+def vanilla():
+    import vanilla_lm as maker
+
+    torch.backends.mha.set_fastpath_enabled(False)
+    model = maker.Model(True)
+    model.load_state_dict(load_file(FOLDERS / "vanilla_lm" / "model.safetensors"))
+
+    def loss(model, batch):  # its mask has the type of what is computed
+        torch.set_default_dtype(model.generator.weight.dtype)
+        value = asked(model(batch["input_ids"]), batch["labels"])
+        torch.set_default_dtype(torch.float32)
+        return value
+
+    make("vanilla_lm", model, {"input_ids": draw(31, 3, 12), "labels": some(draw(31, 3, 12), 0.8)}, loss, peak=3e-4)
+
+
 def transformer_xl(folder):
     """Over segments: the memory goes on from step to step. The code gives the loss of each word. A cluster's projections into and
     out of the model's width are two parameters, as the weights file has them."""
@@ -172,6 +204,6 @@ if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     HERE.mkdir(exist_ok=True)
-    for seed, maker in enumerate((bert, gpt2, marian, vit, seq2seq, lambda: transformer_xl(sys.argv[1]))):
+    for seed, maker in enumerate((bert, gpt2, marian, vit, seq2seq, lambda: transformer_xl(sys.argv[1]), lstm, vanilla)):
         torch.manual_seed(seed)
         maker()

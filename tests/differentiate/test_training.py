@@ -57,6 +57,12 @@ class Training(Scratch):
     def test_seq2seq_with_attention(self):
         self.follow("seq2seq_general")
 
+    def test_seq2seq(self):
+        self.follow("seq2seq_lstm")
+
+    def test_vanilla_lm(self):
+        self.follow("vanilla_lm")
+
     def test_transformer_xl_over_segments(self):
         self.follow("transfo_xl_authors")
 
