@@ -196,6 +196,53 @@ class Sessions(Program):
         self.assertEqual([path.name for path in self.folder.glob("*.part")], [])
 
 
+HALVES = """
+    dim B
+    model Net {
+      sub up = Linear(3, 5)
+      sub down = Linear(5, 2)
+      state gradient: params() = 0
+      state speed: params() = 0
+      entry gradients(x: real[B, 3], y: real[B, 2]) -> loss: real {
+        let z = down(tanh(up(x)))
+        loss = mean[b, k]((z[b, k] - y[b, k]) ** 2)
+        for p in params() { gradient[p] <- grad(loss, p) }
+        return loss
+      }
+      entry apply(rate: real) -> rate: real {
+        for p in params() {
+          let w, s = sgd(p, speed[p], gradient[p], rate, 0.9)
+          p <- w
+          speed[p] <- s
+        }
+        return rate
+      }
+    }"""
+
+
+class Halves(Program):
+    def test_the_mean_of_two_halves_gradients_is_that_of_the_whole_batch(self):
+        weights = {"up.weight": real(5, 3), "up.bias": real(5), "down.weight": real(2, 5), "down.bias": real(2)}
+        self.compile(HALVES, weights)
+        model = heddle.load(self.library)
+        whole, halves = model.session(), [model.session(), model.session()]
+        for step in range(20):
+            rng = np.random.default_rng(step)
+            x, y = (rng.standard_normal((8, n)).astype("f4") for n in (3, 2))
+            whole.run({"x": x, "y": y}, "gradients")
+            for i, half in enumerate(halves):
+                half.run({"x": x[i::2].copy(), "y": y[i::2].copy()}, "gradients")
+            for name in [name for name in model.states if name.startswith("gradient.")]:
+                mean = (halves[0].state(name) + halves[1].state(name)) / 2
+                for half in halves:
+                    half.set_state(name, mean)
+            for session in (whole, *halves):
+                session.run({"rate": np.float32(0.05)}, "apply")
+        for name in model.parameters:
+            np.testing.assert_array_equal(halves[0].parameters[name], halves[1].parameters[name])
+            np.testing.assert_allclose(halves[0].parameters[name], whole.parameters[name], rtol=1e-5, atol=1e-6)
+
+
 class Texts(Program):
     def test_a_session_writes_with_what_it_has_learned(self):
         self.compile(BIGRAM, {"table": np.zeros((7, 7), np.float32)})
