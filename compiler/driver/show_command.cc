@@ -92,8 +92,6 @@ static Result<PageFacts> facts_of(const ShowCommand &options, Model &model, cons
   auto sizes = read_sizes(options.dims, *model.program);
   if (!sizes)
     return sizes.error();
-  if (Status place = try_to_write(options.html); !place)
-    return place;
   Progress progress(Progress::Show::nothing);
   auto compiled = compile_module(model, goal, passes::PipelineStage::schedule, progress);
   if (!compiled)
@@ -110,6 +108,8 @@ static Result<PageFacts> facts_of(const ShowCommand &options, Model &model, cons
 }
 
 static Status write_page(const ShowCommand &options, Model &model, const CompileGoal &goal) {
+  if (Status place = try_to_write(options.html); !place)
+    return place;
   auto facts = facts_of(options, model, goal);
   if (!facts)
     return facts.error();
