@@ -73,7 +73,8 @@ private:
     Func func;
     std::vector<Var> args;
     RegisterTile tile;
-    Func narrow, wide;      // staged factors, where defined
+    Func narrow; // staged factors, where defined
+    Copy wide;
     bool widened;           // `wide` is the input's panels, in wider numbers
     std::string panels;     // the input that the factor with lanes is read from in place
     PanelPrefetch prefetch; // where the piece lies in the sum
@@ -224,7 +225,8 @@ private:
     narrow = stage_narrow(piece, operands, narrow, args, k);
     if (KernelInput *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
       piece.panels = input->param.name();
-    wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k);
+    std::optional<int64_t> innermost = hi::as_const_int(loops[0].extent);
+    wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k, innermost && *innermost % lanes_ == 0);
     piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
     return piece;
   }
@@ -258,7 +260,7 @@ private:
 
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
   Expr stage_wide(Piece &piece, const Operands &operands, const Expr &factor, const std::vector<Var> &args,
-                  const std::vector<Var> &k) {
+                  const std::vector<Var> &k, bool whole_vectors) {
     int64_t width = operands.panel_width(factor, args[0]);
     if (width > 0 && width != width_)
       return fail("the weights have panels of " + std::to_string(width) + ", and the schedule of " +
@@ -266,11 +268,10 @@ private:
     if (width > 0 && !(widens_ && is_widened(factor)))
       return factor;
     bool whole = width > 0 || (lane_.size >= 0 && lane_.size % width_ == 0);
-    Copy copy = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
-                                used_by(operands.filled(factor), loops_and_others(args, k)));
-    piece.wide = copy.func;
+    piece.wide = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
+                                 used_by(operands.filled(factor), loops_and_others(args, k)), whole_vectors);
     piece.widened = width > 0;
-    return copy.read;
+    return piece.wide.read;
   }
 
   /// The loops of the sum and all axes but the lanes'.
@@ -419,12 +420,12 @@ private:
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = !has_tiles_ &&
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
-    if (tiled && two_fit && ahead_ && !piece.panels.empty() && (piece.widened || !piece.wide.defined()) &&
+    if (tiled && two_fit && ahead_ && !piece.panels.empty() && (piece.widened || !piece.wide.func.defined()) &&
         piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     if (tiled && piece.widened && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(
-          make_pass(Widening{piece.wide.name(), copy_loop(piece), sum_loop(piece), "." + inner.name()}));
+          make_pass(Widening{piece.wide.func.name(), copy_loop(piece), sum_loop(piece), "." + inner.name()}));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
       for (const Var &var : staged.args())
@@ -438,23 +439,23 @@ private:
       if (!piece.narrow.args().empty())
         piece.narrow.vectorize(piece.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
-    if (piece.wide.defined()) {
-      fix_others(piece.wide);
-      at(piece.wide, per_panel);
+    if (piece.wide.func.defined()) {
+      fix_others(piece.wide.func);
+      at(piece.wide.func, per_panel);
       Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, abreast_);
     }
   }
 
   static std::string sum_loop(const Piece &piece) { return piece.func.name() + ".s1." + piece.tile.loops()[0].name(); }
   static std::string copy_loop(const Piece &piece) { // over the innermost terms, which follow the lanes
-    return piece.wide.name() + ".s0." + piece.wide.args()[1].name();
+    return piece.wide.func.name() + ".s0." + piece.wide.func.args()[1].name();
   }
 
   PanelPrefetch prefetch(const Piece &piece, const VarOrRVar &tiles) {
     PanelPrefetch prefetch = piece.prefetch;
     prefetch.weights = piece.panels;
     if (piece.widened) {
-      prefetch.copy = piece.wide.name();
+      prefetch.copy = piece.wide.func.name();
       prefetch.copy_loop = copy_loop(piece);
     }
     prefetch.sum_loop = sum_loop(piece);

@@ -214,10 +214,9 @@ private:
     std::vector<Var> own = sums;
     own.insert(own.end(), others.begin(), others.end());
     bool whole = packed || (lane_.size >= 0 && lane_.size % width_ == 0);
-    Copy copy =
+    panel_ =
         operands.packed(factor, column, width_, whole ? Expr() : lane_.extent, used_by(operands.filled(factor), own));
-    panel_ = copy.func;
-    return copy.read;
+    return panel_.read;
   }
 
   /// Rows of the result in a block (with one axis: places).
@@ -293,9 +292,9 @@ private:
       if (!window_.args().empty())
         window_.vectorize(window_.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
-    if (panel_.defined()) {
-      one_of_each(panel_);
-      panel_.compute_at(result, task);
+    if (panel_.func.defined()) {
+      one_of_each(panel_.func);
+      panel_.func.compute_at(result, task);
       Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
     }
   }
@@ -325,7 +324,8 @@ private:
   const MicroKernel &micro_kernel_;
   OutputAxis lane_;
   std::vector<OutputAxis> places_, others_; // innermost first
-  Func block_, sum_, row_, window_, panel_;
+  Func block_, sum_, row_, window_;
+  Copy panel_;
   RegisterTile tile_;
   std::vector<Halide::RVar> chunks_; // the loops of the sum around a tile's own, innermost first
   int64_t per_place_ = 1;            // elements of the window per place of the result

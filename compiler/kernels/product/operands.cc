@@ -131,10 +131,18 @@ int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
   return along ? width : 0;
 }
 
+bool Operands::lies_by_terms(const Expr &factor) const {
+  const hi::Call *call = input_read_by(kernel_, factor) ? read_of(factor) : nullptr;
+  if (!call || call->args.empty() || !hi::equal(call->args[0], Expr(innermost_)))
+    return false;
+  return std::none_of(call->args.begin() + 1, call->args.end(),
+                      [&](const Expr &index) { return hi::expr_uses_var(index, innermost_.name()); });
+}
+
 Expr Operands::filled(const Expr &factor) const { return heddle::filled(micro_kernel_, factor, innermost_, terms_); }
 
 Copy Operands::packed(const Expr &factor, const Var &column, int width, const Expr &columns,
-                      const std::vector<Var> &others) const {
+                      const std::vector<Var> &others, bool whole_vectors) const {
   Var panel("p"), lane = lane_of_panel();
   Expr place = panel * width + lane;
   Expr value =
@@ -144,15 +152,40 @@ Copy Operands::packed(const Expr &factor, const Var &column, int width, const Ex
   std::vector<Var> dims = {lane};
   dims.insert(dims.end(), others.begin(), others.end());
   dims.push_back(panel);
+  Func turned;
+  if (whole_vectors && micro_kernel_.group == 1 && !others.empty() && others[0].same_as(innermost_) &&
+      lies_by_terms(factor)) {
+    turned = Func("turned");
+    turned(dims) = value;
+    std::vector<Expr> here(dims.begin(), dims.end());
+    value = turned(here);
+  }
   Copy copy = copy_in_groups(micro_kernel_, "panel", value, dims, innermost_, terms_);
   copy.read = hi::substitute({{lane.name(), column % width}, {panel.name(), column / width}}, copy.read);
+  copy.turned = turned;
   return copy;
 }
 
-void Operands::schedule_packed(const MicroKernel &micro_kernel, Func &panel, int width, int lanes, int panels) {
+void Operands::schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int width, int lanes, int panels) {
+  Func &panel = copy.func;
   std::vector<Var> dims = panel.args();
   Var lane = lane_of_panel(), member = member_of_group();
   panel.bound_extent(lane, width).bound_extent(dims.back(), panels);
+  if (copy.turned.defined()) {
+    // A square at a time: read along the terms, put down transposed, copied row by row. All terms of the columns of a
+    // vector before the next: the processor asks ahead for places that follow one another in so many rows.
+    Var in("in"), vectors("vectors"), terms("terms");
+    panel.split(lane, vectors, lane, lanes)
+        .split(dims[1], terms, in, lanes, Halide::TailStrategy::RoundUp)
+        .reorder(lane, in, terms, vectors)
+        .vectorize(lane)
+        .unroll(in);
+    copy.turned.compute_at(panel, terms).bound_extent(lane, lanes).bound_extent(dims[1], lanes);
+    for (size_t i = 2; i < dims.size(); ++i)
+      copy.turned.bound_extent(dims[i], 1);
+    copy.turned.reorder(dims[1], lane).vectorize(dims[1]).unroll(lane);
+    return;
+  }
   if (dims.front().same_as(member))
     panel.bound_extent(member, micro_kernel.group).vectorize(member);
   panel.vectorize(lane, lanes).unroll(lane);

@@ -41,6 +41,7 @@ std::vector<Halide::Var> used_by(const Halide::Expr &expr, const std::vector<Hal
 struct Copy {
   Halide::Func func;
   Halide::Expr read;
+  Halide::Func turned; // of a copy in panels: where defined, it is written through a transposition of vectors
 };
 
 /// A copy over `dims`, innermost first, read at these same variables; where `innermost`, the innermost of the sum's
@@ -74,17 +75,20 @@ public:
   /// innermost loop; 0: they don't.
   int64_t panel_width(const Halide::Expr &factor, const Halide::Var &column) const;
 
+  /// Whether a factor is read from neighbouring places for neighbouring terms.
+  bool lies_by_terms(const Halide::Expr &factor) const;
+
   /// A factor over the terms, with zeros up to the end of the last group.
   Halide::Expr filled(const Halide::Expr &factor) const;
 
   /// A copy of a factor in panels of `width` columns, over (lane, others.., panel), with a first dim more where terms
   /// lie in groups. `columns`: how many there are; undefined: the factor has whole panels. What is behind the last one
-  /// is zero. `others`: innermost first.
+  /// is zero. `others`: innermost first. `whole_vectors`: the innermost loop's terms
+  /// are whole vectors, of which one is read at a time where a factor lies term by term.
   Copy packed(const Halide::Expr &factor, const Halide::Var &column, int width, const Halide::Expr &columns,
-              const std::vector<Halide::Var> &others) const;
+              const std::vector<Halide::Var> &others, bool whole_vectors = false) const;
   /// Such a copy is written by whole vectors of `lanes`.
-  static void schedule_packed(const MicroKernel &micro_kernel, Halide::Func &panel, int width, int lanes,
-                              int panels = 1);
+  static void schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int width, int lanes, int panels = 1);
 
 private:
   LoweredKernel &kernel_;
