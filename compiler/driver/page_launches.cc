@@ -37,14 +37,18 @@ static std::vector<PageLaunch> launches_of(const DeviceRow &row, const std::map<
                                            const Gpu &gpu, const std::vector<int64_t> &sizes) {
   std::vector<PageLaunch> out;
   for (const gpu::Launch &launch : row.launches) {
-    int64_t items = 1;
-    for (mlir::AffineExpr factor : launch.items)
-      items *= mlir::AffineMap::get(sizes.size(), 0, factor).compose(sizes)[0];
+    int64_t blocks = 1;
+    for (const gpu::Dealt &dealt : launch.items) {
+      int64_t items = 1;
+      for (mlir::AffineExpr extent : dealt.extents)
+        items *= mlir::AffineMap::get(sizes.size(), 0, extent).compose(sizes)[0];
+      blocks *= (items + dealt.each - 1) / dealt.each;
+    }
     auto found = resources.find(launch.symbol);
     Resources takes = found == resources.end() ? Resources{} : found->second;
     auto [resident, warps] = occupancy(gpu, launch.threads, takes);
-    out.push_back({launch.symbol, (items + launch.items_per_block - 1) / launch.items_per_block, launch.threads,
-                   takes.shared, takes.registers, takes.spilled, resident, warps});
+    out.push_back(
+        {launch.symbol, blocks, launch.threads, takes.shared, takes.registers, takes.spilled, resident, warps});
   }
   return out;
 }

@@ -89,6 +89,19 @@ SmallVector<Value> Elements::place_of(LinalgOp op, unsigned number, ValueRange p
 Value Elements::element(Value tensor, ValueRange place) {
   if (Value given = given_.lookupOrNull(tensor))
     return given;
+  if (!remembers_)
+    return made(tensor, place);
+  std::pair<void *, std::vector<void *>> key{tensor.getAsOpaquePointer(), {}};
+  for (Value index : place)
+    key.second.push_back(index.getAsOpaquePointer());
+  auto known = remembered_.find(key);
+  if (known == remembered_.end())
+    known = remembered_.emplace(key, made(tensor, place)).first;
+  return known->second;
+}
+
+/// An element that isn't given.
+Value Elements::made(Value tensor, ValueRange place) {
   if (auto found = stored_.find(tensor); found != stored_.end() && !hidden_.contains(tensor))
     return load(found->second, place);
   Type type = cast<RankedTensorType>(tensor.getType()).getElementType();
@@ -119,20 +132,25 @@ Value Elements::element(Value tensor, ValueRange place) {
 
 /// Data never leads outside of a tensor.
 Value Elements::extracted(Value tensor, ValueRange place) {
+  SmallVector<Value> there = inside(tensor, place);
+  return there.size() == place.size() ? element(tensor, there) : Value();
+}
+
+SmallVector<Value> Elements::inside(Value tensor, ValueRange place) {
   auto formulas = ir::extent_formulas(tensor);
   if (failed(formulas)) {
     emitError(tensor.getLoc(), "a tensor of a kernel has an extent that is no formula of its sizes");
     return {};
   }
   Operation *kernel = ir::scope_of(tensor.getParentBlock()->getParentOp());
-  SmallVector<Value> inside;
+  SmallVector<Value> out;
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   for (auto [index, formula] : llvm::zip_equal(place, *formulas)) {
     Value last = arith::SubIOp::create(b, loc, size(formula, kernel), one);
     Value at = arith::MinSIOp::create(b, loc, index, last);
-    inside.push_back(arith::MaxSIOp::create(b, loc, at, zero));
+    out.push_back(arith::MaxSIOp::create(b, loc, at, zero));
   }
-  return element(tensor, inside);
+  return out;
 }
 
 Operation *combiner_of(LinalgOp op) {
@@ -225,6 +243,33 @@ Value Elements::inner(LinalgOp op, Value value, ValueRange loops) {
   return out.empty() ? Value() : out.front();
 }
 
+std::optional<Value> Elements::address_of(LinalgOp op, Value read, ValueRange loops) {
+  SmallVector<Value> before, place;
+  Value tensor;
+  if (auto argument = dyn_cast<BlockArgument>(read)) {
+    OpOperand &operand = op->getOpOperand(argument.getArgNumber());
+    tensor = operand.get();
+    if (is_stored(tensor))
+      place = apply(op.getMatchingIndexingMap(&operand), loops);
+  } else if (auto extract = read.getDefiningOp<tensor::ExtractOp>()) {
+    tensor = extract.getTensor();
+    if (is_stored(tensor)) {
+      SmallVector<Value> at;
+      for (Value index : extract.getIndices())
+        at.push_back(index.getParentBlock() == op.getBlock() ? inner(op, index, loops) : scalar(index));
+      if (llvm::all_of(at, [](Value index) { return bool(index); }))
+        place = inside(tensor, at);
+    }
+  }
+  if (!tensor || !is_stored(tensor) || int64_t(place.size()) != cast<RankedTensorType>(tensor.getType()).getRank())
+    return std::nullopt;
+  return address(stored_.at(tensor), place);
+}
+
+SmallVector<Value> Elements::next(LinalgOp op, ValueRange loops, ValueRange before) {
+  return body(op, op.getBlock()->getTerminator()->getOperands(), loops, before);
+}
+
 SmallVector<Value> Elements::compute(LinalgOp op, ValueRange parallel) {
   SmallVector<Value> loops(op.getNumLoops(), Value()), extents = loop_extents(op), before;
   if (extents.size() != loops.size())
@@ -258,8 +303,9 @@ SmallVector<Value> Elements::compute(LinalgOp op, ValueRange parallel) {
       before.assign(next.getRegionIterArgs().begin(), next.getRegionIterArgs().end());
       b.setInsertionPointToStart(next.getBody());
     }
-    // Lanes are at different terms here: none helps another.
+    // Lanes are at different terms here: none helps another. What is computed in a loop is not there behind it.
     int64_t together = std::exchange(lanes_.count, 1);
+    Forgetting forgetting(*this);
     SmallVector<Value> after = body(op, yielded, loops, before);
     lanes_.count = together;
     if (after.empty())

@@ -10,7 +10,11 @@
 #include "llvm/ADT/DenseSet.h"
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace heddle::gpu {
 
@@ -52,9 +56,36 @@ public:
   void hide(mlir::Value tensor) { hidden_.insert(tensor); }
   /// A value of an op's body at a place of all of its loops; null after an error.
   mlir::Value inner(mlir::linalg::LinalgOp op, mlir::Value value, mlir::ValueRange loops);
+  /// Where in memory an element lies that an op's body reads, an argument of the body or a tensor.extract, at a place
+  /// of all of its loops; nothing where the tensor isn't stored.
+  std::optional<mlir::Value> address_of(mlir::linalg::LinalgOp op, mlir::Value read, mlir::ValueRange loops);
   /// What an op computes at a place of its parallel loops (outermost first): the elements of its results. Reductions go
   /// over all terms in order. Empty after an error.
   llvm::SmallVector<mlir::Value> compute(mlir::linalg::LinalgOp op, mlir::ValueRange parallel);
+  /// What a reduction has after one more term, at a place of all of its loops; empty after an error.
+  llvm::SmallVector<mlir::Value> next(mlir::linalg::LinalgOp op, mlir::ValueRange loops, mlir::ValueRange before);
+  /// While one of these lives, an element is loaded or computed once for each place, given by the same values; all code
+  /// must be made in one block.
+  class Remembering {
+  public:
+    explicit Remembering(Elements &elements) : elements_(elements) { elements_.remembers_ = true; }
+    ~Remembering() { elements_.remembers_ = false, elements_.remembered_.clear(); }
+    Remembering(const Remembering &) = delete;
+
+  private:
+    Elements &elements_;
+  };
+  /// While one of these lives, nothing is remembered: what is made in a loop is not there behind it.
+  class Forgetting {
+  public:
+    explicit Forgetting(Elements &elements) : elements_(elements), was_(std::exchange(elements.remembers_, false)) {}
+    ~Forgetting() { elements_.remembers_ = was_; }
+    Forgetting(const Forgetting &) = delete;
+
+  private:
+    Elements &elements_;
+    const bool was_;
+  };
   /// From now on these lanes share the terms of reductions that have a combiner; all of them have the result.
   void share(Lanes lanes) { lanes_ = std::move(lanes); }
   /// The place of result `number` at which compute's element belongs.
@@ -78,12 +109,18 @@ private:
   /// there so far. Empty after an error.
   llvm::SmallVector<mlir::Value> body(mlir::linalg::LinalgOp op, mlir::ValueRange wanted, mlir::ValueRange loops,
                                       mlir::ValueRange before);
+  mlir::Value made(mlir::Value tensor, mlir::ValueRange place);
   mlir::Value extracted(mlir::Value tensor, mlir::ValueRange place);
+  /// The nearest place in the tensor; empty after an error.
+  llvm::SmallVector<mlir::Value> inside(mlir::Value tensor, mlir::ValueRange place);
+  bool is_stored(mlir::Value tensor) const { return stored_.contains(tensor) && !hidden_.contains(tensor); }
 
   mlir::OpBuilder &b;
   mlir::Location loc;
   mlir::IRMapping scalars_, given_;
   Lanes lanes_{1, {}, {}};
+  bool remembers_ = false;
+  std::map<std::pair<void *, std::vector<void *>>, mlir::Value> remembered_; // by tensor and place
   llvm::DenseSet<mlir::Value> hidden_;
   llvm::DenseMap<mlir::Value, Stored> stored_;
 };

@@ -123,7 +123,7 @@ LogicalResult Program::define_tensors(Thread &thread, Block &parameters) {
   return success();
 }
 
-LogicalResult Program::launch(ArrayRef<AffineExpr> items, int64_t items_per_block, int64_t threads,
+LogicalResult Program::launch(ArrayRef<Dealt> items, int64_t threads,
                               llvm::function_ref<LogicalResult(Thread &)> write) {
   OpBuilder b = OpBuilder::atBlockEnd(module_->getBody());
   Location loc = kernel_.getLoc();
@@ -162,7 +162,7 @@ LogicalResult Program::launch(ArrayRef<AffineExpr> items, int64_t items_per_bloc
     return failure();
   b.setInsertionPointToEnd(block);
   LLVM::ReturnOp::create(b, loc, ValueRange());
-  launches_.push_back({symbol, SmallVector<AffineExpr>(items), items_per_block, threads});
+  launches_.push_back({symbol, SmallVector<Dealt>(items), threads});
   return success();
 }
 
@@ -199,6 +199,25 @@ Value Program::exchanged(Thread &thread, Value value, int32_t bits) {
   auto number = [&](int32_t n) { return arith::ConstantIntOp::create(thread.b, thread.loc, n, 32).getResult(); };
   return NVVM::ShflOp::create(thread.b, thread.loc, value.getType(), whole_warp(thread), value, number(bits),
                               number(31), NVVM::ShflKind::bfly, UnitAttr());
+}
+
+SmallVector<Value> Program::transposed(Thread &thread, ValueRange values, ArrayRef<int32_t> bits) {
+  OpBuilder &b = thread.b;
+  SmallVector<Value> out(values);
+  for (auto [number, bit] : llvm::enumerate(bits)) {
+    Value zero = arith::ConstantIndexOp::create(b, thread.loc, 0);
+    Value own = arith::AndIOp::create(b, thread.loc, thread.number, arith::ConstantIndexOp::create(b, thread.loc, bit));
+    Value is_low = arith::CmpIOp::create(b, thread.loc, arith::CmpIPredicate::eq, own, zero);
+    auto choose = [&](Value p, Value q) { return arith::SelectOp::create(b, thread.loc, is_low, p, q).getResult(); };
+    for (size_t slot = 0; slot < out.size(); ++slot) {
+      if (slot >> number & 1)
+        continue;
+      Value p = out[slot], q = out[slot + (size_t(1) << number)];
+      Value received = exchanged(thread, choose(q, p), bit);
+      out[slot] = choose(p, received), out[slot + (size_t(1) << number)] = choose(received, q);
+    }
+  }
+  return out;
 }
 
 SmallVector<Value> digits(Program::Thread &thread, Value item, ValueRange extents) {

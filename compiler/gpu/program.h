@@ -20,13 +20,18 @@ struct Kept {
   int64_t element_bytes;
 };
 
+/// Items of which each block takes some: the product of extents over the kernel's sizes.
+struct Dealt {
+  llvm::SmallVector<mlir::AffineExpr> extents;
+  int64_t each = 1; // of a block
+};
+
 /// One launch. All launches of a kernel have the same parameters: sizes (i32), scalars (an i1 as a byte), the addresses
 /// of arguments, of results, and of scratch memory.
 struct Launch {
   std::string symbol;
-  llvm::SmallVector<mlir::AffineExpr> items; // their product, over the kernel's sizes, is dealt out to blocks;
-  int64_t items_per_block;                   // of none nothing is launched
-  int64_t threads;                           // of a block
+  llvm::SmallVector<Dealt> items; // there is a block for each combination; of none nothing is launched
+  int64_t threads;                // of a block
 };
 
 /// What a launch takes beside its work, for the costs of variants.
@@ -52,7 +57,7 @@ public:
     mlir::Value block, number; // of the block in the grid, and of the thread in the block: index values
   };
   /// Adds a launch, whose code `write` makes; where it fails it has reported why.
-  mlir::LogicalResult launch(llvm::ArrayRef<mlir::AffineExpr> items, int64_t items_per_block, int64_t threads,
+  mlir::LogicalResult launch(llvm::ArrayRef<Dealt> items, int64_t threads,
                              llvm::function_ref<mlir::LogicalResult(Thread &)> write);
 
   /// Shared memory of the block for so many elements of a type, each of which is reached by its number.
@@ -65,6 +70,11 @@ public:
   void barrier_of_warp(Thread &thread);
   /// What the thread of the warp has whose number differs from this one's in these bits.
   mlir::Value exchanged(Thread &thread, mlir::Value value, int32_t bits);
+
+  /// Exchanges values among lanes whose numbers differ in these bits (two values for one bit, four for two, and so on,
+  /// one group of so many behind the other): a lane then has, of all of these lanes, the value of the number that its
+  /// own bits make, in the order of the numbers that theirs make.
+  llvm::SmallVector<mlir::Value> transposed(Thread &thread, mlir::ValueRange values, llvm::ArrayRef<int32_t> bits);
 
   mlir::func::FuncOp kernel() const { return kernel_; }
   mlir::ModuleOp code() { return *module_; }

@@ -121,7 +121,7 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op, int64_t lanes) {
   SmallVector<AffineExpr> items;
   for (unsigned loop : parallel)
     items.push_back((*formulas)[loop]);
-  return program.launch(items, threads / lanes, threads, [&](gpu::Program::Thread &thread) {
+  return program.launch(gpu::Dealt{items, threads / lanes}, threads, [&](gpu::Program::Thread &thread) {
     OpBuilder &b = thread.b;
     Location loc = thread.loc;
     SmallVector<Value> extents;

@@ -27,6 +27,12 @@ def counted(emulator, what):
     return counter
 
 
+def rounded(x):
+    """To bf16, to nearest, ties to even."""
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+
 class OnEmulatedGpu(Scratch):
     """Tests that draw their inputs and look at what the device has counted."""
 

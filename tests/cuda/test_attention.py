@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted  # noqa: E402
+from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted, rounded  # noqa: E402
 
 import heddle  # noqa: E402
 
@@ -24,15 +24,15 @@ def attended(scores, values, heavy=1.0):
 
 
 class Attention(OnEmulatedGpu):
-    def compiled(self, *settings, heads=3, dims=()):
+    def compiled(self, *settings, heads=3, dims=(), options=()):
         """The model for sm_80, and for sizes where these are given."""
         settings = (*settings, f"H={heads}")
-        folder = self.folder / "-".join(("model", *settings, *dims))
+        folder = self.folder / "-".join(("model", *settings, *dims, *options))
         words = [word for setting in settings for word in ("--set", setting)] + [word for dim in dims for word in ("--dim", dim)]
         self.near = np.random.default_rng(7).normal(size=(heads, 17)).astype(np.float32)
         np.savez(self.folder / "w.npz", near=self.near)
         done = subprocess.run([HEDDLE, "compile", ROOT / "tests" / "cuda" / "attention.heddle", "--weights",
-                               self.folder / "w.npz", "--target", "cuda:sm_80", "-o", folder, *words],
+                               self.folder / "w.npz", "--target", "cuda:sm_80", "-o", folder, *words, *options],
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.manifest = (folder / "attention.json").read_text()
@@ -98,6 +98,34 @@ class Attention(OnEmulatedGpu):
             session.run({"q": q, "k": k, "v": v}, entry="banded")
             # Of four blocks of rows the first needs two blocks of keys, the others at most four of eight.
             self.assertLessEqual(counted(self.emulator, "load_global").cost, 0.6 * whole)
+
+    def check_made(self, session, b, t, h, e):
+        x, mask = self.normal(b, t, h, e), (self.draw.uniform(size=(b, t)) < 0.7).astype(np.int32)
+        mask[: b // 2] = 0
+        got = session.run({"x": x, "mask": mask}, entry="made")["y"]
+        scores = self.scores(rounded(x + 0.5), rounded(0.5 * x))
+        want = attended(np.where(mask[:, None, None, :] != 0, scores, -np.inf), rounded(x - 0.25))
+        # A weight is off by 2⁻⁹ of itself.
+        np.testing.assert_allclose(got, want, atol=2**-8 * max(1, np.abs(x).max(initial=0)), err_msg=f"{b} {t}")
+
+    def test_products_of_bf16_run_on_tensor_cores(self):
+        for rows, dims in ((16, ("B=1", "T=16")), (32, ("B=6", "T=256")), (64, ("B=64", "T=512"))):
+            for width in (40, 64, 128):
+                with self.compiled(f"E={width}", dims=(*dims, "P=16"), options=("--precision", "bf16")) as model:
+                    with model.session() as session:
+                        self.assertIn("tensor_keys", self.manifest)
+                        for b, t in ((1, 1), (2, 17), (1, 66), (2, 130), (0, 3), (2, 0)):
+                            self.check_made(session, b, t, 3, width)
+
+    def test_full_blocks_of_bf16_waste_no_memory_access(self):
+        with self.compiled("E=64", heads=2, dims=("B=64", "T=256", "P=256"), options=("--precision", "bf16")) as model:
+            with model.session() as session:
+                self.assertIn("tensor_keys", self.manifest)
+                self.emulator.heddle_emulator_clear_counters()
+                session.run({"x": self.normal(1, 256, 2, 64), "mask": np.ones((1, 256), np.int32)}, entry="made")
+                self.assert_costs(async_copy=1.25, load_shared=1.1, store_global=1.25)
+                # Both products of 256 x 256 scores with 64 features, of two heads.
+                self.assertEqual(counted(self.emulator, "matrix").warps, 2 * 2 * 256 * 256 * 64 // (16 * 8 * 16))
 
 
 if __name__ == "__main__":

@@ -63,10 +63,14 @@ public:
     auto [parameters, bytes] = laid_down(values);
     each_row([&](const DeviceRow &row) {
       for (const gpu::Launch &launch : row.launches) {
-        Value items = number64(1), zero = number32(0);
-        for (AffineExpr factor : launch.items)
-          items = arith::MulIOp::create(b, loc, items, evaluated(factor));
-        Value blocks = arith::CeilDivUIOp::create(b, loc, items, number64(launch.items_per_block));
+        Value blocks = number64(1), zero = number32(0);
+        for (const gpu::Dealt &dealt : launch.items) {
+          Value items = number64(1);
+          for (AffineExpr extent : dealt.extents)
+            items = arith::MulIOp::create(b, loc, items, evaluated(extent));
+          items = arith::CeilDivUIOp::create(b, loc, items, number64(dealt.each));
+          blocks = arith::MulIOp::create(b, loc, blocks, items);
+        }
         Value failed = call_device(
             b, loc, "heddle_device_launch", i32(),
             {context, number32(code.number_of(launch.symbol)), blocks, number32(launch.threads), parameters, bytes});

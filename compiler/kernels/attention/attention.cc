@@ -19,7 +19,8 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return out;
 }
 
-static const Variant *const variants[] = {&row_blocks, &copied_keys, &key_blocks, &staged_keys, &each_element};
+static const Variant *const variants[] = {&row_blocks,  &copied_keys, &key_blocks,
+                                          &staged_keys, &tensor_keys, &each_element};
 
 } // namespace attention
 

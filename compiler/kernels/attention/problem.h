@@ -9,7 +9,7 @@
 
 namespace heddle::attention {
 
-extern const Variant row_blocks, copied_keys, key_blocks, staged_keys;
+extern const Variant row_blocks, copied_keys, key_blocks, staged_keys, tensor_keys;
 
 struct Problem {
   Match match;

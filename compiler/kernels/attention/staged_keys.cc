@@ -1,7 +1,7 @@
-// The code of the variant `staged_keys`. A block of 16 x 16 threads computes some features (most often all) of some
-// rows of a head, and goes over the keys 32 at a time. Of these it brings keys and values to shared memory, computes
-// scores in registers, each thread those of a few rows and keys, brings weights to shared memory, and adds weighted
-// values up in registers. Whatever is made of scores is computed from them in place: masks, distances, anything.
+// The code of the variants `staged_keys` and `tensor_keys`. A block computes some features (most often all) of some
+// rows of a head, and goes over the keys some at a time. Of these it brings keys and values to shared memory, computes
+// scores in registers, each thread those of a few rows and keys, and adds weighted values up in registers (key_tile.h).
+// Whatever is made of scores is computed from them in place: masks, distances, anything.
 //
 // A row's largest score is the largest so far, m. Where a block of keys has a larger one, M, sums so far are
 // multiplied by exp(m - M) (Milakov and Gimelshein 2018, https://arxiv.org/abs/1805.02867; Dao et al. 2022,
@@ -14,6 +14,7 @@
 
 #include "compiler/gpu/program.h"
 #include "compiler/halide/ranges.h"
+#include "compiler/kernels/attention/key_tile.h"
 #include "compiler/kernels/whole_numbers.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -29,7 +30,6 @@ using linalg::LinalgOp;
 
 namespace {
 
-constexpr int64_t threads = side * side;
 constexpr double lowest = -std::numeric_limits<double>::infinity();
 
 class Code : gpu::Arithmetic {
@@ -43,7 +43,11 @@ public:
 
   LogicalResult write() {
     find_place();
-    if (failed(stage_queries()) || failed(find_range()))
+    Surroundings around{[this](LinalgOp op, const Place &at) { return loops(op, at); }, first_row, rows, first_feature,
+                        features};
+    tile = plan.warps > 0 ? tensor_core_keys(program, thread, plan, around)
+                          : multiply_add_keys(program, thread, plan, around);
+    if (failed(find_range()) || failed(tile->begin(first_key, end_key)))
       return failure();
     // Of each row its largest score, then its sums, then, of each feature, its weighted values.
     size_t sums = plan.softmax.sums.size() - 1;
@@ -56,18 +60,10 @@ public:
       if (failed(block_of_keys(over_keys.getInductionVar(), over_keys.getRegionIterArgs())))
         return failure();
     }
-    for (int64_t i = 0; i < rows_each; ++i)
-      if (failed(finish_row(i, over_keys.getResults())))
-        return failure();
-    return success();
+    return finish(over_keys.getResults());
   }
 
 private:
-  /// Where an element lies on the axes of the problem.
-  struct Place {
-    Value row, key, feature, term;
-  };
-
   Value real_sum(Value p, Value q) { return arith::AddFOp::create(b, loc, p, q); }
   Value real_product(Value p, Value q) { return arith::MulFOp::create(b, loc, p, q); }
   Value exp_of_difference(Value p, Value q) { return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, p, q)); }
@@ -87,11 +83,10 @@ private:
       others[other.first] = value;
     first_row = mul(at[at.size() - 2], index(plan.block_rows()));
     first_feature = mul(at.back(), index(plan.block_features()));
-    x = rem(thread.number, index(side)), y = div(thread.number, index(side));
   }
 
   Value size(AffineExpr formula) { return elements.size(formula, program.kernel()); }
-  Value row(int64_t i) { return add(first_row, add(y, index(i * side))); }
+  Value row(int64_t i) { return add(first_row, tile->row(i)); }
   Value inside(Value place, Value count) { return least(place, sub(count, index(1))); }
 
   /// The loops of an op at a place.
@@ -123,95 +118,6 @@ private:
       if (kind == utils::IteratorType::parallel)
         parallel.push_back(all[loop]);
     return elements.element(op->getResult(0), elements.place_of(op, 0, parallel));
-  }
-
-  // --- shared memory
-
-  Value number_at(Value shared, Value place) { return program.load_shared(thread, shared, place, b.getF32Type()); }
-
-  /// Brings the terms of a factor of scores for so many lines of each row of threads, rows or keys. Threads of a row
-  /// take neighbours among the terms, which lie together in memory.
-  LogicalResult stage(Value to, int64_t pitch, const StagedKeys::Scores &scores, const Factor &factor, int64_t count,
-                      llvm::function_ref<Place(int64_t)> line) {
-    for (int64_t first = 0; first < scores.terms; first += side) {
-      Value term = add(index(first), x);
-      for (int64_t i = 0; i < count; ++i) {
-        Place at = line(i);
-        at.term = scores.terms - first < side ? least(term, index(scores.terms - 1)) : term;
-        Value value = elements.inner(scores.op, factor.value, loops(scores.op, at));
-        if (!value)
-          return failure();
-        program.store_shared(thread, to, add(mul(term, index(pitch)), add(y, index(i * side))), value);
-      }
-    }
-    return success();
-  }
-
-  LogicalResult stage_queries() {
-    for (const StagedKeys::Scores &scores : plan.products) {
-      queries.push_back({}), staged.push_back({});
-      if (!scores.staged)
-        continue;
-      staged.back() = program.shared(thread, StagedKeys::lines(scores) * plan.key_pitch(), b.getF32Type());
-      if (scores.queries_of >= 0) {
-        queries.back() = queries[scores.queries_of];
-        continue;
-      }
-      queries.back() = program.shared(thread, StagedKeys::lines(scores) * plan.row_pitch(), b.getF32Type());
-      if (failed(stage(queries.back(), plan.row_pitch(), scores, scores.queries, rows_each,
-                       [&](int64_t i) { return Place{inside(row(i), rows), {}, {}, {}}; })))
-        return failure();
-    }
-    weights = program.shared(thread, plan.block_keys() * plan.row_pitch(), b.getF32Type());
-    values = program.shared(thread, plan.block_keys() * plan.feature_pitch(), b.getF32Type());
-    return success();
-  }
-
-  /// Brings keys and values of a block.
-  LogicalResult stage_keys(Value first) {
-    auto key = [&](int64_t i) { return add(first, add(y, index(i * side))); };
-    for (auto [scores, to] : llvm::zip_equal(plan.products, staged))
-      if (scores.staged && failed(stage(to, plan.key_pitch(), scores, scores.keys, keys_each,
-                                        [&](int64_t i) { return Place{{}, inside(key(i), end_key), {}, {}}; })))
-        return failure();
-    LinalgOp weighted = plan.match.weighted.product.op;
-    for (int64_t i = 0; i < keys_each; ++i)
-      for (int64_t j = 0; j < features_each; ++j) {
-        Value feature = add(x, index(j * side));
-        Place at{{}, inside(key(i), end_key), inside(add(first_feature, feature), features), {}};
-        Value value = elements.inner(weighted, plan.values.value, loops(weighted, at));
-        if (!value)
-          return failure();
-        value = choose(below(key(i), end_key), value, real(0));
-        Value line = add(y, index(i * side));
-        program.store_shared(thread, values, add(mul(line, index(plan.feature_pitch())), feature), value);
-      }
-    return success();
-  }
-
-  /// Adds to sums of `left` x `right` numbers of a thread the products over so many lines of two arrays.
-  SmallVector<Value> multiply(Value left_of, int64_t left_pitch, int64_t left, Value right_of, int64_t right_pitch,
-                              int64_t right, int64_t lines, ValueRange start) {
-    int64_t at_once = 1;
-    while (at_once < 8 && lines % (2 * at_once) == 0)
-      at_once *= 2;
-    auto loop = scf::ForOp::create(b, loc, index(0), index(lines), index(at_once), start);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    SmallVector<Value> sums(loop.getRegionIterArgs());
-    for (int64_t step = 0; step < at_once; ++step) {
-      Value line = add(loop.getInductionVar(), index(step));
-      SmallVector<Value> p, q;
-      for (int64_t i = 0; i < left; ++i)
-        p.push_back(number_at(left_of, add(mul(line, index(left_pitch)), add(y, index(i * side)))));
-      for (int64_t j = 0; j < right; ++j)
-        q.push_back(number_at(right_of, add(mul(line, index(right_pitch)), add(x, index(j * side)))));
-      for (int64_t i = 0; i < left; ++i)
-        for (int64_t j = 0; j < right; ++j)
-          sums[i * right + j] = math::FmaOp::create(b, loc, p[i], q[j], sums[i * right + j]);
-    }
-    scf::YieldOp::create(b, loc, sums);
-    return SmallVector<Value>(loop.getResults());
   }
 
   // --- keys
@@ -265,27 +171,20 @@ private:
   }
 
   LogicalResult block_of_keys(Value first, ValueRange so_far) {
-    if (failed(stage_keys(first)))
+    auto sums = tile->scores(first);
+    if (failed(sums))
       return failure();
-    program.barrier(thread);
-    SmallVector<SmallVector<Value>> sums;
-    for (auto [number, scores] : llvm::enumerate(plan.products)) {
-      SmallVector<Value> zeros(rows_each * keys_each, real(0));
-      sums.push_back(scores.staged ? multiply(queries[number], plan.row_pitch(), rows_each, staged[number],
-                                              plan.key_pitch(), keys_each, scores.terms, zeros)
-                                   : SmallVector<Value>());
-    }
     // Scores as the kernel makes them of these sums.
     SmallVector<Value> score(rows_each * keys_each), is_key;
     SmallVector<Place> at(rows_each * keys_each);
     auto score_op = plan.score.getDefiningOp<LinalgOp>();
     for (int64_t j = 0; j < keys_each; ++j) {
-      Value key = add(first, add(x, index(j * side)));
+      Value key = add(first, tile->key(j));
       is_key.push_back(below(key, end_key));
       for (int64_t i = 0; i < rows_each; ++i) {
         int64_t n = i * keys_each + j;
         at[n] = {inside(row(i), rows), inside(key, end_key), {}, {}};
-        give_products(sums, n);
+        give_products(*sums, n);
         score[n] = result_at(score_op, at[n]);
         if (!score[n])
           return failure();
@@ -311,7 +210,7 @@ private:
         Value own = real_product(so_far[next.size()], scale[i]);
         for (int64_t j = 0; j < keys_each; ++j) {
           int64_t n = i * keys_each + j;
-          give_products(sums, n);
+          give_products(*sums, n);
           Value term = of_key(term_of(sum), sum, at[n], score[n], subtracted[i]);
           if (!term)
             return failure();
@@ -319,25 +218,25 @@ private:
         }
         next.push_back(own);
       }
+    SmallVector<Value> weights;
     for (int64_t i = 0; i < rows_each; ++i)
       for (int64_t j = 0; j < keys_each; ++j) {
         int64_t n = i * keys_each + j;
-        give_products(sums, n);
+        give_products(*sums, n);
         Value weight = of_key(plan.weights.value, plan.match.weighted.product.op, at[n], score[n], subtracted[i]);
         if (!weight)
           return failure();
-        Value place = add(mul(add(x, index(j * side)), index(plan.row_pitch())), add(y, index(i * side)));
-        program.store_shared(thread, weights, place, choose(is_key[j], weight, real(0)));
+        weights.push_back(choose(is_key[j], weight, real(0)));
       }
     take_back_products();
-    program.barrier_of_warp(thread); // which holds all threads of its rows
     SmallVector<Value> weighted;
     for (int64_t i = 0; i < rows_each; ++i)
       for (int64_t j = 0; j < features_each; ++j)
         weighted.push_back(real_product(so_far[next.size() + weighted.size()], scale[i]));
-    next.append(multiply(weights, plan.row_pitch(), rows_each, values, plan.feature_pitch(), features_each,
-                         plan.block_keys(), weighted));
-    program.barrier(thread);
+    auto added = tile->weighted(first, weights, weighted);
+    if (failed(added))
+      return failure();
+    next.append(*added);
     scf::YieldOp::create(b, loc, next);
     return success();
   }
@@ -366,7 +265,7 @@ private:
   }
   /// Combines what the threads of a row have.
   Value across(Value own, llvm::function_ref<Value(Value, Value)> combine) {
-    for (int32_t bits = 1; bits < side; bits *= 2)
+    for (int32_t bits : tile->across())
       own = combine(own, program.exchanged(thread, own, bits));
     return own;
   }
@@ -424,9 +323,38 @@ private:
 
   // --- results
 
-  LogicalResult finish_row(int64_t i, ValueRange found) {
+  LogicalResult finish(ValueRange found) {
+    SmallVector<Value> sums;
+    bool apart = !reads_statistics();
+    for (int64_t i = 0; i < rows_each; ++i)
+      if (failed(finish_row(i, found, apart, sums)))
+        return failure();
+    for (auto [number, sum] : llvm::enumerate(tile->exchanged(sums))) {
+      auto [own_row, own_feature] = tile->exchanged_place(int64_t(number));
+      if (failed(store(add(first_row, own_row), add(first_feature, own_feature), sum)))
+        return failure();
+    }
+    return success();
+  }
+
+  /// Whether what the kernel returns is made of more than the weighted values and its arguments: such as sums of rows.
+  bool reads_statistics() {
+    SmallVector<Value> open{program.kernel().front().getTerminator()->getOperand(0)};
+    while (!open.empty()) {
+      auto op = open.pop_back_val().getDefiningOp<LinalgOp>();
+      if (!op || op == plan.match.weighted.product.op || isa<linalg::FillOp>(op.getOperation()))
+        continue;
+      if (op.getNumReductionLoops() > 0)
+        return true;
+      llvm::append_range(open, op->getOperands());
+    }
+    return false;
+  }
+
+  /// A row's weighted values: added to `sums`, or stored, where they need what is known of the row.
+  LogicalResult finish_row(int64_t i, ValueRange found, bool apart, SmallVector<Value> &sums) {
     Place at{inside(row(i), rows), {}, {}, {}};
-    LinalgOp top = plan.softmax.top;
+    LinalgOp top = plan.softmax.top, weighted = plan.match.weighted.product.op;
     Value largest = found[i], missing;
     // Where every score is -inf, and that is subtracted, all terms are NaN.
     if (plan.softmax.subtracted == top->getResult(0)) {
@@ -445,36 +373,39 @@ private:
       elements.give(sum->getResult(0), value);
       next += rows_each;
     }
-    for (int64_t j = 0; j < features_each; ++j)
-      if (failed(finish(i, j, whole(found[next + i * features_each + j]))))
+    for (int64_t j = 0; j < features_each; ++j) {
+      Value feature = add(first_feature, tile->feature(j));
+      at.feature = inside(feature, features);
+      Value value = of_row(plan.weights.value, weighted, at, whole(found[next + i * features_each + j]));
+      if (!value)
         return failure();
+      if (apart)
+        sums.push_back(value);
+      else if (failed(store(row(i), feature, value)))
+        return failure();
+    }
     for (LinalgOp sum : plan.softmax.sums)
       elements.take_back(sum->getResult(0));
     elements.take_back(top->getResult(0));
     return success();
   }
 
-  LogicalResult finish(int64_t i, int64_t j, Value sum) {
+  /// What the kernel returns of an element of the weighted values.
+  LogicalResult store(Value row, Value feature, Value sum) {
     OpBuilder::InsertionGuard guard(b);
-    Value feature = add(first_feature, add(x, index(j * side)));
-    auto own = scf::IfOp::create(b, loc, both(below(row(i), rows), below(feature, features)), /*withElseRegion=*/false);
+    auto own = scf::IfOp::create(b, loc, both(below(row, rows), below(feature, features)), /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
     LinalgOp weighted = plan.match.weighted.product.op;
-    Place at{row(i), {}, feature, {}};
-    Value value = of_row(plan.weights.value, weighted, at, sum);
-    if (!value)
-      return failure();
-    elements.give(weighted->getResult(0), value);
+    elements.give(weighted->getResult(0), sum);
     Value returned = program.kernel().front().getTerminator()->getOperand(0);
     SmallVector<Value> place;
     for (int axis = 0; axis < int(cast<RankedTensorType>(returned.getType()).getRank()); ++axis)
-      place.push_back(axis == plan.match.row_axis    ? at.row
-                      : axis == plan.match.lane_axis ? feature
-                                                     : others.lookup(axis));
+      place.push_back(axis == plan.match.row_axis ? row : axis == plan.match.lane_axis ? feature : others.lookup(axis));
     Value element = elements.element(returned, place);
     if (!element)
       return failure();
     elements.store(returned, place, element);
+    elements.take_back(weighted->getResult(0));
     return success();
   }
 
@@ -483,26 +414,22 @@ private:
   const StagedKeys &plan;
   gpu::Elements &elements;
   const int64_t rows_each, keys_each, features_each;
-  Value rows, keys_count, features, first_row, first_feature, first_key, end_key, x, y;
+  std::unique_ptr<KeyTile> tile;
+  Value rows, keys_count, features, first_row, first_feature, first_key, end_key;
   llvm::DenseMap<Role, Value> others;
-  SmallVector<Value> queries, staged; // by product, in shared memory
-  Value weights, values;
   int ranges_of = 0;
 };
 
 } // namespace
 
-LogicalResult write_staged_keys(gpu::Program &program, const ScheduleRow &row, const Target &target) {
-  Result<StagedKeys> plan = staged_keys_plan(program.kernel(), row.params.at("per_thread"), *target.gpu);
-  if (!plan)
-    return program.kernel().emitError() << plan.error().message;
-  SmallVector<AffineExpr> items;
-  for (auto [axis, extent] : plan->others)
-    items.push_back(extent);
-  items.push_back(plan->rows.ceilDiv(plan->block_rows()));
-  items.push_back(plan->features.ceilDiv(plan->block_features()));
-  return program.launch(items, 1, threads,
-                        [&](gpu::Program::Thread &thread) { return Code(program, thread, *plan).write(); });
+LogicalResult write_staged_keys(gpu::Program &program, const StagedKeys &plan) {
+  SmallVector<gpu::Dealt> items;
+  for (auto [axis, extent] : plan.others)
+    items.push_back({{extent}});
+  items.push_back({{plan.rows}, plan.block_rows()});
+  items.push_back({{plan.features}, plan.block_features()});
+  return program.launch(items, plan.threads(),
+                        [&](gpu::Program::Thread &thread) { return Code(program, thread, plan).write(); });
 }
 
 } // namespace heddle::attention

@@ -1,4 +1,5 @@
-// The plan of the variant `staged_keys`: what of an attention a block of threads keeps where, in numbers.
+// The plan of the variants `staged_keys` and `tensor_keys`: what of an attention a block of threads keeps where, in
+// numbers.
 #pragma once
 
 #include "compiler/kernels/attention/match.h"
@@ -27,11 +28,13 @@ struct StagedKeys {
   contraction::Factor weights, values;
   mlir::AffineExpr rows, keys, features;
   llvm::SmallVector<std::pair<Role, mlir::AffineExpr>> others; // axes of the result and their extents
-  int64_t rows_each, keys_each, features_each;                 // of a thread, `side` apart
+  int64_t rows_each, keys_each, features_each;                 // of a thread
+  int64_t warps = 0; // on tensor cores, each with 16 rows, of which a thread has one key of four, and one feature
 
-  int64_t block_rows() const { return side * rows_each; }
-  int64_t block_keys() const { return side * keys_each; }
-  int64_t block_features() const { return side * features_each; }
+  int64_t threads() const { return warps > 0 ? 32 * warps : side * side; }
+  int64_t block_rows() const { return warps > 0 ? 16 * warps : side * rows_each; }
+  int64_t block_keys() const { return (warps > 0 ? 4 : side) * keys_each; }
+  int64_t block_features() const { return (warps > 0 ? 4 : side) * features_each; }
   // Numbers in shared memory from one line to the next, by which threads of a warp reach different banks.
   int64_t row_pitch() const { return block_rows() + 2; }
   int64_t key_pitch() const { return block_keys() + 2; }
@@ -40,9 +43,10 @@ struct StagedKeys {
   int64_t feature_pitch() const { return block_features() + (features_each % 2 == 0 ? side : 0); }
 };
 
-/// For so many rows of a thread, or why the kernel is none.
-Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows_each, const Gpu &gpu);
+/// For so many rows of a block, or why the kernel is none.
+Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows, const Gpu &gpu);
+Result<StagedKeys> tensor_keys_plan(mlir::func::FuncOp kernel, int64_t rows, const Gpu &gpu);
 
-mlir::LogicalResult write_staged_keys(gpu::Program &program, const ScheduleRow &row, const Target &target);
+mlir::LogicalResult write_staged_keys(gpu::Program &program, const StagedKeys &plan);
 
 } // namespace heddle::attention

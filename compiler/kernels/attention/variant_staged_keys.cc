@@ -1,5 +1,5 @@
-// The variant `staged_keys`, for GPUs: which attention it takes, how much of it a block of threads has, what that
-// costs.
+// The variants `staged_keys` and `tensor_keys`, for GPUs: which attention they take, how much of it a block of threads
+// has, what that costs.
 #include "compiler/kernels/attention/problem.h"
 #include "compiler/kernels/attention/staged_keys.h"
 
@@ -51,11 +51,8 @@ static bool same_elements(const StagedKeys &plan, const StagedKeys::Scores &one,
   return one.terms == other.terms && read.first && llvm::count(read.second, summed) == 1 && read == axes(other);
 }
 
-/// Finds the products of scores, and room in shared memory for their factors.
-static Status add_products(StagedKeys &plan, mlir::func::FuncOp kernel, int64_t bytes) {
-  int64_t used = plan.block_keys() * (plan.row_pitch() + plan.feature_pitch());
-  if (4 * used > bytes)
-    return Error{"blocks of so many rows don't fit shared memory"};
+/// Finds the products of scores.
+static Status add_products(StagedKeys &plan, mlir::func::FuncOp kernel) {
   for (auto op : kernel.getBody().front().getOps<LinalgOp>()) {
     auto found = plan.match.roles.find(op);
     if (found == plan.match.roles.end() || !llvm::is_contained(found->second, summed))
@@ -70,20 +67,18 @@ static Status add_products(StagedKeys &plan, mlir::func::FuncOp kernel, int64_t 
     const Factor *queries = factor_along(*product, found->second, plan.match.row_axis, keys);
     const Factor *of_keys = factor_along(*product, found->second, keys, plan.match.row_axis);
     if (queries && of_keys && scores.terms > 0) {
-      scores.queries = *queries, scores.keys = *of_keys;
+      scores.queries = *queries, scores.keys = *of_keys, scores.staged = true;
       for (auto [number, earlier] : llvm::enumerate(plan.products))
         if (earlier.staged && earlier.queries_of < 0 && same_elements(plan, earlier, scores))
           scores.queries_of = int(number);
-      int64_t more = plan.lines(scores) * (plan.key_pitch() + (scores.queries_of < 0 ? plan.row_pitch() : 0));
-      scores.staged = 4 * (used + more) <= bytes;
-      used += scores.staged ? more : 0;
     }
     plan.products.push_back(scores);
   }
   return Done{};
 }
 
-Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows_each, const Gpu &gpu) {
+/// What both variants need to know.
+static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
   std::optional<Match> matched = match(kernel);
   if (!matched)
     return Error{"it is no attention"};
@@ -94,25 +89,21 @@ Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows_each
     return Error{"the weights are no softmax over the keys"};
   LinalgOp weighted = matched->weighted.product.op, top = softmax->top;
   mlir::Value score = top.getMatchingOpOperand(llvm::cast<mlir::BlockArgument>(term_of(top)))->get();
-  StagedKeys plan{*matched, *softmax, score, {}, {}, {}, {}, {}, {}, {}, rows_each, 2, 4};
+  StagedKeys plan{*matched, *softmax, score, {}, {}, {}, {}, {}, {}, {}, 1, 1, 1};
   if (!llvm::cast<mlir::RankedTensorType>(weighted->getResult(0).getType()).getElementType().isF32())
     return Error{"its sums are not f32"};
   auto extents = ir::loop_extents(weighted);
   if (failed(extents))
     return Error{"an extent is no formula"};
-  for (auto [axis, extent, size] :
-       llvm::zip_equal(matched->weighted.axis_of_loop, *extents, weighted.getStaticLoopRanges())) {
+  for (auto [axis, extent] : llvm::zip_equal(matched->weighted.axis_of_loop, *extents)) {
     if (axis < 0)
       plan.keys = extent;
     else if (axis == matched->row_axis)
       plan.rows = extent;
-    else if (axis != matched->lane_axis)
-      plan.others.push_back({axis, extent});
-    else {
+    else if (axis == matched->lane_axis)
       plan.features = extent;
-      if (!mlir::ShapedType::isDynamic(size))
-        plan.features_each = std::clamp<int64_t>((size + side - 1) / side, 1, 8);
-    }
+    else
+      plan.others.push_back({axis, extent});
   }
   const Product &product = matched->weighted.product;
   const std::vector<Role> &roles = plan.match.roles.find(weighted)->second;
@@ -121,39 +112,112 @@ Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows_each
     return Error{"values depend on the row"};
   plan.values = *values;
   plan.weights = values == &product.left ? product.right : product.left;
-  if (Status fits = add_products(plan, kernel, gpu.shared); !fits)
-    return fits.error();
+  if (Status found = add_products(plan, kernel); !found)
+    return found.error();
   return plan;
 }
 
-/// What a call is expected to take at these sizes of the kernel.
-static double seconds(const StagedKeys &plan, llvm::ArrayRef<int64_t> sizes, const Gpu &device) {
-  // Shared memory gives a number in the time of two multiply-adds, and memory behind it one in that of sixteen.
-  auto with_loads = [](int64_t p, int64_t q) { return 1 + 2 * double(p + q) / double(p * q); };
-  double of_score = 60; // the exponential, and what goes before it
-  for (const StagedKeys::Scores &scores : plan.products)
-    of_score += 2 * double(std::max<int64_t>(scores.terms, 1)) *
-                (scores.staged ? with_loads(plan.rows_each, plan.keys_each) : 32);
-  of_score += 2 * double(plan.block_features()) * with_loads(plan.rows_each, plan.features_each);
+/// The features of a head; -1: a run-time size.
+static int64_t features_of(const StagedKeys &plan) {
+  auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(plan.features);
+  return constant ? constant.getValue() : -1;
+}
+
+Result<StagedKeys> staged_keys_plan(mlir::func::FuncOp kernel, int64_t rows, const Gpu &gpu) {
+  Result<StagedKeys> plan = plan_of(kernel);
+  if (!plan)
+    return plan;
+  plan->rows_each = rows / side, plan->keys_each = 2, plan->features_each = 4;
+  if (int64_t features = features_of(*plan); features >= 0)
+    plan->features_each = std::clamp<int64_t>((features + side - 1) / side, 1, 8);
+  int64_t used = plan->block_keys() * (plan->row_pitch() + plan->feature_pitch());
+  if (4 * used > gpu.shared)
+    return Error{"blocks of so many rows don't fit shared memory"};
+  for (StagedKeys::Scores &scores : plan->products) {
+    if (!scores.staged)
+      continue;
+    bool own_queries = scores.queries_of < 0 || !plan->products[scores.queries_of].staged;
+    scores.queries_of = own_queries ? -1 : scores.queries_of;
+    int64_t more = plan->lines(scores) * (plan->key_pitch() + (own_queries ? plan->row_pitch() : 0));
+    scores.staged = 4 * (used + more) <= gpu.shared;
+    used += scores.staged ? more : 0;
+  }
+  return plan;
+}
+
+Result<StagedKeys> tensor_keys_plan(mlir::func::FuncOp kernel, int64_t rows, const Gpu &gpu) {
+  Result<StagedKeys> plan = plan_of(kernel);
+  if (!plan)
+    return plan;
+  auto is_narrow = [](const Factor &factor) { return contraction::element_read(factor.value).getType().isBF16(); };
+  bool narrow = is_narrow(plan->values);
+  for (const StagedKeys::Scores &scores : plan->products)
+    narrow &= scores.staged && is_narrow(scores.queries) && is_narrow(scores.keys);
+  if (!narrow || plan->products.empty())
+    return Error{"its factors are not bf16"};
+  constexpr int64_t most = 128; // of features in registers
+  int64_t features = features_of(*plan);
+  plan->warps = rows / 16, plan->rows_each = 2;
+  plan->features_each = features < 0 ? 16 : std::min<int64_t>((features + 15) / 16 * 4, most / 4);
+  auto bytes_of_line = [](int64_t terms) { return (terms + 15) / 16 * 32 + 16; };
+  for (int64_t keys : {64, 32, 16}) {
+    plan->keys_each = keys / 4;
+    int64_t used = keys * bytes_of_line(plan->block_features());
+    for (const StagedKeys::Scores &scores : plan->products)
+      used += bytes_of_line(scores.terms) * (keys + (scores.queries_of < 0 ? plan->block_rows() : 0));
+    // More scores than that of a thread, and its weighted values, don't fit its registers.
+    if (used <= gpu.shared && plan->keys_each * 2 + plan->features_each * 2 <= 80)
+      return plan;
+  }
+  return Error{"blocks of so many rows don't fit shared memory"};
+}
+
+/// What a call is expected to take at these sizes of the kernel: of each score so many operations, of a device's rate.
+static double seconds(const StagedKeys &plan, llvm::ArrayRef<int64_t> sizes, const Gpu &device, double of_score) {
   double blocks = std::ceil(sizes::value_of(plan.rows, sizes) / double(plan.block_rows())) *
                   std::ceil(sizes::value_of(plan.features, sizes) / double(plan.block_features()));
   for (auto [axis, extent] : plan.others)
     blocks *= sizes::value_of(extent, sizes);
   double key_blocks = std::ceil(sizes::value_of(plan.keys, sizes) / double(plan.block_keys()));
   double block = key_blocks * double(plan.block_rows() * plan.block_keys()) * of_score;
-  return gpu::launch_seconds +
-         std::ceil(blocks / device.multiprocessors) * block * device.multiprocessors / device.flops;
+  // Of small blocks a multiprocessor has several at a time, one of 256 threads otherwise.
+  double at_once = double(device.multiprocessors) * std::max(1.0, 256 / double(plan.threads()));
+  return gpu::launch_seconds + std::ceil(blocks / at_once) * block * at_once / device.flops;
 }
 
-static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
+static constexpr double exponential = 60; // operations of one, and of what goes before it
+
+static double on_multiply_adds(const StagedKeys &plan, const Gpu &) {
+  // Shared memory gives a number in the time of two multiply-adds, and memory behind it one in that of sixteen.
+  auto with_loads = [](int64_t p, int64_t q) { return 1 + 2 * double(p + q) / double(p * q); };
+  double out = exponential;
+  for (const StagedKeys::Scores &scores : plan.products)
+    out += 2 * double(std::max<int64_t>(scores.terms, 1)) *
+           (scores.staged ? with_loads(plan.rows_each, plan.keys_each) : 32);
+  return out + 2 * double(plan.block_features()) * with_loads(plan.rows_each, plan.features_each);
+}
+
+static double on_tensor_cores(const StagedKeys &plan, const Gpu &device) {
+  // Half of the time goes by while matrices come from shared memory; lines come there once for all rows of a block.
+  double terms = double(plan.block_features());
+  for (const StagedKeys::Scores &scores : plan.products)
+    terms += double(scores.terms);
+  return exponential + 4 * terms * device.flops / device.tensor_flops + 16 * terms / double(plan.block_rows());
+}
+
+static Result<std::vector<Candidate>>
+candidates_of(mlir::func::FuncOp kernel, const Target &target, std::vector<int64_t> heights,
+              Result<StagedKeys> (*plan_for)(mlir::func::FuncOp, int64_t, const Gpu &),
+              double (*of_score)(const StagedKeys &, const Gpu &), const Variant &variant, const char *parameter,
+              int64_t unit) {
   std::vector<Candidate> out;
   std::string why = "it is for GPUs";
-  for (int64_t rows : target.gpu ? std::vector<int64_t>{4, 2, 1} : std::vector<int64_t>{}) {
-    Result<StagedKeys> plan = staged_keys_plan(kernel, rows, *target.gpu);
+  for (int64_t rows : target.gpu ? heights : std::vector<int64_t>{}) {
+    Result<StagedKeys> plan = plan_for(kernel, rows, *target.gpu);
     if (plan)
-      out.push_back({{std::string(staged_keys.name), {{"per_thread", rows}}},
-                     [plan = *plan, device = *target.gpu](llvm::ArrayRef<int64_t> sizes) {
-                       return seconds(plan, sizes, device);
+      out.push_back({{std::string(variant.name), {{parameter, rows / unit}}},
+                     [plan = *plan, device = *target.gpu, of_score](llvm::ArrayRef<int64_t> sizes) {
+                       return seconds(plan, sizes, device, of_score(plan, device));
                      }});
     else
       why = plan.error().message;
@@ -163,14 +227,43 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   return out;
 }
 
+static Result<std::vector<Candidate>> staged_candidates(mlir::func::FuncOp kernel, const Target &target) {
+  return candidates_of(kernel, target, {64, 32, 16}, staged_keys_plan, on_multiply_adds, staged_keys, "per_thread",
+                       side);
+}
+
+static Result<std::vector<Candidate>> tensor_candidates(mlir::func::FuncOp kernel, const Target &target) {
+  return candidates_of(kernel, target, {64, 128, 32, 16}, tensor_keys_plan, on_tensor_cores, tensor_keys, "rows", 1);
+}
+
+static mlir::LogicalResult write(gpu::Program &program, const Result<StagedKeys> &plan) {
+  if (!plan)
+    return program.kernel().emitError() << plan.error().message;
+  return write_staged_keys(program, *plan);
+}
+
 const Variant staged_keys = {
     "staged_keys",
     "16 rows of a head for each row of a thread in a block, 32 keys at a time in shared memory, no scores in memory",
     {{"per_thread", "rows of a thread, of which a block has 16 x 16", 1, 4, {1, 2, 4}}},
-    candidates,
+    staged_candidates,
+    nullptr,
+    false,
+    2,
+    [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
+      return write(program, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
+    }};
+
+const Variant tensor_keys = {
+    "tensor_keys",
+    "16 rows of a head for each warp of a block, both products of bf16 on tensor cores, no scores in memory",
+    {{"rows", "rows of a block, a multiple of 16", 16, 128, {16, 32, 64}}},
+    tensor_candidates,
     nullptr,
     false,
     1,
-    write_staged_keys};
+    [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
+      return write(program, tensor_keys_plan(program.kernel(), row.params.at("rows"), *target.gpu));
+    }};
 
 } // namespace heddle::attention

@@ -6,6 +6,7 @@
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/matrix_tile.h"
+#include "compiler/kernels/product/staged_tiles.h"
 #include "compiler/layout/layout.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -4,6 +4,7 @@
 // What it takes, the layouts that it may want of its weight, and its variants.
 #include "compiler/kernels/convolution/problem.h"
 #include "compiler/kernels/each_element.h"
+#include "compiler/kernels/product/staged_tiles.h"
 
 namespace heddle {
 
@@ -19,7 +20,8 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
   return out;
 }
 
-static const Variant *const variants[] = {&tiles, &chunks, &each_element};
+static const Variant *const variants[] = {&tiles, &chunks, &contraction::staged_tiles, &contraction::tensor_tiles,
+                                          &each_element};
 
 } // namespace convolution
 

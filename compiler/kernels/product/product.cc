@@ -14,7 +14,7 @@ namespace heddle::contraction {
 using llvm::SmallBitVector;
 using mlir::linalg::LinalgOp;
 
-static SmallBitVector loops_behind(LinalgOp op, mlir::Value value) {
+SmallBitVector loops_behind(LinalgOp op, mlir::Value value) {
   SmallBitVector loops(op.getNumLoops());
   if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
     if (argument.getOwner() != op.getBlock())

@@ -24,6 +24,9 @@ struct Product {
   Factor left, right;
 };
 
+/// The loops that a value of the op's body depends on.
+llvm::SmallBitVector loops_behind(mlir::linalg::LinalgOp op, mlir::Value value);
+
 /// `op` as a product: a sum over at least one loop that both factors depend on, with a parallel loop that only one
 /// of them depends on (so that the other's elements are reused).
 std::optional<Product> product_of(mlir::linalg::LinalgOp op);

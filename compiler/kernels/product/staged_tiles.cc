@@ -1,0 +1,315 @@
+// A block computes a square tile of a product. Its threads bring some terms of the tile's rows and columns to shared
+// memory, where each is read once per column or row of threads, or of warps (staging.h): the next ones while they
+// multiply those that have come. Sums stay in registers (thread_tiles.h), and from each a thread then computes what the
+// kernel returns.
+//
+//   y[m, n] = f(sum[k](a[m, k] * b[n, k]), m, n)
+#include "compiler/kernels/product/staged_tiles.h"
+
+#include "compiler/gpu/program.h"
+#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/nest.h"
+#include "compiler/kernels/product/staging.h"
+#include "compiler/kernels/product/thread_tiles.h"
+#include "compiler/kernels/sizes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
+
+namespace heddle::contraction {
+
+using namespace mlir;
+using linalg::LinalgOp;
+
+namespace {
+
+/// How many times a tile's lines lie in shared memory, of which one is multiplied and the others arrive: as many as
+/// fit what a block has without asking.
+int64_t buffers_of(int64_t tile) { return tile >= 128 ? 2 : tile >= 64 ? 3 : 4; }
+
+using MakeTile = llvm::function_ref<std::unique_ptr<ThreadTile>(gpu::Program &, gpu::Program::Thread &, int64_t tile)>;
+
+class TileCode : gpu::Arithmetic {
+public:
+  TileCode(gpu::Program &program, gpu::Program::Thread &thread, ArrayRef<Nest> nests, int64_t tile, Type element,
+           MakeTile make)
+      : Arithmetic(thread.b, thread.loc), tile(tile), buffers(buffers_of(tile)), program(program), thread(thread),
+        nests(nests), element(element), elements(thread.elements),
+        returned(program.kernel().front().getTerminator()->getOperands()), part(make(program, thread, tile)) {
+    for (Value value : returned)
+      elements.hide(value);
+  }
+
+  LogicalResult write() {
+    const Nest &first = nests.front();
+    for (AffineExpr extent : first.extents)
+      extents.push_back(elements.size(extent, program.kernel()));
+    row_count = count_of(first.rows), column_count = count_of(first.columns), term_count = count_of(first.terms);
+    SmallVector<Value> tiles = {index(int64_t(nests.size()))};
+    for (unsigned loop : first.batches)
+      tiles.push_back(extents[loop]);
+    tiles.push_back(times(row_count, tile)), tiles.push_back(times(column_count, tile));
+    SmallVector<Value> at = gpu::digits(thread, thread.block, tiles);
+    loops.assign(extents.size(), Value());
+    for (auto [loop, value] : llvm::zip_equal(first.batches, ArrayRef(at).slice(1, first.batches.size())))
+      loops[loop] = value;
+    first_row = mul(at[at.size() - 2], index(tile)), first_column = mul(at.back(), index(tile));
+    Type bytes = b.getI8Type();
+    shared_rows = program.shared(thread, buffers * tile * line_bytes, bytes);
+    shared_columns = program.shared(thread, buffers * tile * line_bytes, bytes);
+    for (auto [number, nest] : llvm::enumerate(nests)) {
+      OpBuilder::InsertionGuard guard(b);
+      if (nests.size() > 1) {
+        Value is_own = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, at[0], index(int64_t(number)));
+        b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_own, /*withElseRegion=*/false).thenBlock());
+      }
+      if (failed(write(nest)))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  Value count_of(ArrayRef<unsigned> some) {
+    Value out = index(1);
+    for (unsigned loop : some)
+      out = mul(out, extents[loop]);
+    return out;
+  }
+
+  LogicalResult write(const Nest &nest) {
+    Staging rows(program, thread, nest, element, {&nest.product.left, nest.rows, tile, first_row, row_count}, loops,
+                 extents, shared_rows);
+    Staging columns(program, thread, nest, element,
+                    {&nest.product.right, nest.columns, tile, first_column, column_count}, loops, extents,
+                    shared_columns);
+    int64_t depth = terms_of_line(element);
+    Value chunks = times(term_count, depth), end = index(buffers - 1);
+    auto bring = [&](Value chunk, Value buffer) { // what the device copies, one group of copies for each chunk
+      Value term = mul(chunk, index(depth));
+      if (failed(rows.fetch(term, term_count, buffer)) || failed(columns.fetch(term, term_count, buffer)))
+        return failure();
+      NVVM::CpAsyncCommitGroupOp::create(b, loc);
+      return success();
+    };
+    auto first_chunks = scf::ForOp::create(b, loc, index(0), end, index(1));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(first_chunks.getBody());
+      Value chunk = first_chunks.getInductionVar();
+      if (failed(bring(chunk, chunk)))
+        return failure();
+      rows.put(chunk), columns.put(chunk);
+    }
+    auto over_chunks = scf::ForOp::create(b, loc, index(0), chunks, index(1), part->zeros());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(over_chunks.getBody());
+      Value chunk = over_chunks.getInductionVar(), ahead = add(chunk, end);
+      Value buffer = rem(chunk, index(buffers)), next_buffer = rem(ahead, index(buffers));
+      // Once all have come here, all have multiplied what lay in the buffer that is filled next.
+      NVVM::CpAsyncWaitGroupOp::create(b, loc, uint32_t(buffers - 2));
+      program.barrier(thread);
+      if (failed(bring(ahead, next_buffer)))
+        return failure();
+      auto place = [&](Staging &staging) {
+        return [&staging, buffer](Value line, Value group) { return staging.place(buffer, line, group); };
+      };
+      SmallVector<Value> next = part->multiply(place(rows), place(columns), over_chunks.getRegionIterArgs());
+      rows.put(next_buffer), columns.put(next_buffer);
+      scf::YieldOp::create(b, loc, next);
+    }
+    for (auto [number, sum] : llvm::enumerate(part->finished(over_chunks.getResults())))
+      if (failed(finish(nest, int64_t(number), sum)))
+        return failure();
+    return success();
+  }
+
+  /// Gives these loops the digits of a number.
+  void place(ArrayRef<unsigned> some, Value number) {
+    SmallVector<Value> of_some = llvm::map_to_vector(some, [&](unsigned loop) { return extents[loop]; });
+    for (auto [loop, value] : llvm::zip_equal(some, gpu::digits(thread, number, of_some)))
+      loops[loop] = value;
+  }
+
+  /// What the kernel returns of one element of a product.
+  LogicalResult finish(const Nest &nest, int64_t number, Value sum) {
+    OpBuilder::InsertionGuard guard(b);
+    auto [line, place_across] = part->place_of(number);
+    Value row = add(first_row, line), column = add(first_column, place_across);
+    Value inside = both(below(row, row_count), below(column, column_count));
+    auto own = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(own.thenBlock());
+    place(nest.rows, row);
+    place(nest.columns, column);
+    LinalgOp op = nest.product.op;
+    elements.give(op->getResult(0), sum);
+    for (unsigned result : nest.returned) {
+      Value value = returned[result];
+      SmallVector<Value> at(cast<RankedTensorType>(value.getType()).getRank(), index(0));
+      for (auto [loop, axis] : llvm::enumerate(nest.axis_of_loop))
+        if (axis >= 0)
+          at[axis] = loops[loop];
+      Value found = elements.element(value, at);
+      if (!found)
+        return failure();
+      elements.store(value, at, found);
+    }
+    elements.take_back(op->getResult(0));
+    for (unsigned loop : llvm::concat<const unsigned>(nest.rows, nest.columns))
+      loops[loop] = {};
+    return success();
+  }
+
+  const int64_t tile, buffers; // elements of a side
+  gpu::Program &program;
+  gpu::Program::Thread &thread;
+  const ArrayRef<Nest> nests;
+  const Type element;
+  gpu::Elements &elements;
+  SmallVector<Value> loops, extents; // values and extents
+  ValueRange returned;
+  std::unique_ptr<ThreadTile> part;
+  Value row_count, column_count, term_count, first_row, first_column, shared_rows, shared_columns;
+};
+
+LogicalResult write(gpu::Program &program, int64_t tile, Type element, MakeTile make) {
+  auto nests = nests_of(program.kernel());
+  if (!nests)
+    return program.kernel().emitError() << nests.error().message;
+  const Nest &nest = nests->front();
+  SmallVector<gpu::Dealt> items{{{getAffineConstantExpr(int64_t(nests->size()), program.kernel().getContext())}}};
+  for (unsigned loop : nest.batches)
+    items.push_back({{nest.extents[loop]}});
+  items.push_back({nest.extents_of(nest.rows), tile});
+  items.push_back({nest.extents_of(nest.columns), tile});
+  return program.launch(items, threads_of_tile, [&](gpu::Program::Thread &thread) {
+    return TileCode(program, thread, *nests, tile, element, make).write();
+  });
+}
+
+LogicalResult write_staged_tiles(gpu::Program &program, const ScheduleRow &row, const Target &) {
+  return write(program, 16 * row.params.at("per_thread"), Float32Type::get(program.kernel().getContext()),
+               multiply_add_tile);
+}
+
+bool sums_f32(const Nest &nest) {
+  return cast<RankedTensorType>(nest.product.op->getResult(0).getType()).getElementType().isF32();
+}
+
+/// What tensor cores multiply of all products of a kernel, or why they don't.
+Result<TensorType> tensor_type_of(ArrayRef<Nest> nests) {
+  std::optional<Type> element;
+  for (const Nest &nest : nests)
+    for (const Factor *factor : {&nest.product.left, &nest.product.right}) {
+      Type own = element_read(factor->value).getType();
+      if ((!own.isBF16() && !own.isF16()) || !sums_f32(nest))
+        return Error{"its factors are neither bf16 nor f16, or its sums not f32"};
+      if (element.value_or(own) != own)
+        return Error{"its factors are of two types"};
+      element = own;
+    }
+  return TensorType{*element};
+}
+
+LogicalResult write_tensor_tiles(gpu::Program &program, const ScheduleRow &row, const Target &) {
+  auto nests = nests_of(program.kernel());
+  auto type = nests ? tensor_type_of(*nests) : Result<TensorType>(nests.error());
+  if (!type)
+    return program.kernel().emitError() << type.error().message;
+  return write(program, row.params.at("side"), type->element,
+               [&](gpu::Program &program, gpu::Program::Thread &thread, int64_t tile) {
+                 return tensor_core_tile(program, thread, tile, *type);
+               });
+}
+
+/// What threads spend on bringing a number that the device doesn't copy, in multiply-adds: its place is computed.
+constexpr double gathering = 32;
+
+/// Rows for tiles of some sides. Operations per second, and how many of them a block could do while it waits for shared
+/// memory, by side.
+std::vector<Candidate> candidates_of(ArrayRef<Nest> nests, Type element, const Gpu &device, double rate,
+                                     llvm::function_ref<ScheduleRow(int64_t)> row, double (*loads)(double side)) {
+  std::vector<Candidate> out;
+  Nest nest = nests.front();
+  double products = double(nests.size()), gathered = 0;
+  for (const Factor *factor : {&nest.product.left, &nest.product.right})
+    gathered += Staging::copies(nest, *factor, element) ? 0 : 1;
+  for (int64_t tile : {64, 128, 32}) {
+    auto seconds = [=](ArrayRef<int64_t> at) {
+      auto count = [&](ArrayRef<unsigned> loops) {
+        double all = 1;
+        for (unsigned loop : loops)
+          all *= double(sizes::evaluate(nest.extents[loop], at));
+        return all;
+      };
+      double side = double(tile), terms = count(nest.terms);
+      double blocks =
+          products * count(nest.batches) * std::ceil(count(nest.rows) / side) * std::ceil(count(nest.columns) / side);
+      // Of a multiprocessor's share of the peak.
+      double block = 2 * side * side * terms / (rate / device.multiprocessors) * (1 + loads(side));
+      block += 2 * side * terms * gathered * gathering / (device.flops / device.multiprocessors);
+      return gpu::launch_seconds + std::ceil(blocks / device.multiprocessors) * block;
+    };
+    out.push_back({row(tile), seconds});
+  }
+  return out;
+}
+
+Result<std::vector<Candidate>> staged_candidates(func::FuncOp kernel, const Target &target) {
+  if (!target.gpu)
+    return Error{"it is for GPUs"};
+  auto nests = nests_of(kernel);
+  if (!nests)
+    return nests.error();
+  if (!llvm::all_of(*nests, sums_f32))
+    return Error{"its sums are not f32"};
+  // For the multiply-adds of a thread and term, the square of its rows, it loads that many rows and columns from shared
+  // memory, four terms at a time, at a rate of one in the time of two multiply-adds.
+  return candidates_of(
+      *nests, Float32Type::get(kernel.getContext()), *target.gpu, target.gpu->flops,
+      [](int64_t tile) { return ScheduleRow{"staged_tiles", {{"per_thread", tile / 16}}}; },
+      [](double side) { return 4 * 16 / side; });
+}
+
+Result<std::vector<Candidate>> tensor_candidates(func::FuncOp kernel, const Target &target) {
+  if (!target.gpu)
+    return Error{"it is for GPUs"};
+  auto nests = nests_of(kernel);
+  auto type = nests ? tensor_type_of(*nests) : Result<TensorType>(nests.error());
+  if (!type)
+    return type.error();
+  // Two numbers come from memory for the products of a row and a column with the other lines of a tile, in the time of
+  // 64 operations of a multiprocessor's tensor cores each.
+  return candidates_of(
+      *nests, type->element, *target.gpu, target.gpu->tensor_flops,
+      [](int64_t tile) { return ScheduleRow{"tensor_tiles", {{"side", tile}}}; },
+      [](double side) { return 4 * 64 / side; });
+}
+
+} // namespace
+
+const Variant staged_tiles = {
+    "staged_tiles",
+    "a square tile per block, 16 terms at a time in shared memory while the next ones arrive",
+    {{"per_thread", "rows and columns of a thread, of which a block has 16 x 16", 1, 8, {2, 4, 8}}},
+    staged_candidates,
+    nullptr,
+    false,
+    3,
+    write_staged_tiles};
+
+const Variant tensor_tiles = {
+    "tensor_tiles",
+    "a square tile per block on tensor cores, 64 bytes of terms at a time in shared memory while the next ones arrive",
+    {{"side", "rows and columns of a tile", 32, 128, {32, 64, 128}}},
+    tensor_candidates,
+    nullptr,
+    false,
+    2,
+    write_tensor_tiles};
+
+} // namespace heddle::contraction

@@ -1,0 +1,76 @@
+// How the rows or columns of a tile come to shared memory, some terms of each line at a time: in groups of 16 bytes, of
+// which a line has four, followed by as much room. Lines 80 bytes apart reach different banks, eight at a time, whether
+// threads read groups of neighbouring lines or matrices (ldmatrix). Groups that lie in memory as they are staged are
+// copied while threads compute (cp.async); of others each thread makes its own, and writes them when it has computed.
+#pragma once
+
+#include "compiler/gpu/arithmetic.h"
+#include "compiler/gpu/program.h"
+#include "compiler/kernels/product/nest.h"
+
+namespace heddle::contraction {
+
+/// Bytes of a group of terms, groups of a line, bytes from one line to the next.
+inline constexpr int64_t group_bytes = 16, groups = 4, line_bytes = 80;
+/// Threads of a block.
+inline constexpr int64_t threads_of_tile = 256;
+
+/// Terms of a type that a line holds.
+inline int64_t terms_of_line(mlir::Type element) {
+  return groups * group_bytes / (int64_t(element.getIntOrFloatBitWidth()) / 8);
+}
+
+/// Which of a product's lines a block brings.
+struct Lines {
+  const Factor *factor;
+  llvm::ArrayRef<unsigned> loops; // that number them
+  int64_t count;                  // at a time
+  mlir::Value first, end;         // of them; those from `end` on are 0
+};
+
+class Staging : gpu::Arithmetic {
+public:
+  /// `loops`: values of the product's loops that all lines have in common, null where they have not. `extents`: of all
+  /// loops. `buffers`: places for so many lines of shared memory.
+  Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest &nest, mlir::Type element, Lines lines,
+          mlir::ValueRange loops, mlir::ValueRange extents, mlir::Value buffers);
+
+  /// Begins to bring the lines' terms from `first_term` on to a buffer. Failure was reported.
+  mlir::LogicalResult fetch(mlir::Value first_term, mlir::Value term_count, mlir::Value buffer);
+  /// Writes what threads fetched themselves.
+  void put(mlir::Value buffer);
+  /// Where a group lies in a buffer, in bytes.
+  mlir::Value place(mlir::Value buffer, mlir::Value line, mlir::Value group);
+
+  /// Whether groups of a factor are copied by the device.
+  static bool copies(const Nest &nest, const Factor &factor, mlir::Type element);
+
+private:
+  /// A group that this thread brings.
+  struct Group {
+    mlir::Value line, number, inside; // of the line among the tile's, in the line, whether the line is one
+    llvm::SmallVector<mlir::Value> loops;
+  };
+  mlir::LogicalResult copy(const Group &group, mlir::Value term, mlir::Value term_count, mlir::Value buffer);
+  mlir::Value term_or_zero(const Group &group, mlir::Value term, mlir::Value term_count);
+  mlir::Value gathered(const Group &group, mlir::Value term, mlir::Value term_count);
+  llvm::SmallVector<mlir::Value> at_term(const Group &group, mlir::Value term);
+  mlir::LogicalResult for_own(llvm::function_ref<mlir::LogicalResult()> write);
+
+  gpu::Program &program;
+  gpu::Program::Thread &thread;
+  const Nest &nest;
+  const mlir::Type element;
+  const Lines lines;
+  const llvm::SmallVector<mlir::Value> extents;
+  const mlir::Value buffers;
+  const int64_t of_group; // terms
+  mlir::Value value;      // of the body
+  PlainRead plain;        // of what is copied
+  bool copied;
+  llvm::SmallVector<Group> own;
+  mlir::Value has_own; // whether this thread has them; null: all have
+  llvm::SmallVector<mlir::Value> fetched;
+};
+
+} // namespace heddle::contraction
