@@ -39,15 +39,15 @@ model Rows {
 
 
 class Reductions(OnEmulatedGpu):
-    def compiled(self, terms):
+    def compiled(self, terms, rows=4):
         scratch = self.folder
         (scratch / "rows.heddle").write_text(MODEL)
         self.weight = self.draw.normal(size=(20, terms)).astype(np.float32)
         np.savez(scratch / "w.npz", weight=self.weight)
         done = subprocess.run([HEDDLE, "compile", scratch / "rows.heddle", "--weights", scratch / "w.npz", "--target", "cuda:sm_80",
-                               "--set", f"K={terms}", "--dim", "M=4", "-o", scratch / str(terms)], capture_output=True, text=True)
+                               "--set", f"K={terms}", "--dim", f"M={rows}", "-o", scratch / str(terms)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn('"lanes": 32', (scratch / str(terms) / "rows.json").read_text())
+        self.manifest = (scratch / str(terms) / "rows.json").read_text()
         return heddle.load(scratch / str(terms))
 
     def test_rows_around_the_size_of_a_warp(self):
@@ -68,8 +68,24 @@ class Reductions(OnEmulatedGpu):
                     got = session.run({"x": x}, entry="product")["y"]
                     np.testing.assert_allclose(got, np.tanh(wide @ self.weight.T), atol=1e-5)
 
+    def test_rows_of_norms_and_softmaxes_go_through_memory_once(self):
+        for terms, expected in ((768, 4), (768, 100000), (5000, 4)):
+            with self.compiled(terms, expected) as model, model.session() as session:
+                self.assertIn("whole_rows", self.manifest)
+                x = self.draw.normal(size=(20, terms)).astype(np.float32)
+                self.emulator.heddle_emulator_clear_counters()
+                got = session.run({"x": x}, entry="norm")["y"]
+                wide = x.astype(np.float64)
+                want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+                np.testing.assert_allclose(got, want, atol=1e-5)
+                self.assertEqual(self.emulator.heddle_emulator_launches(b""), 1)
+                self.assert_costs(load_global=1.01, store_global=1.01)
+                if terms == 768:
+                    self.assertLessEqual(counted(self.emulator, "load_global").cost, 1.1 * 20 * terms * 4 // 32)
+
     def test_a_product_of_one_row_reads_its_weights_once(self):
         with self.compiled(1024) as model, model.session() as session:
+            self.assertIn('"lanes": 32', self.manifest)
             self.emulator.heddle_emulator_clear_counters()
             session.run({"x": self.draw.normal(size=(1, 1024)).astype(np.float32)}, entry="product")
             loads = counted(self.emulator, "load_global")

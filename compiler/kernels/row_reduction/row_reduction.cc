@@ -3,6 +3,7 @@
 #include "compiler/halide/infinities.h"
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/kernels/row_reduction/whole_rows.h"
 #include "compiler/kernels/rows.h"
 
 namespace heddle {
@@ -10,7 +11,7 @@ namespace heddle {
 namespace {
 
 const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
-const Variant *const variants[] = {&rows_variant, &each_element};
+const Variant *const variants[] = {&rows_variant, &whole_rows, &each_element};
 
 bool matches(mlir::func::FuncOp kernel) {
   bool reduces = false, contracts = false, in_order = false; // nothing to rearrange into lanes
