@@ -202,9 +202,11 @@ private:
          << "</td><td>" << places(entry.results) << "</td></tr></table>\n";
     if (!entry.not_measured.empty())
       out_ << "<p>Not measured: " << escaped(entry.not_measured) << ".</p>\n";
-    out_ << "<div class=\"wide\"><table>\n<tr><th class=\"n\">#</th><th>kernel</th><th>computes</th><th>reads</th>"
-            "<th>writes</th><th>schedule</th><th class=\"n\">work</th><th class=\"n\">bytes</th>"
-         << (entry.ms >= 0 ? "<th class=\"n\">time</th>" : "") << "</tr>\n";
+    bool timed = entry.ms >= 0; // before what is wide, so that no window hides it
+    out_ << "<div class=\"wide\"><table>\n<tr><th class=\"n\">#</th><th>kernel</th>"
+         << (timed ? "<th class=\"n\">time</th>" : "")
+         << "<th>computes</th><th>reads</th><th>writes</th><th>schedule</th><th class=\"n\">work</th>"
+            "<th class=\"n\">bytes</th></tr>\n";
     int at = 0;
     for (const PageStep &step : entry.steps) {
       std::string pad = step.depth ? " style=\"padding-left:" + std::to_string(step.depth * 16) + "px\"" : "";
@@ -214,8 +216,10 @@ private:
       }
       const PageKernel &kernel = facts_.kernels[step.kernel];
       out_ << "<tr><td class=\"n soft\">" << ++at << "</td><td" << pad << ">" << chip(step.kernel)
-           << "<br><span class=\"soft\">" << escaped(kernel.kind) << "</span></td><td>" << computes(step) << "</td><td>"
-           << places(step.inputs) << "</td><td>" << places(step.results) << "</td><td class=\"how\">";
+           << "<br><span class=\"soft\">" << escaped(kernel.kind) << "</span></td>"
+           << (timed ? "<td class=\"n\">" + (step.ms >= 0 ? time_text(step.ms) : "") + "</td>" : "") << "<td>"
+           << computes(step) << "</td><td>" << places(step.inputs) << "</td><td>" << places(step.results)
+           << "</td><td class=\"how\">";
       if (step.row >= 0 && step.row < int(kernel.rows.size()))
         out_ << escaped(kernel.rows[step.row].variant) << "<br><span class=\"soft\">"
              << escaped(kernel.rows[step.row].params) << "</span>";
@@ -230,7 +234,6 @@ private:
            << flops_text(step.flops) << (step.iterations > 1 ? " × " + std::to_string(step.iterations) : "")
            << "</td><td class=\"n\">" << bytes_text(bytes)
            << (share_text(step).empty() ? "" : "<br><span class=\"soft\">" + share_text(step) + "</span>")
-           << (entry.ms >= 0 ? "</td><td class=\"n\">" + (step.ms >= 0 ? time_text(step.ms) : "") : "")
            << "</td></tr>\n";
     }
     out_ << "</table></div>\n";

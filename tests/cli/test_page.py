@@ -37,7 +37,8 @@ addEventListener("load", () => {
     const [high, low] = [light(ink), light(paper)].sort((a, b) => b - a);
     if (!((high + 0.05) / (low + 0.05) >= 4.5)) faint.push(`${node.data.trim().slice(0, 30)}: ${ink} on ${paper}`);
   }
-  document.title = JSON.stringify({texts, faint: [...new Set(faint)], width: document.documentElement.scrollWidth, room: innerWidth,
+  const hidden = [...document.querySelectorAll("th")].filter(e => e.innerText == "time" && e.getBoundingClientRect().right > innerWidth).length;
+  document.title = JSON.stringify({texts, hidden, faint: [...new Set(faint)], width: document.documentElement.scrollWidth, room: innerWidth,
                                    dark: light(getComputedStyle(document.body).backgroundColor) < 0.2});
 });
 </script>
@@ -67,6 +68,7 @@ def seen_by_browser(test, page, dark, width):
     test.assertTrue(found, done.stderr[-2000:])
     seen = json.loads(html.unescape(found[1]))
     test.assertEqual(seen["faint"], [])
+    test.assertEqual(seen["hidden"], 0, "the times of kernels are seen without scrolling")
     test.assertLessEqual(seen["width"], seen["room"], "tables scroll by themselves")
     test.assertEqual(seen["dark"], dark)
     return seen
@@ -100,7 +102,7 @@ class Page(Scratch):
         page = self.page("--measure", "--dim", "B=2", "--dim", "S=9", "--threads", "1")
         time = r"[\d.]+ (?:us|ms)"
         self.assertRegex(page, rf"<b>{time}</b>a call of encode, 1 thread<")
-        steps = re.findall(rf'<td class="n">({time})</td></tr>', page)
+        steps = re.findall(rf'<td class="n">({time})</td><td>', page)
         self.assertEqual(len(steps), int(re.search(r"<p>(\d+) kernel calls", page)[1]))
         self.assertEqual(len(re.findall(rf"called in \d+ places?, {time}</span>", page)), page.count("called in "))
         for place, (kernels, last) in lines_of(page).items():
@@ -128,7 +130,7 @@ class Page(Scratch):
             return
         page = self.page("--measure", "--dim", "B=2", "--dim", "S=9")
         for dark in (False, True):
-            for width in (1400, 500):
+            for width in (1100, 500):
                 with self.subTest(dark=dark, width=width):
                     seen = seen_by_browser(self, page, dark, width)
                     self.assertGreater(seen["texts"], 500)
