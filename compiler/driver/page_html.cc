@@ -50,7 +50,7 @@ table.text .chip { font-size: 10px; line-height: 14px; }
 const char *page_colour(const std::string &kind) {
   static const std::map<std::string, const char *> known = {
       {"attention", "#7c3aed"}, {"contraction", "#2563eb"}, {"row_reduction", "#0c7a54"}, {"pointwise", "#64748b"},
-      {"lookup", "#a3570a"},    {"convolution", "#0e7f93"}, {"scan", "#be2d6b"},          {"general", "#b3413a"}};
+      {"lookup", "#a3570a"},    {"convolution", "#0e7f93"}, {"scatter", "#be2d6b"},       {"general", "#b3413a"}};
   auto found = known.find(kind);
   return found == known.end() ? "#475569" : found->second;
 }

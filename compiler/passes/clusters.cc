@@ -9,7 +9,8 @@
 //     operand must not be a weight: weights are large, and packed for kernels that read them once. And lanes must run
 //     along an axis of that operand, as in attention's kernels. So attention is one cluster, whatever its scores are
 //     made of, and two dense layers are two.
-// A reduction over a contraction's row (a norm after a product) stays a cluster of its own.
+// A reduction over a contraction's row (a norm after a product) stays a cluster of its own. So does a sum whose terms
+// go to places that numbers name, with what follows it element by element.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/product.h"
@@ -367,6 +368,9 @@ bool Clusters::may_join(int producer, int consumer) const {
   if (from_reuse && to_reuse)
     return false;
   Members all = joined(producer, consumer);
+  if (has(all, Work::scatter))
+    return work_[consumer] != Work::scatter && !has(all, Work::reduction) && !from_reuse && !to_reuse &&
+           is_epilogue(from, to) && !makes_cycle(all);
   if (from_reuse || to_reuse) {
     if (follows_contraction(producer, consumer))
       return !makes_cycle(all);

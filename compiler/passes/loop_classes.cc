@@ -1,6 +1,8 @@
 // Loops that are the same, by union-find over (op, loop) and (value, axis); and what a loop nest reads.
 #include "compiler/passes/loop_classes.h"
 
+#include "compiler/kernels/scatter/scatter.h"
+
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace heddle::passes {
@@ -52,6 +54,8 @@ SmallVector<Read> reads_of(linalg::LinalgOp op) {
 Work work_of(linalg::LinalgOp op) {
   if (op.getNumReductionLoops() == 0)
     return Work::pointwise;
+  if (scatter::place_loop(op) >= 0)
+    return Work::scatter;
   auto reads = reads_of(op);
   bool covered = llvm::any_of(reads, [](const Read &read) { return read.loops.all(); });
   return covered || reads.size() < 2 ? Work::reduction : Work::reuse;

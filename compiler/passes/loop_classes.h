@@ -18,8 +18,9 @@ llvm::SmallVector<Read> reads_of(mlir::linalg::LinalgOp op);
 
 /// What fusion asks: no reduction loop; a reduction each term of which is read from one tensor; a reduction no operand
 /// of which covers all loops, which reuses what it reads: it computes more than that, and must not be computed twice.
-/// Whether it is a product is a question of kinds (kernels/product).
-enum class Work { pointwise, reduction, reuse };
+/// Whether it is a product is a question of kinds (kernels/product). And a sum whose terms go to places that numbers
+/// name, which is computed as a whole (kernels/scatter).
+enum class Work { pointwise, reduction, reuse, scatter };
 Work work_of(mlir::linalg::LinalgOp op);
 
 /// Numbers of the classes of loops, and of axes of values, of some linalg ops.

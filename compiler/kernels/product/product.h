@@ -24,7 +24,7 @@ struct Product {
   Factor left, right;
 };
 
-/// The loops that a value of the op's body depends on.
+/// The loops of an op that a value of its body depends on.
 llvm::SmallBitVector loops_behind(mlir::linalg::LinalgOp op, mlir::Value value);
 
 /// `op` as a product: a sum over at least one loop that both factors depend on, with a parallel loop that only one
