@@ -109,13 +109,12 @@ class Attention(OnEmulatedGpu):
         np.testing.assert_allclose(got, want, atol=2**-8 * max(1, np.abs(x).max(initial=0)), err_msg=f"{b} {t}")
 
     def test_products_of_bf16_run_on_tensor_cores(self):
-        for rows, dims in ((16, ("B=1", "T=16")), (32, ("B=6", "T=256")), (64, ("B=64", "T=512"))):
-            for width in (40, 64, 128):
-                with self.compiled(f"E={width}", dims=(*dims, "P=16"), options=("--precision", "bf16")) as model:
-                    with model.session() as session:
-                        self.assertIn("tensor_keys", self.manifest)
-                        for b, t in ((1, 1), (2, 17), (1, 66), (2, 130), (0, 3), (2, 0)):
-                            self.check_made(session, b, t, 3, width)
+        for width in (40, 128):
+            with self.compiled(f"E={width}", dims=("B=64", "T=512", "P=16"), options=("--precision", "bf16")) as model:
+                with model.session() as session:
+                    self.assertIn("tensor_keys", self.manifest)
+                    for b, t in ((1, 1), (2, 17), (1, 130), (0, 3), (2, 0)):
+                        self.check_made(session, b, t, 3, width)
 
     def test_full_blocks_of_bf16_waste_no_memory_access(self):
         with self.compiled("E=64", heads=2, dims=("B=64", "T=256", "P=256"), options=("--precision", "bf16")) as model:

@@ -102,7 +102,8 @@ model Copies {
             self.emulator.heddle_emulator_clear_counters()
             session.run({"a": a, "b": b}, entry="batches")
             # Terms whose number the run tells are read one by one of a group of four, from the second on from caches.
-            self.assert_costs(load_global=2.5, load_shared=1.1, store_shared=1.1)
+            # Writing them takes half as many passes again as the least.
+            self.assert_costs(load_global=2.5, load_shared=1.1, store_shared=1.6)
 
     def test_products_of_bf16_run_on_tensor_cores(self):
         for expected, side in ((1000, 32), (5000, 64), (200000, 128)):
