@@ -14,6 +14,6 @@ namespace heddle::rows {
 int shared_axes(mlir::func::FuncOp kernel);
 
 /// The one variant of these kinds, `rows`: all stages at the row loop of the outputs.
-Variant variant(std::string_view what);
+Variant variant(std::string_view what, int version = 1);
 
 } // namespace heddle::rows

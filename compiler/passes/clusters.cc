@@ -2,7 +2,9 @@
 // outer (row) loops without computing a contraction twice.
 //
 // Rows of a cluster are the loops that every member has as a parallel loop. From that follow:
-//   - element-wise chains and row reductions with their element-wise neighbours are one cluster (a norm, a softmax);
+//   - element-wise chains and row reductions with their element-wise neighbours are one cluster (a norm, a softmax), as
+//     long as a row fits a core's cache: a larger one is read from memory again anyway, and by all threads if by
+//     itself;
 //   - an element-wise op over exactly the elements of a contraction is its epilogue (bias, activation, residual);
 //   - two contractions share a cluster only where what lies between is not worth storing: passing it through memory
 //     moves more elements than reading the second contraction's other operand again for every block of rows. That
@@ -35,6 +37,8 @@ namespace {
 /// what is stored with what is read again.
 constexpr int64_t row_block = 48;
 constexpr int64_t typical_size = 512;
+/// Elements of a row that a core still keeps between a reduction over it and what reads it again.
+constexpr int64_t longest_row = 1 << 19;
 
 class Clusters {
 public:
@@ -62,6 +66,7 @@ private:
   bool reads_in_body(const Members &readers, const Members &read) const;
   bool makes_cycle(const Members &members) const;
   bool shares_rows(const Members &members) const;
+  bool keeps_rows(const Members &members) const;
   bool is_epilogue(const Members &producer, const Members &consumer) const;
   bool keeps_lanes(const Members &producer, const Members &consumer) const;
   bool follows_contraction(int producer, int consumer) const;
@@ -70,6 +75,7 @@ private:
   bool not_worth_storing(int last, const Members &members) const;
   void join(const Members &members);
   int64_t elements(Value tensor) const;
+  int64_t iterations(int op, unsigned loop) const;
   bool reads_weight(int op) const;
   bool has(const Members &members, Work work) const {
     return llvm::any_of(members, [&](int m) { return work_[m] == work; });
@@ -385,7 +391,7 @@ bool Clusters::may_join(int producer, int consumer) const {
       return false;
     return is_epilogue(from, to) && !makes_cycle(all);
   }
-  return shares_rows(all) && !makes_cycle(all);
+  return shares_rows(all) && keeps_rows(all) && !makes_cycle(all);
 }
 
 /// A size, with `typical_size` for each that only the run knows: a memory of 3800 and a segment are 3800 + 512.
@@ -423,6 +429,33 @@ int64_t Clusters::elements(Value tensor) const {
   return out;
 }
 
+/// Iterations of a loop, as far as known.
+int64_t Clusters::iterations(int number, unsigned loop) const {
+  for (OpOperand &operand : ops_[number]->getOpOperands()) {
+    AffineMap map = op(number).getMatchingIndexingMap(&operand);
+    for (auto [axis, expr] : llvm::enumerate(map.getResults()))
+      if (expr.isFunctionOfDim(loop))
+        return typical_extent(operand.get(), unsigned(axis));
+  }
+  return typical_size;
+}
+
+/// Whether what the members do with a row, of which some are reductions, finds it in a core's cache.
+bool Clusters::keeps_rows(const Members &members) const {
+  if (!has(members, Work::reduction))
+    return true;
+  auto ops = ops_of(members);
+  LoopClasses classes = classes_of(ops);
+  auto rows = rows_of(ops, classes);
+  return llvm::all_of(members, [&](int m) {
+    int64_t row = 1;
+    for (unsigned loop = 0; loop < op(m).getNumLoops(); ++loop)
+      if (!rows->contains(classes.of_loop(op(m), loop)))
+        row *= iterations(m, loop);
+    return row <= longest_row;
+  });
+}
+
 bool Clusters::reads_weight(int op) const {
   return llvm::any_of(reads_[op], [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>() != nullptr; });
 }
@@ -451,22 +484,13 @@ bool Clusters::not_worth_storing(int last, const Members &members) const {
         stored += elements(read.tensor); // and read
     }
   }
-  auto shape = [&](unsigned loop) { // of `last`
-    for (OpOperand &operand : ops_[last]->getOpOperands()) {
-      AffineMap map = op(last).getMatchingIndexingMap(&operand);
-      for (auto [axis, expr] : llvm::enumerate(map.getResults()))
-        if (expr.isFunctionOfDim(loop))
-          return typical_extent(operand.get(), unsigned(axis));
-    }
-    return typical_size;
-  };
   for (const Read &read : reads_[last]) {
     if (int p = producer(read.tensor); p >= 0 && llvm::is_contained(members, p))
       continue;
     rows = 1; // loops of the result that this operand does not have: it is read again along them
     for (auto [loop, type] : llvm::enumerate(op(last).getIteratorTypesArray()))
       if (type == utils::IteratorType::parallel && !read.loops.test(loop))
-        rows *= shape(loop);
+        rows *= iterations(last, loop);
     again += elements(read.tensor) * ((rows + row_block - 1) / row_block - 1);
   }
   return stored > again;

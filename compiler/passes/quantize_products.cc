@@ -342,8 +342,9 @@ private:
     return remember(side, out);
   }
 
-  /// The largest magnitudes of an activation along the axes that the sum moves over: along the innermost, which is
-  /// contiguous, and then along the others.
+  /// The largest magnitudes of an activation along the axes that the sum moves over. Where these are several and end
+  /// with the innermost one, which is contiguous, first along all but the outermost of them, which has enough places
+  /// for all threads (rows of a picture), and then along that.
   Value largest_of(OpBuilder &builder, const Side &side, Value x, ArrayRef<OpFoldResult> sizes) {
     Location loc = x.getLoc();
     int64_t least = llvm::bit_cast<int32_t>(1e-30f); // something is divided by it
@@ -364,8 +365,14 @@ private:
     int64_t rank = sizes.size();
     if (side.summed.size() == 1 || side.summed.back() != rank - 1)
       return reduce(x, sizes, side.kept, true);
-    SmallVector<int64_t> rows = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
-    return reduce(reduce(x, sizes, rows, true), sizes.drop_back(), side.kept, false);
+    SmallVector<int64_t> rows(side.kept), among; // axes of x, and of its rows
+    rows.push_back(side.summed.front());
+    llvm::sort(rows);
+    SmallVector<OpFoldResult> left = llvm::map_to_vector(rows, [&](int64_t axis) { return sizes[axis]; });
+    for (auto [i, axis] : llvm::enumerate(rows))
+      if (axis != side.summed.front())
+        among.push_back(int64_t(i));
+    return reduce(reduce(x, sizes, rows, true), left, among, false);
   }
 
   /// Axes of an activation that have scales of their own.

@@ -89,6 +89,70 @@ TEST(PointwiseKernels, compute_one_long_axis_in_tasks) {
                  "pointwise", {{0}, {1}, {15}, {16}, {17}, {2047}, {2048}, {5003}, {70001}}, 1e-6);
 }
 
+TEST(PointwiseKernels, compute_long_rows_in_pieces) {
+  check_all_rows(R"(
+    #mn = affine_map<(m, n) -> (m, n)>
+    func.func private @k(%m: index, %n: index, %x: tensor<?x?xf32> {heddle.extents = affine_map<(m, n) -> (m, n)>},
+                         %s: tensor<?xf32> {heddle.extents = affine_map<(m, n) -> (m)>})
+        -> (tensor<?x?xf32> {heddle.extents = affine_map<(m, n) -> (m, n)>}) {
+      %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+      %y = linalg.generic {indexing_maps = [#mn, affine_map<(m, n) -> (m)>, #mn], iterator_types = ["parallel", "parallel"]}
+           ins(%x, %s : tensor<?x?xf32>, tensor<?xf32>) outs(%e : tensor<?x?xf32>) {
+      ^bb0(%xv: f32, %sv: f32, %o: f32):
+        %t = arith.mulf %xv, %sv : f32
+        linalg.yield %t : f32
+      } -> tensor<?x?xf32>
+      return %y : tensor<?x?xf32>
+    })",
+                 "pointwise",
+                 {{0, 5}, {5, 0}, {1, 1}, {3, 17}, {70, 9}, {1, 2047}, {1, 2049}, {2, 5003}, {3, 70001}, {1, 200003}});
+}
+
+TEST(RowReductionKernels, write_a_number_per_row_beside_the_row) {
+  for (int width : {3, 16, 61, 256}) {
+    std::string n = std::to_string(width), t = "tensor<?x" + n + "xf32>";
+    std::string row = t + " {heddle.extents = affine_map<(m) -> (m, " + n + ")>}";
+    check_all_rows(R"(
+      #mn = affine_map<(m, n) -> (m, n)>
+      #m = affine_map<(m, n) -> (m)>
+      func.func private @k(%m: index, %x: )" +
+                       t + R"( {heddle.extents = affine_map<(m) -> (m, )" + n + R"()>})
+          -> ()" + row +
+                       R"(, tensor<?xf32> {heddle.extents = affine_map<(m) -> (m)>}, )" + row + R"() {
+        %least = arith.constant 1.0e-30 : f32
+        %em = tensor.empty(%m) : tensor<?xf32>
+        %e = tensor.empty(%m) : )" +
+                       t + R"(
+        %f = linalg.fill ins(%least : f32) outs(%em : tensor<?xf32>) -> tensor<?xf32>
+        %x2 = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]}
+             ins(%x : )" +
+                       t + R"() outs(%e : )" + t + R"() {
+        ^bb0(%xv: f32, %o: f32):
+          %d = arith.mulf %xv, %xv : f32
+          linalg.yield %d : f32
+        } -> )" + t + R"(
+        %largest = linalg.generic {indexing_maps = [#mn, #m], iterator_types = ["parallel", "reduction"]}
+             ins(%x2 : )" +
+                       t + R"() outs(%f : tensor<?xf32>) {
+        ^bb0(%xv: f32, %o: f32):
+          %a = math.absf %xv : f32
+          %most = arith.maximumf %o, %a : f32
+          linalg.yield %most : f32
+        } -> tensor<?xf32>
+        %y = linalg.generic {indexing_maps = [#mn, #m, #mn], iterator_types = ["parallel", "parallel"]}
+             ins(%x2, %largest : )" +
+                       t + R"(, tensor<?xf32>) outs(%e : )" + t + R"() {
+        ^bb0(%xv: f32, %a: f32, %o: f32):
+          %r = arith.divf %xv, %a : f32
+          linalg.yield %r : f32
+        } -> )" + t + R"(
+        return %x2, %largest, %y : )" +
+                       t + R"(, tensor<?xf32>, )" + t + R"(
+      })",
+                   "row_reduction", rows_only, 1e-6);
+  }
+}
+
 std::string layer_norm(int width, bool residual) {
   std::string n = std::to_string(width), t = "tensor<?x" + n + "xf32>", inverse = std::to_string(1.0 / width);
   return R"(

@@ -1,5 +1,5 @@
 // Element-wise kernels: y[m, c] = f(x[m, c], b[c], …). No reductions, so every stage is computed inside the loop of the
-// output that reads it; lanes along the innermost axis, rows dealt out in tasks.
+// output that reads it; lanes along the innermost axis, rows, or pieces of long ones, dealt out in tasks.
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/rows.h"
 
@@ -7,7 +7,7 @@ namespace heddle {
 
 namespace {
 
-const Variant rows_variant = rows::variant("lanes along the innermost axis, tasks of about `grain` elements");
+const Variant rows_variant = rows::variant("lanes along the innermost axis, tasks of about `grain` elements", 2);
 const Variant *const variants[] = {&rows_variant, &each_element};
 
 bool matches(mlir::func::FuncOp kernel) {
