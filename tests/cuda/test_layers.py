@@ -17,7 +17,8 @@ from emulator import HEDDLE, ROOT, OnEmulatedGpu  # noqa: E402
 
 import heddle  # noqa: E402
 
-PTXAS = os.environ.get("HEDDLE_PTXAS") or shutil.which("ptxas")
+NAMED = os.environ.get("HEDDLE_PTXAS", "none")  # `none` keeps the command from asking it, not this test
+PTXAS = shutil.which("ptxas") if NAMED == "none" else NAMED
 HIDDEN, INNER = 768, 3072
 
 
