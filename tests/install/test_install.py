@@ -126,7 +126,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.complete("heddle compile --precision "), ["f32", "bf16", "int8"])
         self.assertEqual(self.complete("heddle compile --emit so,"), ["so,so", "so,a", "so,o"])
         self.assertEqual(self.complete("heddle show --stage h"), ["halide"])
-        self.assertEqual(self.complete("heddle show --stage="), ["tree", "graph", "kernels", "schedule", "halide", "ptx", "llvm", "asm"])
+        self.assertEqual(self.complete("heddle show --stage="), ["tree", "graph", "kernels", "schedule", "halide", "launches", "ptx", "llvm", "asm"])
         self.assertEqual(self.complete("heddle completion "), ["bash", "zsh", "fish"])
         self.assertEqual(self.complete("heddle compile ber"), [], "files are bash's own matter")
 
