@@ -136,6 +136,16 @@ Entity Configs::value(const syntax::Setting &setting, Frame &frame) {
     taken.key = key;
     taken.from = from;
   };
+  std::vector<std::string> asked; // under each of its names; one of them would be ignored
+  for (const auto &[name, _] : options_.settings.by_name)
+    if (name == setting.name.text || std::find(keys.begin(), keys.end(), name) != keys.end())
+      asked.push_back(name);
+  if (asked.size() > 1) {
+    report(Code::E048, setting.name.span,
+           {"`" + setting.name.text + "` is set twice, as `" + asked[0] + "` and as `" + asked[1] + "`",
+            "leave one of them out"});
+    return {};
+  }
   look(options_.settings.by_name, setting.name.text, Program::Setting::asked);
   for (const std::string &key : keys)
     look(options_.settings.by_name, key, Program::Setting::asked);
