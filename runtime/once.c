@@ -38,9 +38,17 @@ static rt_kept *kept_of(heddle_session *session) {
   return &session->once.list[session->call.entry - session->call.model->entries];
 }
 
+/// Whether this call finds what an earlier one has computed.
+static bool is_there(const rt_kept *kept, const rt_call *call) {
+  bool there = kept->done;
+  for (int32_t d = 0; there && d < call->entry->n_once_dims; d++)
+    there = kept->dims[d] == call->dims[call->entry->once_dims[d]];
+  return there;
+}
+
 int64_t rt_once_growth(heddle_session *session) {
   const rt_call *call = &session->call;
-  if (!call->entry->once_bytes)
+  if (!call->entry->once_bytes || is_there(kept_of(session), call))
     return 0;
   int64_t bytes = call->entry->once_bytes(call->dims), held = kept_of(session)->memory.bytes;
   return bytes > held ? bytes - held : 0;
@@ -52,13 +60,12 @@ heddle_status rt_once_prepare(heddle_session *session) {
   if (!entry->once_bytes)
     return HEDDLE_OK;
   rt_kept *kept = kept_of(session);
-  for (int32_t d = 0; d < entry->n_once_dims; d++)
-    if (kept->dims[d] != call->dims[entry->once_dims[d]])
-      kept->done = false;
+  if (is_there(kept, call))
+    return HEDDLE_OK;
+  kept->done = false;
   int64_t bytes = entry->once_bytes(call->dims);
   if (bytes <= kept->memory.bytes)
     return HEDDLE_OK;
-  kept->done = false;
   rt_memory_release(&kept->memory);
   heddle_status status = rt_room_get(session, &kept->memory, bytes);
   if (status == HEDDLE_OUT_OF_MEMORY)
