@@ -40,7 +40,7 @@ public:
 
   void run() {
     for (auto call : entry.front().getOps<func::CallOp>())
-      if (llvm::all_of(call.getOperands(), [&](Value operand) { return is_fixed(operand); }) &&
+      if (llvm::all_of(call.getOperands(), [&](Value operand) { return is_fixed(operand); }) && !call->use_empty() &&
           llvm::all_of(call.getResults(), is_read_by_kernels))
         fixed.insert(call);
     auto unit = UnitAttr::get(entry.getContext());
