@@ -352,8 +352,8 @@ private:
       step.moved = step.moved < 0 || tensor.bytes < 0 ? -1 : step.moved + tensor.bytes;
       step.results.push_back(std::move(tensor));
     }
-    if (call->hasAttr(ir::names::once))
-      step.flops = step.moved = 0; // of every call but the first
+    if (step.once = call->hasAttr(ir::names::once); step.once)
+      step.flops = step.moved = 0;
     for (unsigned i = 0; i < ir::size_count(function); ++i)
       if (auto value = number(call.getOperand(i)))
         step.sizes.push_back(*value);

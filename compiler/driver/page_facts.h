@@ -76,6 +76,7 @@ struct PageStep {
   double moved = 0;                   // bytes that one call reads and writes; -1: not known before
   double ms = -1;                     // measured, over all iterations; -1: not measured
   int64_t iterations = 1;             // how often it is called; -1: not known before
+  bool once = false;                  // only in the first call of a session; its work and bytes are 0, a later call's
   std::vector<int64_t> sizes;         // of the kernel, at this call; empty: not known before
   std::vector<PageLaunch> launches;   // on a GPU
   double expected = -1, at_roof = -1; // seconds of a call by the cost of its schedule, and at the device's limits

@@ -231,8 +231,9 @@ private:
       int width = most > 0 && step.flops > 0 ? std::max(1, int(40 * step.flops / most)) : 0;
       out_ << "</td><td class=\"n\">"
            << (width ? "<span class=\"bar\" style=\"width:" + std::to_string(width) + "px\"></span>" : "")
-           << flops_text(step.flops) << (step.iterations > 1 ? " × " + std::to_string(step.iterations) : "")
-           << "</td><td class=\"n\">" << bytes_text(bytes)
+           << (step.once ? "once in a session" : flops_text(step.flops))
+           << (step.iterations > 1 ? " × " + std::to_string(step.iterations) : "") << "</td><td class=\"n\">"
+           << bytes_text(bytes)
            << (share_text(step).empty() ? "" : "<br><span class=\"soft\">" + share_text(step) + "</span>")
            << "</td></tr>\n";
     }

@@ -4,7 +4,7 @@ evaluator's in every order of sizes, and what changes from call to call is never
 
 import unittest
 
-from program import Program, real
+from program import Program, must, real
 
 import heddle
 
@@ -78,6 +78,13 @@ class Once(Program):
             allocations = session.memory["allocations"]
             count(2, 7)
             self.assertEqual(session.memory["allocations"], allocations, "nothing is allocated for smaller sizes")
+
+    def test_the_page_says_which_kernels_are_called_once(self):
+        page = self.folder / "page.html"
+        must("show", self.model, "--html", page)
+        entries = dict(part.split("</h2>", 1) for part in page.read_text().split(">entry ")[1:])
+        said = {name for name, text in entries.items() if ">once in a session<" in text}
+        self.assertEqual(said, {"run"})
 
     def test_what_a_call_changes_or_returns_is_not_kept(self):
         with heddle.load(self.library) as model, model.session() as session:
