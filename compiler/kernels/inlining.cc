@@ -193,4 +193,13 @@ Halide::Func redefine(KernelOutput &output, const std::function<Expr(const Expr 
   return func;
 }
 
+Halide::Func redefine_by_sums(LoweredKernel &kernel, KernelOutput &output,
+                              const std::function<Expr(LoweredOp &, const std::vector<Expr> &)> &value_of) {
+  Inliner inline_all(kernel);
+  for (LoweredOp &stage : kernel.stages)
+    if (stage.has_update())
+      inline_all.replace(stage, [&](const std::vector<Expr> &indices) { return value_of(stage, indices); });
+  return redefine(output, [&](const Expr &value) { return inline_all(value); });
+}
+
 } // namespace heddle

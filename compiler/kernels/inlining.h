@@ -56,4 +56,9 @@ void join_outputs(LoweredKernel &kernel);
 /// A Func in the place of `output.func`: the same bounds and strides, another definition of each of its values.
 Halide::Func redefine(KernelOutput &output, const std::function<Halide::Expr(const Halide::Expr &value)> &definition);
 
+/// The same with every formula of the kernel written out, where `value_of` makes the value of a sum at these indices.
+Halide::Func
+redefine_by_sums(LoweredKernel &kernel, KernelOutput &output,
+                 const std::function<Halide::Expr(LoweredOp &sum, const std::vector<Halide::Expr> &indices)> &value_of);
+
 } // namespace heddle

@@ -52,11 +52,8 @@ public:
   }
 
   Status build() {
-    Inliner inline_all(kernel_);
-    for (LoweredOp &stage : kernel_.stages)
-      if (stage.has_update())
-        inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return product(stage, indices); });
-    Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
+    Func result = redefine_by_sums(kernel_, output_,
+                                   [this](LoweredOp &stage, const auto &indices) { return product(stage, indices); });
     if (error_)
       return *error_;
     schedule(result);

@@ -30,11 +30,8 @@ public:
       : kernel_(kernel), output_(output), place_(size_t(place)), rows_(rows), columns_(columns), lanes_(lanes) {}
 
   Status build() {
-    Inliner inline_all(kernel_);
-    for (LoweredOp &stage : kernel_.stages)
-      if (stage.has_update())
-        inline_all.replace(stage, [this, &stage](const std::vector<Expr> &indices) { return sum(stage, indices); });
-    Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
+    Func result = redefine_by_sums(kernel_, output_,
+                                   [this](LoweredOp &stage, const auto &indices) { return sum(stage, indices); });
     if (error_)
       return *error_;
     schedule(result);
