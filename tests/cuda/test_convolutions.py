@@ -78,6 +78,18 @@ class Convolutions(OnEmulatedGpu):
         np.testing.assert_array_equal(results[0], results[1])
         np.testing.assert_array_equal(results[0], results[2])
 
+    def test_groups_that_end_in_the_next_place_of_a_window(self):
+        """Of 6 or 10 channels no whole number of groups: one begins in the padding and ends in the picture, or so."""
+        for channels in (6, 10):
+            for options, variant, narrow in ((), "staged_tiles", lambda a: a), (("--precision", "bf16"), "tensor_tiles", rounded):
+                with self.compiled(f"C={channels}", dims=("B=64", "Y=64", "X=64"), options=options) as model:
+                    self.assertIn(f'"{variant}"', self.manifest)
+                    with model.session() as session:
+                        for b, y, x in ((1, 1, 1), (2, 5, 7), (1, 17, 30)):
+                            picture = self.normal(b, y, x, channels)
+                            got = session.run({"x": picture}, entry="layer")["y"]
+                            np.testing.assert_allclose(got, self.layer(picture, 2, narrow), atol=1e-4, err_msg=f"{channels} {variant} {b} {y} {x}")
+
     def test_a_convolution_that_fills_its_tiles_wastes_no_memory_access(self):
         with self.compiled("C=32", "O=64", "STRIDE=1", dims=("B=8", "Y=16", "X=16")) as model, model.session() as session:
             picture = self.normal(2, 16, 16, 32)

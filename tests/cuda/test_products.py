@@ -101,9 +101,18 @@ model Copies {
             a, b = self.normal(1, 704, 64), self.normal(1, 64, 128)
             self.emulator.heddle_emulator_clear_counters()
             session.run({"a": a, "b": b}, entry="batches")
-            # Terms whose number the run tells are read one by one of a group of four, from the second on from caches.
-            # Writing them takes half as many passes again as the least.
-            self.assert_costs(load_global=2.5, load_shared=1.1, store_shared=1.6)
+            self.assert_costs(async_copy=1.25, load_global=1.25, load_shared=1.1, store_shared=1.1)
+
+    def test_terms_whose_number_the_run_tells_are_copied_in_groups(self):
+        """Groups of four where lines begin at multiples of 16 bytes, but for the last ones; else one by one."""
+        with self.compiled("ends", expected=1024) as model, model.session() as session:
+            for terms, copied in ((64, 64), (52, 52), (50, 48 / 2), (49, 48 / 4), (3, 0)):  # of a line, in the mean
+                a, b = self.normal(1, 704, terms), self.normal(1, terms, 70)
+                self.emulator.heddle_emulator_clear_counters()
+                got = session.run({"a": a, "b": b}, entry="batches")["y"]
+                np.testing.assert_allclose(got, a.astype(np.float64) @ b, atol=2e-5, err_msg=f"{terms} terms")
+                tiles_across = 3
+                self.assertEqual(counted(self.emulator, "async_copy").ideal * 32, 704 * copied * 4 * tiles_across)
 
     def test_products_of_bf16_run_on_tensor_cores(self):
         for expected, side in ((1000, 32), (5000, 64), (200000, 128)):

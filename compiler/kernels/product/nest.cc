@@ -151,15 +151,19 @@ std::optional<int64_t> step_of(LinalgOp op, Value read, unsigned loop) {
   return step;
 }
 
+bool lies_together(LinalgOp op, Value read, unsigned loop) {
+  auto found = forms_of(op, read, loop, /*clamps=*/false);
+  return found && !found->first.empty() && found->first.back().step == 1 &&
+         llvm::all_of(ArrayRef(found->first).drop_back(), [](const Form &form) { return form.step == 0; });
+}
+
 bool lies_in_groups(LinalgOp op, Value read, unsigned loop, int64_t group) {
   int64_t extent = op.getStaticLoopRanges()[loop];
-  auto found = forms_of(op, read, loop, /*clamps=*/false);
-  if (ShapedType::isDynamic(extent) || extent % group != 0 || !found || found->first.empty())
+  if (ShapedType::isDynamic(extent) || extent % group != 0 || !lies_together(op, read, loop))
     return false;
-  auto [forms, type] = *found;
-  bool alone = llvm::all_of(ArrayRef(forms).drop_back(), [](const Form &form) { return form.step == 0; });
+  auto [forms, type] = *forms_of(op, read, loop, /*clamps=*/false);
   bool aligned = type.getRank() == 1 || (!type.isDynamicDim(type.getRank() - 1) && type.getShape().back() % group == 0);
-  return alone && aligned && forms.back().step == 1 && forms.back().divisor % group == 0;
+  return aligned && forms.back().divisor % group == 0;
 }
 
 PlainRead plain_read(Value factor) {

@@ -235,9 +235,12 @@ std::vector<Candidate> candidates_of(ArrayRef<Nest> nests, Type element, const G
                                      llvm::function_ref<ScheduleRow(int64_t)> row, double (*loads)(double side)) {
   std::vector<Candidate> out;
   Nest nest = nests.front();
-  double products = double(nests.size()), gathered = 0;
-  for (const Factor *factor : {&nest.product.left, &nest.product.right})
-    gathered += Staging::copies(nest, *factor, element) ? 0 : 1;
+  double products = double(nests.size()), gathered = 0, where_aligned = 0;
+  for (const Factor *factor : {&nest.product.left, &nest.product.right}) {
+    Copied copied = Staging::copies(nest, *factor, element);
+    (copied == Copied::none ? gathered : where_aligned) += copied == Copied::all ? 0 : 1;
+  }
+  int64_t of_group = terms_of_line(element) / groups;
   for (int64_t tile : {64, 128, 32}) {
     auto seconds = [=](ArrayRef<int64_t> at) {
       auto count = [&](ArrayRef<unsigned> loops) {
@@ -251,7 +254,9 @@ std::vector<Candidate> candidates_of(ArrayRef<Nest> nests, Type element, const G
           products * count(nest.batches) * std::ceil(count(nest.rows) / side) * std::ceil(count(nest.columns) / side);
       // Of a multiprocessor's share of the peak.
       double block = 2 * side * side * terms / (rate / device.multiprocessors) * (1 + loads(side));
-      block += 2 * side * terms * gathered * gathering / (device.flops / device.multiprocessors);
+      bool aligned = sizes::evaluate(nest.extents[nest.terms.back()], at) % of_group == 0;
+      block += 2 * side * terms * (gathered + (aligned ? 0 : where_aligned)) * gathering /
+               (device.flops / device.multiprocessors);
       return gpu::launch_seconds + std::ceil(blocks / device.multiprocessors) * block;
     };
     out.push_back({row(tile), seconds});

@@ -25,13 +25,15 @@ static bool reads_argument(LinalgOp op, Value read) {
   return isa<BlockArgument>(tensor);
 }
 
-bool Staging::copies(const Nest &nest, const Factor &factor, Type element) {
+Copied Staging::copies(const Nest &nest, const Factor &factor, Type element) {
   PlainRead plain = plain_read(factor.value);
   LinalgOp op = nest.product.op;
   unsigned along = nest.terms.back();
-  return plain.read && plain.read.getType() == element && reads_argument(op, plain.read) &&
-         lies_in_groups(op, plain.read, along, terms_of_line(element) / groups) &&
-         llvm::none_of(plain.conditions, [&](Value c) { return loops_behind(op, c).test(along); });
+  if (!plain.read || plain.read.getType() != element || !reads_argument(op, plain.read) ||
+      !lies_together(op, plain.read, along) ||
+      llvm::any_of(plain.conditions, [&](Value c) { return loops_behind(op, c).test(along); }))
+    return Copied::none;
+  return lies_in_groups(op, plain.read, along, terms_of_line(element) / groups) ? Copied::all : Copied::where_aligned;
 }
 
 Staging::Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest &nest, Type element, Lines lines,
@@ -43,10 +45,10 @@ Staging::Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest
   constexpr int64_t near = 4; // elements apart, so that a sector has several
   LinalgOp op = nest.product.op;
   Value read = element_read(lines.factor->value);
-  bool lines_lie_together = !copied && llvm::any_of(lines.loops, [&](unsigned loop) {
-    std::optional<int64_t> step = step_of(op, read, loop);
-    return step && *step != 0 && std::abs(*step) <= near;
-  });
+  bool lines_lie_together = copied == Copied::none && llvm::any_of(lines.loops, [&](unsigned loop) {
+                              std::optional<int64_t> step = step_of(op, read, loop);
+                              return step && *step != 0 && std::abs(*step) <= near;
+                            });
   int64_t all = lines.count * groups;
   if (all < threads_of_tile)
     has_own = below(thread.number, index(all));
@@ -81,29 +83,59 @@ SmallVector<Value> Staging::at_term(const Group &group, Value term) {
   return out;
 }
 
-LogicalResult Staging::for_own(llvm::function_ref<LogicalResult()> write) {
+void Staging::where(Value condition, llvm::function_ref<void()> write) {
   OpBuilder::InsertionGuard guard(b);
-  if (has_own)
-    b.setInsertionPointToStart(scf::IfOp::create(b, loc, has_own, /*withElseRegion=*/false).thenBlock());
-  return write();
+  if (condition)
+    b.setInsertionPointToStart(scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false).thenBlock());
+  write();
 }
 
-LogicalResult Staging::copy(const Group &group, Value term, Value term_count, Value buffer) {
+/// Whether a group, whose first term is at a place of the last loop of terms, lies in its line, and in memory so that
+/// it can be copied, unless nothing of it is read.
+Value Staging::lies_whole(Value from, Value last_loop, Value is_read) {
+  Value yes = arith::ConstantIntOp::create(b, loc, 1, 1);
+  Value number = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), from);
+  Value rest = arith::AndIOp::create(b, loc, number, arith::ConstantIntOp::create(b, loc, group_bytes - 1, 64));
+  Value is_aligned =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rest, arith::ConstantIntOp::create(b, loc, 0, 64));
+  return both(choose(is_read, is_aligned, yes), below(add(last_loop, index(of_group - 1)), extents[nest.terms.back()]));
+}
+
+FailureOr<Staging::Made> Staging::bring(const Group &group, Value term, Value term_count, Value buffer) {
+  Made out;
+  if (copied == Copied::none) {
+    out.terms = gathered(group, term, term_count, has_own);
+    if (!out.terms)
+      return failure();
+    return out;
+  }
   SmallVector<Value> loops = at_term(group, term);
-  Value inside = both(group.inside, below(term, term_count));
+  Value inside = both(group.inside, below(term, term_count)), is_read = inside; // where nothing is, zeros are copied
   for (Value condition : plain.conditions) {
     Value holds = thread.elements.inner(nest.product.op, condition, loops);
     if (!holds)
       return failure();
-    inside = both(inside, holds);
+    is_read = both(is_read, holds);
   }
   std::optional<Value> from = thread.elements.address_of(nest.product.op, plain.read, loops);
   if (!from)
     return failure();
-  auto bytes = [&](int64_t count) { return arith::ConstantIntOp::create(b, loc, count, 32).getResult(); };
-  NVVM::CpAsyncOp::create(b, loc, place(buffer, group.line, group.number), *from, uint32_t(group_bytes),
-                          NVVM::LoadCacheModifierKind::CG, choose(inside, bytes(group_bytes), bytes(0)));
-  return success();
+  Value is_copied = has_own;
+  if (copied == Copied::where_aligned) {
+    Value yes = arith::ConstantIntOp::create(b, loc, 1, 1), own = has_own ? has_own : yes;
+    Value whole = choose(inside, lies_whole(*from, loops[nest.terms.back()], is_read), yes);
+    out.is_made = both(own, arith::XOrIOp::create(b, loc, whole, yes));
+    is_copied = both(own, whole);
+    out.terms = gathered(group, term, term_count, out.is_made);
+    if (!out.terms)
+      return failure();
+  }
+  where(is_copied, [&] {
+    auto bytes = [&](int64_t count) { return arith::ConstantIntOp::create(b, loc, count, 32).getResult(); };
+    NVVM::CpAsyncOp::create(b, loc, place(buffer, group.line, group.number), *from, uint32_t(group_bytes),
+                            NVVM::LoadCacheModifierKind::CG, choose(is_read, bytes(group_bytes), bytes(0)));
+  });
+  return out;
 }
 
 Value Staging::term_or_zero(const Group &group, Value term, Value term_count) {
@@ -122,14 +154,14 @@ Value Staging::term_or_zero(const Group &group, Value term, Value term_count) {
   return is_term.getResult(0);
 }
 
-/// A group as a vector of its terms.
-Value Staging::gathered(const Group &group, Value term, Value term_count) {
+/// A group as a vector of its terms, where this thread is asked for it.
+Value Staging::gathered(const Group &group, Value term, Value term_count, Value asked) {
   OpBuilder::InsertionGuard guard(b);
   Type type = VectorType::get(of_group, element);
   Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
   Value inside = both(group.inside, below(term, term_count));
-  if (has_own)
-    inside = both(inside, has_own);
+  if (asked)
+    inside = both(inside, asked);
   auto some = scf::IfOp::create(b, loc, type, inside, /*withElseRegion=*/true);
   b.setInsertionPointToStart(some.elseBlock());
   scf::YieldOp::create(b, loc, none);
@@ -146,29 +178,22 @@ Value Staging::gathered(const Group &group, Value term, Value term_count) {
 }
 
 LogicalResult Staging::fetch(Value first_term, Value term_count, Value buffer) {
-  auto term_of = [&](const Group &group) { return add(first_term, mul(group.number, index(of_group))); };
-  if (copied)
-    return for_own([&] {
-      return success(llvm::all_of(
-          own, [&](const Group &group) { return succeeded(copy(group, term_of(group), term_count, buffer)); }));
-    });
-  fetched.clear();
+  made.clear();
   for (const Group &group : own) {
-    fetched.push_back(gathered(group, term_of(group), term_count));
-    if (!fetched.back())
+    auto brought = bring(group, add(first_term, mul(group.number, index(of_group))), term_count, buffer);
+    if (failed(brought))
       return failure();
+    made.push_back(*brought);
   }
   return success();
 }
 
 void Staging::put(Value buffer) {
-  if (copied)
-    return;
-  (void)for_own([&] {
-    for (auto [group, terms] : llvm::zip_equal(own, fetched))
-      LLVM::StoreOp::create(b, loc, terms, place(buffer, group.line, group.number), group_bytes);
-    return success();
-  });
+  for (auto [group, part] : llvm::zip_equal(own, made))
+    if (part.terms)
+      where(part.is_made ? part.is_made : has_own, [&, &group = group, &part = part] {
+        LLVM::StoreOp::create(b, loc, part.terms, place(buffer, group.line, group.number), group_bytes);
+      });
 }
 
 } // namespace heddle::contraction

@@ -2,6 +2,8 @@
 // which a line has four, followed by as much room. Lines 80 bytes apart reach different banks, eight at a time, whether
 // threads read groups of neighbouring lines or matrices (ldmatrix). Groups that lie in memory as they are staged are
 // copied while threads compute (cp.async); of others each thread makes its own, and writes them when it has computed.
+// Where only the run tells whether a group lies so (its pitch is a run-time size, or it is the last one of a line that
+// is no whole number of groups), threads ask of each.
 #pragma once
 
 #include "compiler/gpu/arithmetic.h"
@@ -28,6 +30,9 @@ struct Lines {
   mlir::Value first, end;         // of them; those from `end` on are 0
 };
 
+/// Which groups of a factor the device copies: those that begin at a multiple of their bytes, and end in their line.
+enum class Copied { none, where_aligned, all };
+
 class Staging : gpu::Arithmetic {
 public:
   /// `loops`: values of the product's loops that all lines have in common, null where they have not. `extents`: of all
@@ -42,8 +47,7 @@ public:
   /// Where a group lies in a buffer, in bytes.
   mlir::Value place(mlir::Value buffer, mlir::Value line, mlir::Value group);
 
-  /// Whether groups of a factor are copied by the device.
-  static bool copies(const Nest &nest, const Factor &factor, mlir::Type element);
+  static Copied copies(const Nest &nest, const Factor &factor, mlir::Type element);
 
 private:
   /// A group that this thread brings.
@@ -51,11 +55,16 @@ private:
     mlir::Value line, number, inside; // of the line among the tile's, in the line, whether the line is one
     llvm::SmallVector<mlir::Value> loops;
   };
-  mlir::LogicalResult copy(const Group &group, mlir::Value term, mlir::Value term_count, mlir::Value buffer);
+  /// What a thread has made of a group, and whether it has: a condition, null where it always has.
+  struct Made {
+    mlir::Value terms, is_made;
+  };
+  mlir::FailureOr<Made> bring(const Group &group, mlir::Value term, mlir::Value term_count, mlir::Value buffer);
+  mlir::Value lies_whole(mlir::Value from, mlir::Value last_loop, mlir::Value is_read);
   mlir::Value term_or_zero(const Group &group, mlir::Value term, mlir::Value term_count);
-  mlir::Value gathered(const Group &group, mlir::Value term, mlir::Value term_count);
+  mlir::Value gathered(const Group &group, mlir::Value term, mlir::Value term_count, mlir::Value asked);
   llvm::SmallVector<mlir::Value> at_term(const Group &group, mlir::Value term);
-  mlir::LogicalResult for_own(llvm::function_ref<mlir::LogicalResult()> write);
+  void where(mlir::Value condition, llvm::function_ref<void()> write);
 
   gpu::Program &program;
   gpu::Program::Thread &thread;
@@ -67,10 +76,10 @@ private:
   const int64_t of_group; // terms
   mlir::Value value;      // of the body
   PlainRead plain;        // of what is copied
-  bool copied;
+  Copied copied;
   llvm::SmallVector<Group> own;
   mlir::Value has_own; // whether this thread has them; null: all have
-  llvm::SmallVector<mlir::Value> fetched;
+  llvm::SmallVector<Made> made;
 };
 
 } // namespace heddle::contraction
