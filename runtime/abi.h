@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 10
+#define HEDDLE_ABI_VERSION 11
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -208,6 +208,8 @@ typedef struct heddle_device_desc {
   const char *code;            // PTX, ending in 0
   const char *const *launches; // names of the code's kernels
   const struct heddle_constant_desc *constants;
+  const void *binary; // the same as machine code, for that capability and later ones of its generation; NULL: none
+  int64_t binary_bytes;
 } heddle_device_desc;
 
 // Data of the library that kernels read.

@@ -1,5 +1,6 @@
 // `compile`: MODEL to a folder, with a line of progress and a line at the end.
 #include "compiler/driver/commands.h"
+#include "compiler/driver/ptxas.h"
 
 #include "compiler/emit/artifact/check_weights.h"
 #include "compiler/emit/host/c_names.h"
@@ -64,9 +65,15 @@ static Result<ArtifactForm> find_form(const CompileCommand &options) {
       out.archive = true;
     else if (word == "o")
       out.object = true;
+    else if (word == "ptx")
+      out.ptx = true;
     else
       return Error{usage_mark + ("--emit " + options.emit + ": there is no form `" + word +
-                                 "`; there are so, a and o, with commas between")};
+                                 "`; there are so, a, o and ptx, with commas between")};
+  if (out.ptx && !out.shared && !out.archive && !out.object)
+    return Error{usage_mark +
+                 ("--emit " + options.emit + ": the text of kernels is written beside a library; add so, " +
+                  "a or o, or print it with `heddle show --stage ptx`")};
   return out;
 }
 
@@ -117,6 +124,16 @@ Status compile_command(const CompileCommand &options) {
   auto goals = find_compile_goals(options.compile);
   if (!goals)
     return goals.error();
+  bool for_gpu = std::any_of(goals->begin(), goals->end(), [](const CompileGoal &goal) { return goal.target.gpu; });
+  if (form->ptx && !for_gpu)
+    return Error{usage_mark +
+                 ("--emit " + options.emit + ": ptx is for GPUs; name one by --target, such as cuda:sm_80")};
+  if (for_gpu) {
+    auto ptxas = find_ptxas();
+    if (!ptxas)
+      return ptxas.error();
+    form->ptxas = *ptxas;
+  }
   Progress progress(isatty(STDERR_FILENO) ? Progress::Show::line : Progress::Show::nothing);
   progress.stage("reading the model");
   auto model = load_model(options.model);

@@ -190,9 +190,11 @@ private:
         ->type_name("NAME");
     sub->add_flag("--print-name", compile.print_name,
                   "Print the name that the library would have, and compile nothing");
-    sub->add_option("--emit", compile.emit,
-                    "What to write, with commas between: so (shared library), a (static library), o (object)")
-        ->type_name("so,a,o")
+    sub->add_option(
+           "--emit", compile.emit,
+           "What to write, with commas between: so (shared library), a (static library), o (object), beside these ptx "
+           "(text of a GPU's kernels)")
+        ->type_name("so,a,o,ptx")
         ->capture_default_str();
     sub->add_flag("--embed-weights", compile.embed_weights, "Put the weights into the library, for small models");
     sub->add_option("--depfile", compile.depfile, "Write a Makefile rule: which files the library was made from")

@@ -135,8 +135,6 @@ std::string launch_text(const PageLaunch &launch);
 std::string share_text(const PageStep &step);
 /// All launches, by entry and call.
 std::string launches_text(const PageFacts &facts);
-/// NVIDIA's assembler: $HEDDLE_PTXAS, else `ptxas` where programs are looked for; "": there is none.
-Result<std::string> find_ptxas();
 
 /// Fills in measured times: compiles the model to a folder that goes away, and calls each entry with made-up inputs of
 /// the sizes that the facts are for (page_measure.cc).

@@ -11,27 +11,10 @@
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/SymbolTable.h"
 
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Program.h"
-
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 
 namespace heddle {
-
-Result<std::string> find_ptxas() {
-  if (const char *named = std::getenv("HEDDLE_PTXAS"); named && *named) {
-    if (std::string_view(named) == "none")
-      return std::string();
-    if (llvm::sys::fs::can_execute(named))
-      return std::string(named);
-    return Error{std::string("HEDDLE_PTXAS=") + named +
-                 ": there is no such program; name NVIDIA's assembler, ptxas, or take the variable away"};
-  }
-  auto found = llvm::sys::findProgramByName("ptxas");
-  return found ? *found : std::string();
-}
 
 static std::vector<PageLaunch> launches_of(const DeviceRow &row, const std::map<std::string, Resources> &resources,
                                            const Gpu &gpu, const std::vector<int64_t> &sizes) {

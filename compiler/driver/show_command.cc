@@ -2,6 +2,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
 #include "compiler/driver/page_facts.h"
+#include "compiler/driver/ptxas.h"
 #include "compiler/emit/host/host.h"
 #include "compiler/emit/host/weights_layout.h"
 #include "compiler/emit/kernels/emit.h"

@@ -53,10 +53,21 @@ static void pop(const device *d) {
 static heddle_status check(const heddle_model_desc *model) {
   cu_driver driver;
   cu_device number;
-  heddle_status status = cu_driver_open(&driver, model, &number);
+  int capability;
+  heddle_status status = cu_driver_open(&driver, model, &number, &capability);
   if (status == HEDDLE_OK)
     cu_driver_close(&driver);
   return status;
+}
+
+// Machine code is for one generation of devices, and an older driver may not take it: then there is the PTX.
+static bool load_binary(device *d) {
+  const heddle_device_desc *desc = d->model->device;
+  bool fits = desc->binary && d->capability / 10 == desc->architecture / 10;
+  if (fits && d->driver.module_load(&d->module, desc->binary, 0, NULL, NULL) == 0)
+    return true;
+  d->module = NULL;
+  return false;
 }
 
 static heddle_status load_code(device *d) {
@@ -64,7 +75,7 @@ static heddle_status load_code(device *d) {
   char log[512] = "";
   int options[] = {CU_JIT_ERROR_LOG, CU_JIT_ERROR_LOG_BYTES};
   void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
-  cu_result error = d->driver.module_load(&d->module, desc->code, 2, options, values);
+  cu_result error = load_binary(d) ? 0 : d->driver.module_load(&d->module, desc->code, 2, options, values);
   if (error != 0) {
     d->module = NULL;
     size_t length = strcspn(log, "\n");
@@ -150,7 +161,7 @@ static heddle_status open_device(const heddle_model_desc *model, const uint8_t *
   d->model = model;
   d->launches = calloc((size_t)model->device->n_launches + 1, sizeof *d->launches);
   d->constant_at = calloc((size_t)model->device->n_constants + 1, sizeof *d->constant_at);
-  heddle_status status = d->launches && d->constant_at ? cu_driver_open(&d->driver, model, &d->number)
+  heddle_status status = d->launches && d->constant_at ? cu_driver_open(&d->driver, model, &d->number, &d->capability)
                                                        : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for a model");
   if (status == HEDDLE_OK) {
     cu_result error = d->driver.context_retain(&d->context, d->number);

@@ -10,6 +10,7 @@ typedef struct device {
   const heddle_model_desc *model;
   cu_driver driver;
   cu_device number;
+  int capability;     // ten times
   cu_context context; // NULL: not retained
   cu_module module;
   cu_function *launches;

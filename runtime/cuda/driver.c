@@ -44,7 +44,8 @@ static heddle_status find_functions(cu_driver *driver, const heddle_model_desc *
   return HEDDLE_OK;
 }
 
-static heddle_status find_device(const cu_driver *driver, const heddle_model_desc *model, cu_device *device) {
+static heddle_status find_device(const cu_driver *driver, const heddle_model_desc *model, cu_device *device,
+                                 int *capability) {
   const heddle_device_desc *wanted = model->device;
   int version = 0, count = 0, major = 0, minor = 0;
   char name[128] = "";
@@ -75,7 +76,8 @@ static heddle_status find_device(const cu_driver *driver, const heddle_model_des
     error = driver->device_attribute(&minor, CU_CAPABILITY_MINOR, *device);
   if (error != 0)
     return refuse(driver, model, error, "the CUDA driver does not tell what GPU there is");
-  if (10 * major + minor < wanted->architecture)
+  *capability = 10 * major + minor;
+  if (*capability < wanted->architecture)
     return rt_fail(HEDDLE_UNSUPPORTED_CPU,
                    "model '%s' was compiled for %s, and the GPU (%s) has compute capability %d.%d; compile it for a "
                    "lower target, " REMEDY,
@@ -89,7 +91,7 @@ static bool is_special(const char *path) {
   return strchr(path, '/') && stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
-heddle_status cu_driver_open(cu_driver *driver, const heddle_model_desc *model, cu_device *device) {
+heddle_status cu_driver_open(cu_driver *driver, const heddle_model_desc *model, cu_device *device, int *capability) {
   const char *named = getenv("HEDDLE_CUDA_DRIVER");
   const char *path = named && *named ? named : "libcuda.so.1";
   bool special = is_special(path);
@@ -104,7 +106,7 @@ heddle_status cu_driver_open(cu_driver *driver, const heddle_model_desc *model, 
   }
   heddle_status status = find_functions(driver, model, path);
   if (status == HEDDLE_OK)
-    status = find_device(driver, model, device);
+    status = find_device(driver, model, device, capability);
   if (status != HEDDLE_OK)
     cu_driver_close(driver);
   return status;

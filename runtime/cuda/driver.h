@@ -124,8 +124,8 @@ typedef struct cu_driver {
 } cu_driver;
 
 // Opens the driver that $HEDDLE_CUDA_DRIVER names, else libcuda.so.1, and finds a device that runs the model; `name` is
-// the model's, in messages. Whoever gets HEDDLE_OK calls cu_driver_close.
-heddle_status cu_driver_open(cu_driver *driver, const heddle_model_desc *model, cu_device *device);
+// the model's, in messages; *capability: the device's, ten times. Whoever gets HEDDLE_OK calls cu_driver_close.
+heddle_status cu_driver_open(cu_driver *driver, const heddle_model_desc *model, cu_device *device, int *capability);
 void cu_driver_close(cu_driver *driver);
 
 // "out of memory (CUDA_ERROR_OUT_OF_MEMORY)": what the driver says of an error.

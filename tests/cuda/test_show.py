@@ -45,13 +45,12 @@ class Show(OnEmulatedGpu):
         return self.heddle("show", "--target", "cuda:sm_80", "--stage", "launches", *words, **how)
 
     def test_launches_are_those_that_are_made(self):
-        np.savez(self.folder / "w.npz", weight=self.normal(24, 16), bias=self.normal(24))
-        self.heddle("compile", "--weights", self.folder / "w.npz", "--target", "cuda:sm_80", "-o", self.folder / "out")
+        out = self.compile()
         for rows in (1, 5, 1000):
             text = self.launches("--dim", f"M={rows}").split("entry batches")[0]
             shown = re.findall(r"^    (\w+): (\d+) blocks? of", text, re.M)
             self.emulator.heddle_emulator_clear_counters()
-            with heddle.load(self.folder / "out") as model, model.session() as session:
+            with heddle.load(out) as model, model.session() as session:
                 session.run({"x": self.normal(rows, 16), "rest": self.normal(rows, 24)}, entry="layer")
                 made = {name: self.emulator.heddle_emulator_launches(name.encode()) for name, _ in shown}
                 self.assertEqual(self.emulator.heddle_emulator_launches(b""), len(shown))
@@ -78,12 +77,44 @@ class Show(OnEmulatedGpu):
         self.assertIn("30 blocks of 128 threads, 128 registers, 96 bytes spilled; 4 at once, 25 % of the warps", page)
         self.assertIn("% of the roof (memory)", page)
 
+    def compile(self, *words, **how):
+        np.savez(self.folder / "w.npz", weight=self.normal(24, 16), bias=self.normal(24))
+        out = self.folder / "out"
+        self.heddle("compile", "--weights", self.folder / "w.npz", "--target", "cuda:sm_80,native", "-o", out, *words, **how)
+        return out
+
+    def test_the_text_is_written_beside_the_library(self):
+        out = self.compile("--emit", "so,ptx")
+        shown = self.heddle("show", "--target", "cuda:sm_80", "--stage", "ptx")
+        self.assertEqual((out / "products.sm_80.ptx").read_text(), shown)
+        self.assertIn("there are so, a, o and ptx", self.heddle("compile", "--emit", "cubin", status=2))
+        self.assertIn("is written beside a library; add so", self.heddle("compile", "--target", "cuda:sm_80", "--emit", "ptx", status=2))
+        self.assertIn("ptx is for GPUs", self.heddle("compile", "--emit", "so,ptx", "--target", "x86-64-v3", status=2))
+
+    def test_machine_code_lies_beside_the_text(self):
+        text = ASSEMBLER.replace('b"cubin"', r'b"\x7fELF" + text.encode()')  # which the emulator does not take
+        out = self.compile(ptxas=self.assembler(text))
+        self.assertEqual((out / "libproducts.so").read_bytes().count(b".visible .entry k0_1_0("), 2)
+        x, rest = self.normal(3, 16), self.normal(3, 24)
+        results = []
+        for sm in (80, 90):  # which takes the machine code, and which can't
+            self.emulator.heddle_emulator_set(b"sm", sm)
+            before = self.emulator.heddle_emulator_calls()
+            with heddle.load(out, target="cuda:sm_80") as model:
+                results.append(self.emulator.heddle_emulator_calls() - before)
+                with model.session() as session:
+                    got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
+            weights = np.load(self.folder / "w.npz")
+            np.testing.assert_allclose(got, np.tanh(x @ weights["weight"].T + weights["bias"]) + rest, atol=2e-5)
+        self.emulator.heddle_emulator_set(b"sm", 80)
+        self.assertEqual(results[0], results[1] + 1, "it was tried where it fits")
+
     def test_an_assembler_that_does_not_do(self):
         self.assertEqual(self.launches(status=1, ptxas="/no/where"),
                          "error: HEDDLE_PTXAS=/no/where: there is no such program; name NVIDIA's assembler, ptxas, or take the variable "
                          "away\n")  # fmt: skip
         refusing = self.assembler("#!/bin/sh\necho 'ptxas fatal: no license' >&2\nexit 255\n")
-        self.assertRegex(self.launches(status=1, ptxas=refusing), r"^error: .*ptxas does not assemble the kernels for sm_80: ptxas fatal: no license\n$")
+        self.assertRegex(self.launches(status=1, ptxas=refusing), r"^error: .*ptxas does not assemble the kernels for sm_80: ptxas fatal: no license; HEDDLE_PTXAS=none does without it\n$")
         self.assertIn("--stage launches is for GPUs", self.heddle("show", "--target", "x86-64-v3", "--stage", "launches", status=1))
 
 

@@ -217,7 +217,7 @@ class Forms(Scratch):
         rule = "a library's name is made of lower-case letters, digits and underscores, begins with no digit, and hides no file of the system, such as <string.h>"
         for name, good in (("My-Bert", "my_bert"), ("string", "model_string"), ("2d", "model_2d")):
             self.refused(f"--name {name}: {rule}; `{good}` would do", GOLDENS / "bert_model", "--name", name, status=2)
-        self.refused("--emit so,dll: there is no form `dll`; there are so, a and o, with commas between",
+        self.refused("--emit so,dll: there is no form `dll`; there are so, a, o and ptx, with commas between",
                      GOLDENS / "bert_model", "--emit", "so,dll", status=2)  # fmt: skip
 
     def test_a_library_with_its_weights_is_one_file_to_ship(self):

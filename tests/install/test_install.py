@@ -124,7 +124,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.complete("heddle compile --target x86-64-v3,x86-64-v4+b"), ["x86-64-v3,x86-64-v4+bf16"])
         self.assertEqual(self.complete("heddle compile --target x86-64-v3,cuda:sm_8"), ["sm_80"], "what comes before the colon stands there")
         self.assertEqual(self.complete("heddle compile --precision "), ["f32", "bf16", "int8"])
-        self.assertEqual(self.complete("heddle compile --emit so,"), ["so,so", "so,a", "so,o"])
+        self.assertEqual(self.complete("heddle compile --emit so,"), ["so,so", "so,a", "so,o", "so,ptx"])
         self.assertEqual(self.complete("heddle show --stage h"), ["halide"])
         self.assertEqual(self.complete("heddle show --stage="), ["tree", "graph", "kernels", "schedule", "halide", "launches", "ptx", "llvm", "asm"])
         self.assertEqual(self.complete("heddle completion "), ["bash", "zsh", "fish"])

@@ -8,6 +8,7 @@
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/python_module.h"
 #include "compiler/emit/device/device.h"
+#include "compiler/emit/device/resources.h"
 #include "compiler/emit/host/host.h"
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/io/output.h"
@@ -28,6 +29,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <mutex>
 
 namespace heddle {
@@ -143,6 +145,24 @@ static Result<std::vector<KernelCode>> compile_kernels(const ArtifactJob &job, c
   return out;
 }
 
+/// Machine code of every module for a GPU, where there is an assembler.
+static Status assemble_kernels(const ArtifactJob &job, std::vector<KernelCode> &kernels, Progress &progress) {
+  if (job.form.ptxas.empty())
+    return Done{};
+  for (auto [number, module] : llvm::enumerate(job.modules)) {
+    const Gpu *gpu = module.target.gpu;
+    if (!gpu)
+      continue;
+    progress.stage("assembling for the GPU");
+    DeviceCode &device = kernels[number].device;
+    auto assembled = assemble(job.form.ptxas, device.ptx(*gpu), *gpu);
+    if (!assembled)
+      return assembled.error();
+    device.cubin = std::move(assembled->cubin);
+  }
+  return Done{};
+}
+
 static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts, size_t number,
                                                const DeviceCode &device) {
   auto [module, target] = job.modules[number];
@@ -162,12 +182,18 @@ static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<
 }
 
 /// Objects of all targets. Those of a target after the first become one, which shows its descriptor alone: kernels and
-/// functions of entries have the same names for all of them.
+/// functions of entries have the same names for all of them. `texts`: files of PTX, where these are asked for.
 static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts,
-                                                        const std::string &scratch, Progress &progress) {
+                                                        const std::string &scratch, Progress &progress,
+                                                        std::map<std::string, std::string> &texts) {
   auto kernels = compile_kernels(job, scratch, progress);
   if (!kernels)
     return kernels.error();
+  if (Status assembled = assemble_kernels(job, *kernels, progress); !assembled)
+    return assembled.error();
+  for (size_t number = 0; job.form.ptx && number < job.modules.size(); ++number)
+    if (const Gpu *gpu = job.modules[number].target.gpu)
+      texts[job.name + ".sm_" + std::to_string(gpu->sm) + ".ptx"] = (*kernels)[number].device.ptx(*gpu);
   progress.stage("compiling the host program");
   std::vector<std::string> out;
   for (size_t number = 0; number < job.modules.size(); ++number) {
@@ -249,7 +275,8 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
                  " MB of weights, and a library carries at most " + std::to_string(most_embedded >> 20) +
                  " MB; leave it out, and ship " + job.name + ".weights beside the library"};
 
-  auto objects = compile_targets(job, layouts, scratch->path(), progress);
+  std::map<std::string, std::string> texts;
+  auto objects = compile_targets(job, layouts, scratch->path(), progress, texts);
   if (!objects)
     return objects.error();
   std::string carried;
@@ -320,6 +347,9 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
   }
 
   progress.stage("writing");
+  for (const auto &[name, text] : texts)
+    if (Status written = folder->write(name, text); !written)
+      return written.error();
   for (const auto &[name, text] :
        {std::pair(job.name + ".h", c_header(model, target_names(job), job.modules.front().module)),
         std::pair(std::string("heddle.h"), std::string(embedded::runtime_header()[0].bytes)),

@@ -20,6 +20,7 @@ struct DeviceRow {
 /// All rows of all kernels of a target's module, by symbol (kernel_symbol).
 struct DeviceCode {
   std::map<std::string, DeviceRow> rows;
+  std::string cubin; // the same as machine code, for the GPU's own capability; "": none
 
   /// One text for the driver.
   std::string ptx(const Gpu &gpu) const;

@@ -116,7 +116,8 @@ Result<Assembled> assemble(const std::string &ptxas, const std::string &ptx, con
   std::string text = said ? (*said)->getBuffer().str() : "";
   if (code != 0 || !made)
     return Error{ptxas + " does not assemble the kernels for " + target + ": " +
-                 (why.empty() ? llvm::StringRef(text).take_until([](char c) { return c == '\n'; }).str() : why)};
+                 (why.empty() ? llvm::StringRef(text).take_until([](char c) { return c == '\n'; }).str() : why) +
+                 "; HEDDLE_PTXAS=none does without it"};
   Assembled all;
   all.cubin = (*made)->getBuffer().str();
   all.launches = resources_in(ptx);

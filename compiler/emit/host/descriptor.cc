@@ -24,7 +24,7 @@ static_assert(sizeof(heddle_extent_desc) == 16 && sizeof(heddle_value_desc) == 5
                   sizeof(heddle_entry_desc) == 128 && sizeof(heddle_state_use_desc) == 16 &&
                   sizeof(heddle_state_desc) == 64 && sizeof(heddle_parameter_desc) == 32 &&
                   sizeof(heddle_token_desc) == 16 && sizeof(heddle_model_desc) == 152 &&
-                  sizeof(heddle_device_desc) == 48 && sizeof(heddle_constant_desc) == 16,
+                  sizeof(heddle_device_desc) == 64 && sizeof(heddle_constant_desc) == 16,
               "runtime/abi.h has changed: change the builders below");
 
 int abi_type(Type element) {
@@ -117,6 +117,15 @@ private:
     return constant(llvm::ConstantArray::get(llvm::ArrayType::get(items[0]->getType(), items.size()), items));
   }
 
+  llvm::Constant *binary(llvm::StringRef bytes) {
+    if (bytes.empty())
+      return null();
+    auto *global =
+        cast<llvm::GlobalVariable>(constant(llvm::ConstantDataArray::getString(context, bytes, /*AddNull=*/false)));
+    global->setAlignment(llvm::Align(64));
+    return global;
+  }
+
   /// The address of what another object of the library has.
   llvm::Constant *elsewhere(const std::string &symbol) {
     auto *global = new llvm::GlobalVariable(module, llvm::Type::getInt8Ty(context), true,
@@ -140,7 +149,8 @@ private:
       constants.push_back(record({global, i64(int64_t(layout.getTypeAllocSize(global->getValueType())))}));
     return constant(
         record({elsewhere("heddle_cuda"), i32(program.gpu->sm), i32(program.gpu->driver), i32(launches.size()),
-                i32(constants.size()), text(program.device->ptx(*program.gpu)), array(launches), array(constants)}));
+                i32(constants.size()), text(program.device->ptx(*program.gpu)), array(launches), array(constants),
+                binary(program.device->cubin), i64(int64_t(program.device->cubin.size()))}));
   }
 
   llvm::Constant *extent_desc(const passes::Extent &extent) {
