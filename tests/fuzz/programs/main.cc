@@ -4,6 +4,7 @@
 //   fuzz_programs --list FILE                                   the seeds of that file, one per line
 //   fuzz_programs --show SEED                                   the program of a seed
 //   fuzz_programs FILE.heddle...                                examine programs; --minimise: and make them smaller
+//   ... --target T                                              compiled for that target, whatever a program names
 #include "tests/fuzz/programs/attempt.h"
 #include "tests/fuzz/programs/generator.h"
 #include "tests/fuzz/programs/minimise.h"
@@ -31,7 +32,7 @@ volatile std::sig_atomic_t interrupted = 0;
 struct Options {
   uint64_t first = 1, last = UINT64_MAX - 1;
   double minutes = 1e9;
-  std::string folder = "fuzz", list;
+  std::string folder = "fuzz", list, target;
   bool compile = true, minimise = false, fresh = false;
   int minimise_seconds = 90;
   std::vector<std::string> files;
@@ -41,6 +42,18 @@ std::string read_file(const std::string &path) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
+}
+
+/// The program with the options' target in its first lines, so that a failing one says what it was compiled for.
+std::string retargeted(std::string text, const Options &options) {
+  const std::string mark = "# target ";
+  size_t at = text.find(mark);
+  if (options.target.empty())
+    return text;
+  if (at == std::string::npos)
+    return mark + options.target + "\n" + text;
+  at += mark.size();
+  return text.replace(at, text.find('\n', at) - at, options.target);
 }
 
 /// How far a campaign has come, kept in DIR/state (and of each program a line in DIR/programs).
@@ -82,7 +95,7 @@ struct State {
 };
 
 void report_failure(const Options &options, uint64_t seed, const Verdict &verdict) {
-  std::string text = generate(seed), base = options.folder + "/" + std::to_string(seed);
+  std::string text = retargeted(generate(seed), options), base = options.folder + "/" + std::to_string(seed);
   std::printf("\nseed %llu: %s: %s\n", (unsigned long long)seed, kind_name(verdict.kind), verdict.what.c_str());
   std::ofstream(base + ".heddle") << text;
   std::ofstream(base + ".txt") << kind_name(verdict.kind) << ": " << verdict.what << "\n";
@@ -139,7 +152,7 @@ int campaign(const Options &options) {
         seeds.push_back(listed[at]);
     if (seeds.empty())
       break;
-    Worker worker(seeds, generate, options.compile);
+    Worker worker(seeds, [&](uint64_t seed) { return retargeted(generate(seed), options); }, options.compile);
     while (auto finished = interrupted ? std::nullopt : worker.next()) {
       const Verdict &verdict = finished->verdict;
       ++state.programs;
@@ -172,7 +185,7 @@ int campaign(const Options &options) {
 int examine_files(const Options &options) {
   int failed = 0;
   for (const std::string &file : options.files) {
-    std::string text = read_file(file);
+    std::string text = retargeted(read_file(file), options);
     Verdict verdict = attempt(text, options.compile);
     std::printf("%s: %s %s\n", file.c_str(), kind_name(verdict.kind), verdict.what.c_str());
     if (verdict.kind == Verdict::agrees)
@@ -186,9 +199,9 @@ int examine_files(const Options &options) {
 
 constexpr const char *help =
     "usage: fuzz_programs [--seeds A..B | --list FILE | --fresh] [--minutes N] [--folder DIR] [--front]\n"
-    "                     [--minimise-seconds N]\n"
+    "                     [--minimise-seconds N] [--target T]\n"
     "       fuzz_programs --show SEED\n"
-    "       fuzz_programs [--minimise] [--front] FILE.heddle...\n"
+    "       fuzz_programs [--minimise] [--front] [--target T] FILE.heddle...\n"
     "\n"
     "Random programs through evaluator and compiled library, or programs from files. Exit status 1: one failed.\n"
     "\n"
@@ -197,6 +210,7 @@ constexpr const char *help =
     "  --fresh               seeds that the clock says, printed first; programs that fail are printed whole\n"
     "  --folder DIR          where failing programs and progress go; what DIR has finished is not repeated (fuzz)\n"
     "  --minutes N           stop after so long\n"
+    "  --target T            what to compile for, instead of what a program names\n"
     "  --front               all but compiler and library\n"
     "  --minimise-seconds N  how long a failing program is made smaller; 0: not at all (90)\n"
     "  --show SEED           print the program of a seed\n"
@@ -232,6 +246,8 @@ int main(int count, char **words) {
     } else if (word == "--fresh") {
       options.fresh = true;
       options.first = uint64_t(std::time(nullptr)) * 1000; // no second run starts within the programs of the first
+    } else if (word == "--target") {
+      options.target = value();
     } else if (word == "--list") {
       options.list = value();
     } else if (word == "--minimise-seconds") {
