@@ -5,8 +5,10 @@ models whose weights are stored as bfloat16, compiled with `--set real=bf16` and
 the same weights. (That the default, f32, agrees with it to 2e-4 is among test_goldens.py's.)
 
 bfloat16 keeps 8 bits: two layers of rounded activations are some 1 to 3 % off at their worst element, in transformers'
-bfloat16 as here. With $HEDDLE_TARGET products in bf16 are compiled for that target: ctest does so for GPUs, as cuda_bf16_MODEL. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
-has in bfloat16, nor the largest one exceed 1.5 times its (a single element is a matter of luck). f16 has three bits more."""
+bfloat16 as here. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
+has in bfloat16, nor the largest one exceed 1.5 times its (a single element is a matter of luck). f16 has three bits more.
+
+With $HEDDLE_TARGET libraries are compiled for that target: ctest does so for GPUs, as cuda_bf16_… and cuda_stored_…"""
 
 import json
 import os
@@ -35,7 +37,7 @@ class Bfloat16(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             for real, share in (("bf16", 1.0), ("f16", 0.25)):
                 library, result = Path(scratch) / real, Path(scratch) / "result.safetensors"
-                must("compile", GOLDENS / name, "--set", f"real={real}", "-o", library)
+                must("compile", GOLDENS / name, *TARGET, "--set", f"real={real}", "-o", library)
                 mean, transformers_mean, most, transformers_most = 0.0, 0.0, 0.0, 0.0
                 for given in sorted((GOLDENS / name).glob("*.in.safetensors")):
                     must("run", library, *self.entry, "--in", given, "--out", result)
@@ -169,7 +171,7 @@ model Layer {
             model.write_text(self.MODEL)
             save(weights, {name: ("F32", 0.1 * random.standard_normal((4, 64, 256), np.float32)) for name in ("wq", "wk", "wv")})
             for precision in ("f32", "bf16"):
-                must("compile", model, "--weights", weights, "--precision", precision, "-o", Path(scratch) / precision)
+                must("compile", model, *TARGET, "--weights", weights, "--precision", precision, "-o", Path(scratch) / precision)
             for batch, tokens in ((1, 1), (2, 7), (3, 33), (1, 131), (1, 401), (2, 640)):
                 mask = (random.random((batch, tokens)) < 0.8).astype(np.int32)
                 mask[0] = tokens > 1  # of one text all, of a single token none
