@@ -88,13 +88,25 @@ private:
   func::FuncOp kernel_of(const Use &use) { return symbols_.lookup<func::FuncOp>(func::CallOp(use.call).getCallee()); }
   Reader reader_of(const Use &use) { return {kernel_of(use), use.argument}; }
 
-  /// What `measure` says of a reader's kernel if what it reads lies so; null: row-major.
+  /// What `measure` says of a reader's kernel if what it reads lies so; null: row-major. Weights that are not laid out
+  /// yet lie as the kernel then wants them, since no kernel will pack them at every call.
   template <class Measure> auto with_layout(const Reader &reader, AffineMap layout, const Measure &measure) {
     auto [kernel, argument] = reader;
+    SmallVector<unsigned> set;
+    auto lay_out = [&, &kernel = kernel](unsigned of, AffineMap map) {
+      kernel.setArgAttr(of, ir::names::layout, ir::LayoutAttr::get(module_.getContext(), map));
+      set.push_back(of);
+    };
     if (layout)
-      kernel.setArgAttr(argument, ir::names::layout, ir::LayoutAttr::get(module_.getContext(), layout));
+      lay_out(argument, layout);
+    if (auto layouts = kind_of(kernel).layouts)
+      for (unsigned other : weights_of_[kernel])
+        if (other != argument && !kernel.getArgAttr(other, ir::names::layout))
+          if (std::vector<AffineMap> wanted = layouts(kernel, other, target_); !wanted.empty())
+            lay_out(other, wanted.front());
     auto out = measure(kernel);
-    kernel.removeArgAttr(argument, ir::names::layout);
+    for (unsigned of : set)
+      kernel.removeArgAttr(of, ir::names::layout);
     return out;
   }
 
@@ -108,7 +120,8 @@ private:
   SymbolTable symbols_;
   const Target &target_;
   llvm::StringMap<SmallVector<SizeRange>> expected_;
-  SmallVector<Reader> set_; // while choosing: a kernel's weights must suit each other
+  DenseMap<func::FuncOp, SmallVector<unsigned>> weights_of_; // arguments that weights arrive at
+  SmallVector<Reader> set_;                                  // while choosing: a kernel's weights must suit each other
 };
 
 Wanted Layouts::wanted(ArrayRef<Use> uses) {
@@ -235,7 +248,12 @@ ir::WeightOp Layouts::copy(ir::WeightOp weight, ArrayRef<Use> uses) {
 
 void Layouts::choose() {
   bool copies = !module_->hasAttr(ir::names::single_copy);
-  for (auto &[weight_op, all_uses] : uses_of_weights(module_)) {
+  llvm::MapVector<ir::WeightOp, SmallVector<Use>> weights = uses_of_weights(module_);
+  for (auto &[weight_op, all_uses] : weights)
+    for (const Use &use : all_uses)
+      if (auto [kernel, argument] = reader_of(use); !llvm::is_contained(weights_of_[kernel], argument))
+        weights_of_[kernel].push_back(argument);
+  for (auto &[weight_op, all_uses] : weights) {
     ArrayRef<Use> uses = all_uses;
     Wanted by_reader = wanted(uses);
     std::vector<AffineMap> layouts = offered(by_reader);

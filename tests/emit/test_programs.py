@@ -383,6 +383,23 @@ class Numbers(Program):
         for b in (1, 7, 40):
             self.check([("e", {"x": real(b, 14)})])
 
+    def test_parts_of_a_table_that_begin_where_panels_do(self):
+        """The last panel of a part holds columns of the next one, the last of all what is behind the table's end."""
+        self.compile("""
+            dim B
+            model Words {
+              param w: real[203, 21]
+              entry e(ids: index(203)[B]) -> first: real[B, 70], second: real[B, 25], last: real[B, 107] {
+                x[b, d] = w[ids[b], d]
+                p[b, o in 70] = sum[d](x[b, d] * w[o, d])
+                q[b, o in 25] = sum[d](x[b, d] * w[o + 64, d])
+                r[b, o in 107] = sum[d](x[b, d] * w[96 + o, d])
+                return p, q, r
+              }
+            }""", {"w": real(203, 21)})
+        for b in (1, 8, 41):
+            self.check([("e", {"ids": whole(*np.random.default_rng(b).integers(0, 203, b))})])
+
     def test_a_sum_over_more_terms_than_32_bits_count(self):
         self.compile("""
             dim N

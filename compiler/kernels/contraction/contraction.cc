@@ -9,6 +9,7 @@
 #include "compiler/kernels/product/staged_tiles.h"
 #include "compiler/layout/layout.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <algorithm>
@@ -35,8 +36,21 @@ const MicroKernel *matrix_kernel_of(const std::vector<std::vector<Reached>> &res
   return tile_kernel_for(products_of(results), target);
 }
 
-/// The tensor that an element of a body is read from, and at which loops; at what is none, a symbol. Null: it is none.
-static std::pair<mlir::Value, mlir::AffineMap> place_read(mlir::linalg::LinalgOp op, mlir::Value element) {
+/// An index of a body as a loop or a loop plus a number; at what is neither, a symbol.
+static mlir::AffineExpr loop_at(mlir::Value index) {
+  mlir::MLIRContext *context = index.getContext();
+  if (auto loop = index.getDefiningOp<mlir::linalg::IndexOp>())
+    return mlir::getAffineDimExpr(unsigned(loop.getDim()), context);
+  if (auto shifted = index.getDefiningOp<mlir::affine::AffineApplyOp>(); shifted && shifted->getNumOperands() == 1) {
+    mlir::AffineExpr own = shifted.getAffineMap().getNumDims() ? mlir::getAffineDimExpr(0, context)
+                                                               : mlir::getAffineSymbolExpr(0, context);
+    if (llvm::isa<mlir::AffineConstantExpr>(shifted.getAffineMap().getResult(0) - own))
+      return loop_at(shifted->getOperand(0)) + (shifted.getAffineMap().getResult(0) - own);
+  }
+  return mlir::getAffineSymbolExpr(0, context);
+}
+
+std::pair<mlir::Value, mlir::AffineMap> place_read(mlir::linalg::LinalgOp op, mlir::Value element) {
   if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(element)) {
     if (argument.getOwner() != op.getBlock())
       return {};
@@ -47,12 +61,14 @@ static std::pair<mlir::Value, mlir::AffineMap> place_read(mlir::linalg::LinalgOp
   if (!read)
     return {};
   llvm::SmallVector<mlir::AffineExpr> at;
-  for (mlir::Value index : read.getIndices()) {
-    auto loop = index.getDefiningOp<mlir::linalg::IndexOp>();
-    at.push_back(loop ? mlir::getAffineDimExpr(unsigned(loop.getDim()), op.getContext())
-                      : mlir::getAffineSymbolExpr(0, op.getContext()));
-  }
+  for (mlir::Value index : read.getIndices())
+    at.push_back(loop_at(index));
   return {read.getTensor(), mlir::AffineMap::get(op.getNumLoops(), 1, at, op.getContext())};
+}
+
+/// Whether a tensor is read anywhere else than at loops.
+static bool reads_symbol(mlir::AffineMap map) {
+  return llvm::any_of(map.getResults(), [](mlir::AffineExpr at) { return at.isFunctionOfSymbol(0); });
 }
 
 /// The axis that the innermost loop of a sum runs along in `map`, or -1.
@@ -94,16 +110,18 @@ mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument,
       unsigned lanes = unsigned(lane_loop(reached));
       mlir::Value wide = wide_factor(reached)->value;
       bool has_tiles = tile_axis(reached) >= 0;
-      if (!has_tiles && !llvm::isa<mlir::BlockArgument>(unwidened(wide))) // a part of a weight may cross its panels
-        continue;
       auto [value, map] = place_read(op, has_tiles ? element_read(wide) : unwidened(wide));
       auto tensor = llvm::dyn_cast_if_present<mlir::BlockArgument>(value);
-      if (!tensor || tensor.getArgNumber() != argument)
+      if (!tensor || tensor.getArgNumber() != argument || (!has_tiles && reads_symbol(map)))
         continue;
       auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-      for (auto [axis, expr] : llvm::enumerate(map.getResults()))
-        if (expr == mlir::getAffineDimExpr(lanes, kernel.getContext()) && !type.isDynamicDim(unsigned(axis)))
+      for (auto [axis, expr] : llvm::enumerate(map.getResults())) {
+        // A part of a weight whose first column begins a panel; another would cross panels.
+        auto first =
+            llvm::dyn_cast<mlir::AffineConstantExpr>(expr - mlir::getAffineDimExpr(lanes, kernel.getContext()));
+        if (first && first.getValue() >= 0 && first.getValue() % width == 0 && !type.isDynamicDim(unsigned(axis)))
           return panels_for(op, map, unsigned(axis), width, micro_kernel);
+      }
     }
   return {};
 }
@@ -116,7 +134,8 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
   if (matrix_kernel_of(*match(kernel), target)) // first what its tiles take
     std::ranges::stable_partition(widths, [](int64_t width) { return width == MatrixTile::width; });
   for (int64_t width : widths)
-    out.push_back(panels_along_lanes(kernel, argument, width, target));
+    if (mlir::AffineMap panels = panels_along_lanes(kernel, argument, width, target))
+      out.push_back(panels);
   return out;
 }
 

@@ -19,4 +19,8 @@ const MicroKernel *matrix_kernel_of(const std::vector<std::vector<Reached>> &res
 /// extent there that a product multiplies with lanes along it; null otherwise.
 mlir::AffineMap panels_along_lanes(mlir::func::FuncOp kernel, unsigned argument, int64_t width, const Target &target);
 
+/// How an element of a body is read: from which tensor, and at which loops, or loops and a number; at what is neither,
+/// a symbol. Null: it isn't read.
+std::pair<mlir::Value, mlir::AffineMap> place_read(mlir::linalg::LinalgOp op, mlir::Value element);
+
 } // namespace heddle::contraction

@@ -40,9 +40,11 @@ static double cycles(const Problem &problem, const MicroKernel &micro_kernel, in
       problem.products * (steps * std::max(loading, multiplying) + pieces * piece_cycles + calls * call_cycles);
   double storing = rows * (MatrixTile::width / double(target.lanes)) * 30; // as tiles that ask for nothing ahead
   double arriving = problem.products * steps * panel_step / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4);
+  double packing = std::ceil(rows / double(rows_of_block(problem, target))) *
+                   double(MatrixTile::width * problem.terms) * problem.packing.cycles(MatrixTile::width / target.lanes);
   double first = computing / pieces, hidden = 0.5;
   return others * panels *
-         (std::max(first, arriving) + (1 - hidden) * std::min(first, arriving) + computing - first + storing);
+         (std::max(first, arriving) + (1 - hidden) * std::min(first, arriving) + computing - first + storing + packing);
 }
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {

@@ -61,6 +61,66 @@ static std::optional<int64_t> width_of_part(mlir::func::FuncOp kernel,
   return std::nullopt;
 }
 
+/// Cycles of packing, measured on Zen 4 with 32 rows. Lanes that lie side by side are copied vector by vector. Where
+/// terms do, they are read in squares (operands.h; 821 columns of 64 terms, 8192 of 1024), else column by column, from
+/// as many lines as the panel has columns (20000 of 410): these share the first cache, unless they are so far apart
+/// that they fall on the same sets. What else there is, such as a part that crosses its panels, counts as that.
+static constexpr Packing of_lanes{0.25, 0}, of_squares{1.2, 0.15}, of_terms{0.9, 0.25}, of_strides{10, 0};
+
+/// Bytes from one column to the next, or a multiple, such that all of them read the same set of the first cache.
+static constexpr int64_t same_set = 4096;
+
+/// What packing an element takes that is read from there, row-major.
+static Packing packing_of(mlir::linalg::LinalgOp op, mlir::AffineMap at, unsigned lanes, mlir::RankedTensorType type,
+                          const MicroKernel &micro_kernel, const Target &target) {
+  mlir::AffineExpr last = at.getResults().back();
+  if (last.isFunctionOfDim(lanes))
+    return of_lanes;
+  llvm::SmallVector<unsigned> summed;
+  op.getReductionDims(summed);
+  if (!last.isFunctionOfDim(summed.back()))
+    return of_strides;
+  int64_t terms = op.getStaticLoopRanges()[summed.back()], apart = type.getShape().back();
+  if (!mlir::ShapedType::isDynamic(terms) && terms % target.lanes == 0 && micro_kernel.group == 1)
+    return of_squares;
+  int64_t bytes = apart * type.getElementTypeBitWidth() / 8;
+  return mlir::ShapedType::isDynamic(apart) || bytes % same_set != 0 ? of_terms : of_strides;
+}
+
+/// The slowest of what packing the factors with lanes needs to read; nothing of those that lie in panels.
+static Packing packing_of(mlir::func::FuncOp kernel, const std::vector<Reached> &products,
+                          const MicroKernel &micro_kernel, const Target &target) {
+  Packing sum;
+  for (const Reached &reached : products) {
+    mlir::linalg::LinalgOp op = reached.product.op;
+    unsigned lanes = unsigned(lane_loop(reached));
+    Packing slowest;
+    auto visit = [&](auto &self, mlir::Value value) -> void {
+      if (!loops_behind(op, value).test(lanes)) // a number for all lanes
+        return;
+      if (auto [tensor, at] = place_read(op, value); tensor) {
+        auto argument = llvm::dyn_cast<mlir::BlockArgument>(tensor);
+        auto panels = argument ? given_panels(kernel, argument.getArgNumber()) : std::nullopt;
+        bool packed =
+            panels && panels_along_lanes(kernel, argument.getArgNumber(), panels->width, target) ==
+                          kernel.getArgAttrOfType<ir::LayoutAttr>(argument.getArgNumber(), ir::names::layout).getMap();
+        auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+        Packing own = packed ? Packing{} : panels ? of_strides : packing_of(op, at, lanes, type, micro_kernel, target);
+        if (own.cycles(3) > slowest.cycles(3))
+          slowest = own;
+        return;
+      }
+      if (mlir::Operation *made = value.getDefiningOp(); made && made->getBlock() == op.getBlock())
+        for (mlir::Value operand : made->getOperands())
+          self(self, operand);
+    };
+    visit(visit, wide_factor(reached)->value);
+    sum.per_element += slowest.per_element;
+    sum.per_vector += slowest.per_vector;
+  }
+  return sum;
+}
+
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
   std::optional<std::vector<std::vector<Reached>>> results = match(kernel);
   if (!results)
@@ -84,18 +144,20 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   out.longest = longest_sum(*results);
   out.narrow = out.micro_kernel->takes_any_type() && has_narrow_panels(kernel);
   for (unsigned argument = 0; argument < kernel.getNumArguments(); ++argument) {
-    mlir::AffineMap like = panels_along_lanes(kernel, argument, 3 * target.lanes, target);
+    std::optional<layout::Panels> panels = given_panels(kernel, argument);
+    mlir::AffineMap like = panels_along_lanes(kernel, argument, panels ? panels->width : target.lanes, target);
     out.weights |= bool(like);
     if (like)
       out.panel_bytes = std::max<int>(
           out.panel_bytes,
           int(mlir::getElementTypeOrSelf(kernel.getArgumentTypes()[argument]).getIntOrFloatBitWidth()) / 8);
-    std::optional<layout::Panels> panels = given_panels(kernel, argument), wanted = layout::panels_of(like);
+    std::optional<layout::Panels> wanted = layout::panels_of(like);
     if (panels && wanted && panels->axis == wanted->axis && !out.given_width)
       out.given_width = panels->width;
   }
   if (!out.given_width)
     out.given_width = width_of_part(kernel, *results);
+  out.packing = packing_of(kernel, results->front(), *out.micro_kernel, target);
   if (out.panel_bytes == 0)
     out.panel_bytes = out.micro_kernel->bytes();
   return out;
@@ -204,12 +266,14 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double panel_loading = panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4) /
                          (tiling.abreast > 1 ? several_streams : 1);
   double computing = tiles * of_tile + row_bytes / target.l3_bytes_per_cycle;
-  if (problem.narrow && tiling.widened) { // by the first tile of each block, which writes them out, too
-    double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
-    double blocks = std::max(std::ceil(rows / block), std::min(tiles, std::ceil(double(least_tasks) / tasks)));
+  double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
+  double blocks = std::ceil(rows / block);
+  if (problem.others.empty()) // else they make tasks enough
+    blocks = std::max(blocks, std::min(tiles, std::ceil(double(least_tasks) / tasks)));
+  double packing = blocks * double(width * problem.terms) * problem.packing.cycles(tiling.width / target.lanes);
+  if (problem.narrow && tiling.widened) // by the first tile of each block, which writes them out, too
     computing += blocks * problem.products * steps *
                  (step_cycles(tile, true, target) - step_cycles(tile, false, target) + double(tile.vectors) / 2);
-  }
   // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
   // waits for it. Neither hides the other whole. Tiles so few that they can't ask for all of it ask for nothing
   // (prefetch.cc).
@@ -221,7 +285,8 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
     hidden = 0.8;
   }
   return others * panels *
-         (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) + std::max(rest, 0.0));
+         (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) + std::max(rest, 0.0) +
+          packing);
 }
 
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target) {

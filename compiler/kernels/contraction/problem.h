@@ -11,6 +11,12 @@
 
 namespace heddle::contraction {
 
+/// Cycles in which a task brings an element of a factor into a panel.
+struct Packing {
+  double per_element = 0, per_vector = 0; // and for each vector of the panel's width
+  double cycles(int64_t vectors) const { return per_element + per_vector * double(vectors); }
+};
+
 struct Problem {
   const MicroKernel *micro_kernel; // for all products
   int products;                    // at most of a result: each has accumulators
@@ -25,6 +31,7 @@ struct Problem {
   int panel_bytes;                      // of a term in a panel of weights, as it is stored
   bool weights;                         // the factor with lanes is an argument of fixed shape: packed before, read once
   std::optional<int64_t> given_width;   // of the panels that the weights have
+  Packing packing; // of the factors with lanes of a result's products, where they aren't packed before
 };
 
 /// Nothing where the kernel is no contraction.

@@ -126,9 +126,14 @@ int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
   int64_t width = input ? heddle::panel_width(micro_kernel_, *input) : 0;
   bool grouped = micro_kernel_.group > 1;
   const hi::Call *call = read_of(factor);
-  bool along = width > 0 && hi::expr_uses_var(call->args[grouped], column.name()) &&
-               (!grouped || hi::expr_uses_var(call->args[0], innermost_.name()));
-  return along ? width : 0;
+  if (width == 0 || (grouped && !hi::expr_uses_var(call->args[0], innermost_.name())))
+    return 0;
+  // A tile's lanes are those of one panel: what is read may be a part of the input, if it begins a panel.
+  Var panel("p"), lane = lane_of_panel();
+  Expr place = hi::substitute(column.name(), panel * int(width) + lane, call->args[grouped]);
+  hi::Scope<hi::Interval> lanes;
+  lanes.push(lane.name(), {0, int(width) - 1});
+  return hi::equal(hi::simplify(place, /*remove_dead_lets=*/true, lanes), Expr(lane)) ? width : 0;
 }
 
 bool Operands::lies_by_terms(const Expr &factor) const {
