@@ -1,6 +1,6 @@
 """The models of models.py as PyTorch modules with random weights. `make`, in the peers' environment, makes a folder with config.json and
-model.safetensors for Heddle, module.pt for PyTorch, model.onnx for the others, inputs, what PyTorch computes, and facts.json
-with the order of the inputs and the floating-point operations of a call."""
+model.safetensors for Heddle and CTranslate2, module.pt for PyTorch, model.onnx for the others, inputs, what PyTorch computes, and
+facts.json with the order of the inputs and the floating-point operations of a call."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 import transformers as t
-from models import MODELS, STEPS
+from models import STEPS, folder_of, model_in
 from safetensors.torch import save_file
 from torch import nn
 
@@ -27,16 +27,16 @@ class Named(nn.Module):
         return tuple(done[name] for name in self.results)
 
 
-class Greedy(nn.Module):
+class Search(nn.Module):
     """transformers' generate."""
 
-    def __init__(self, model, inputs):
+    def __init__(self, model, inputs, beams):
         super().__init__()
-        self.model, self.names = model, list(inputs)
+        self.model, self.names, self.beams = model, list(inputs), beams
 
     def forward(self, *values):
         return (self.model.generate(**dict(zip(self.names, values)), max_new_tokens=STEPS, min_new_tokens=STEPS, do_sample=False,
-                                    num_beams=1),)
+                                    num_beams=self.beams),)
 
 
 class Whole(nn.Module):
@@ -107,16 +107,16 @@ class Seq2seqAttention(nn.Module):
         return (self.generator(torch.stack(outputs, 1)),)
 
 
-def ids(below, length):
-    return torch.randint(1, below, (1, length))
+def ids(below, batch, length):
+    return torch.randint(1, below, (batch, length))
 
 
-def vit():
-    return t.ViTForImageClassification(t.ViTConfig(num_labels=1000)), {"pixel_values": torch.randn(1, 3, 224, 224)}, None
+def vit(batch):
+    return t.ViTForImageClassification(t.ViTConfig(num_labels=1000)), {"pixel_values": torch.randn(batch, 3, 224, 224)}, None
 
 
-def bert():
-    words = ids(30522, 128)
+def bert(batch):
+    words = ids(30522, batch, 128)
     return t.BertModel(t.BertConfig()), {"input_ids": words, "attention_mask": torch.ones_like(words)}, None
 
 
@@ -127,66 +127,65 @@ def marian():
         decoder_start_token_id=36999, forced_eos_token_id=None, max_position_embeddings=512))
 
 
-def transformer():
-    words = ids(36999, 40)
-    inputs = {"input_ids": words, "attention_mask": torch.ones_like(words), "decoder_input_ids": ids(36999, 40)}
+def transformer(batch):
+    words = ids(36999, batch, 40)
+    inputs = {"input_ids": words, "attention_mask": torch.ones_like(words), "decoder_input_ids": ids(36999, batch, 40)}
     return marian(), inputs, None
 
 
-def transformer_greedy():
-    words = ids(36999, 40)
+def transformer_search(batch):
+    words = ids(36999, batch, 40)
     return marian(), {"input_ids": words, "attention_mask": torch.ones_like(words)}, None
 
 
-def torch_transformer():
+def torch_transformer(batch):
     model = Whole(nn.Transformer(dropout=0, batch_first=True), 128)
-    return model, {"src": torch.randn(1, 128, 512), "tgt": torch.randn(1, 128, 512)}, {"model_type": "torch.nn.Transformer"}
+    return model, {"src": torch.randn(batch, 128, 512), "tgt": torch.randn(batch, 128, 512)}, {"model_type": "torch.nn.Transformer"}
 
 
-def attention():
+def attention(batch):
     config = {"model_type": "torch.nn.MultiheadAttention", "embed_dim": 512, "num_heads": 8, "need_weights": False}
-    return Own(nn.MultiheadAttention(512, 8, batch_first=True)), {name: torch.randn(1, 512, 512) for name in ("query", "key", "value")}, config
+    inputs = {name: torch.randn(batch, 512, 512) for name in ("query", "key", "value")}
+    return Own(nn.MultiheadAttention(512, 8, batch_first=True)), inputs, config
 
 
-def gpt2():
-    return t.GPT2LMHeadModel(t.GPT2Config()), {"input_ids": ids(50256, 128)}, None
+def gpt2(batch):
+    return t.GPT2LMHeadModel(t.GPT2Config()), {"input_ids": ids(50256, batch, 128)}, None
 
 
-def gpt2_greedy():
-    words = ids(50256, 64)
+def gpt2_greedy(batch):
+    words = ids(50256, batch, 64)
     return t.GPT2LMHeadModel(t.GPT2Config()), {"input_ids": words, "attention_mask": torch.ones_like(words)}, None
 
 
-def detr():
+def detr(batch):
     config = t.DetrConfig(backbone_config=t.ResNetConfig(out_features=["stage4"]), use_timm_backbone=False, num_labels=91)
-    return t.DetrForObjectDetection(config), {"pixel_values": torch.randn(1, 3, 480, 640)}, None
+    return t.DetrForObjectDetection(config), {"pixel_values": torch.randn(batch, 3, 480, 640)}, None
 
 
-def setr():
+def setr(batch):
     from make_vision_goldens import Setr
 
     config = {"model_type": "setr", "decoder": "pup", "image_size": 256, "patch_size": 16, "num_channels": 3, "num_labels": 19,
               "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12, "decoder_channels": 256,
               "mla_channels": 128, "out_indices": [2, 5, 8, 11]}
-    return Setr(config), {"pixel_values": torch.randn(1, 3, 256, 256)}, config
+    return Setr(config), {"pixel_values": torch.randn(batch, 3, 256, 256)}, config
 
 
-def seq2seq_inputs():
-    return {"input_ids": ids(16000, 24), "lengths": torch.tensor([24]), "decoder_input_ids": ids(16000, 24)}
-
-
-def seq2seq(attends):
+def seq2seq(attends, batch):
     config = {"model_type": "seq2seq-attention" if attends else "seq2seq", "vocab_size": 16000, "decoder_vocab_size": 16000, "embedding_size": 1000,
               "hidden_size": 1000, "num_layers": 4, "cell": "lstm", **({"alignment": "general", "input_feeding": True} if attends else {})}
-    return (Seq2seqAttention if attends else Seq2seq)(16000, 1000, 4), seq2seq_inputs(), config
+    inputs = {"input_ids": ids(16000, batch, 24), "lengths": torch.full((batch,), 24), "decoder_input_ids": ids(16000, batch, 24)}
+    return (Seq2seqAttention if attends else Seq2seq)(16000, 1000, 4), inputs, config
 
 
-MAKERS = {"vit-b16": vit, "bert-base-s128": bert, "transformer-base": transformer, "transformer-greedy": transformer_greedy,
-          "torch-transformer": torch_transformer, "attention-s512": attention, "gpt2-s128": gpt2, "gpt2-greedy": gpt2_greedy, "detr-r50": detr,
-          "setr-pup-base": setr, "seq2seq-lstm": lambda: seq2seq(False), "seq2seq-attention": lambda: seq2seq(True)}
+MAKERS = {"vit-b16": vit, "bert-base-s128": bert, "transformer-base": transformer, "transformer-greedy": transformer_search,
+          "transformer-beam": transformer_search, "torch-transformer": torch_transformer, "attention-s512": attention, "gpt2-s128": gpt2,
+          "gpt2-greedy": gpt2_greedy, "detr-r50": detr, "setr-pup-base": setr, "seq2seq-lstm": lambda batch: seq2seq(False, batch),
+          "seq2seq-attention": lambda batch: seq2seq(True, batch)}
 
 
-def operations(name, module, values):
+def operations(name, module, values, batch):
     """Multiplications and additions of all products, as PyTorch counts them; it doesn't count recurrent layers."""
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -197,15 +196,16 @@ def operations(name, module, values):
     torch.backends.mha.set_fastpath_enabled(fused)
     lstm = 2 * 24 * 4 * 8 * 1000 * 1000 if name.startswith("seq2seq") else 0  # both sides, 24 steps of 4 layers
     fed = 24 * 8 * 1000 * 1000 if name == "seq2seq-attention" else 0  # the output of the step before, in the first layer
-    return counter.get_total_flops() + lstm * 2 + fed
+    return counter.get_total_flops() + batch * (lstm * 2 + fed)
 
 
-def make(name, folder):
+def make(name, batch, cache):
+    folder = folder_of(cache, name, batch)
     torch.manual_seed(1)
     t.logging.set_verbosity_error()
     t.logging.disable_progress_bar()
-    wanted = MODELS[name]
-    model, inputs, config = MAKERS[name]()
+    wanted = model_in(folder)
+    model, inputs, config = MAKERS[name](batch)
     model = model.eval()
     if config is None:
         model.save_pretrained(folder)
@@ -214,7 +214,7 @@ def make(name, folder):
         inner = model.model if isinstance(model, (Whole, Own)) else model
         save_file({key: value.contiguous() for key, value in inner.state_dict().items() if value.dim()}, folder / "model.safetensors")
     if wanted.entry == "generate":
-        module = Greedy(model, inputs)
+        module = Search(model, inputs, wanted.beams)
     elif isinstance(model, (Whole, Own, Seq2seq, Seq2seqAttention)):
         module = model
     else:
@@ -226,8 +226,8 @@ def make(name, folder):
     save_file(inputs, folder / "inputs.safetensors")
     save_file(outputs, folder / "outputs.safetensors")
     torch.save(module, folder / "module.pt")
-    facts = {"inputs": list(inputs), "flops": 0 if wanted.entry == "generate" else operations(name, module, values)}
-    if "onnxruntime" in wanted.peers:
+    facts = {"inputs": list(inputs), "flops": 0 if wanted.entry == "generate" else operations(name, module, values, batch)}
+    if "onnxruntime" in wanted.runtimes:
         torch.onnx.export(module, values, folder / "model.onnx", input_names=list(inputs), output_names=list(outputs), dynamo=True,
                           external_data=False, optimize=True, verbose=False)
     (folder / "facts.json").write_text(json.dumps(facts) + "\n")

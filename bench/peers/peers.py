@@ -5,12 +5,12 @@ Also the worker process of run.py: `python peers.py NAME FOLDER THREADS` answers
     output FILE   computes once and saves the results
     time N        computes N times and answers the seconds of each, and its CPU seconds"""
 
-import json
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-from models import MODELS, STEPS
+from models import STEPS, facts_of, model_in, parts_of
 from safetensors.numpy import load_file, save_file
 from worker import serve, timed
 
@@ -19,12 +19,12 @@ class Heddle:
     def __init__(self, folder, threads, precision):
         import heddle
 
-        self.model, self.inputs = MODELS[folder.name], load_file(folder / "inputs.safetensors")
+        self.model, self.inputs = model_in(folder), load_file(folder / "inputs.safetensors")
         self.session = heddle.load(folder / f"heddle-{precision}").session(threads=threads)
 
     def run(self):
         if self.model.entry == "generate":
-            return {"sequences": self.session.generate(self.inputs, STEPS, min_steps=STEPS)[0]}
+            return {"sequences": self.session.generate(self.inputs, STEPS, min_steps=STEPS, beams=self.model.beams)[0]}
         return self.session.run(self.inputs, entry=self.model.entry or None)
 
 
@@ -39,16 +39,26 @@ class PyTorch:
 
         self.module = torch.load(folder / "module.pt", weights_only=False)
         inputs = load_file(folder / "inputs.safetensors")
-        self.inputs = [torch.from_numpy(inputs[name]) for name in json.loads((folder / "facts.json").read_text())["inputs"]]
+        self.inputs = [torch.from_numpy(inputs[name]) for name in facts_of(folder)["inputs"]]
         if precision == "bf16":
             self.module = self.module.to(torch.bfloat16)
             self.inputs = [value.to(torch.bfloat16) if value.is_floating_point() else value for value in self.inputs]
-        self.mode, self.results = torch.inference_mode, MODELS[folder.name].results
+        self.mode, self.results = torch.inference_mode, model_in(folder).results
 
     def run(self):
         with self.mode():
             return {key: (value.float() if value.is_floating_point() else value).numpy()
                     for key, value in zip(self.results, self.module(*self.inputs))}  # fmt: skip
+
+
+class CompiledPyTorch(PyTorch):
+    """The same by torch.compile, for the sizes that it sees."""
+
+    def __init__(self, folder, threads, precision):
+        super().__init__(folder, threads, precision)
+        import torch
+
+        self.module = torch.compile(self.module, dynamic=False)
 
 
 class OnnxRuntime:
@@ -72,7 +82,7 @@ class OnnxRuntime:
         self.session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
         wanted = {value.name for value in self.session.get_inputs()}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
-        self.names = MODELS[folder.name].results
+        self.names = model_in(folder).results
 
     def run(self):
         return dict(zip(self.names, self.session.run(None, self.inputs)))
@@ -87,7 +97,7 @@ class OpenVino:
                     "NUM_STREAMS": 1}
         model = core.compile_model(core.read_model(folder / "model.onnx"), "CPU", settings)
         self.request = model.create_infer_request()
-        self.names = MODELS[folder.name].results
+        self.names = model_in(folder).results
         wanted = {name for value in model.inputs for name in value.names}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
 
@@ -96,12 +106,86 @@ class OpenVino:
         return dict(zip(self.names, results.values()))
 
 
-PEERS = {"heddle": Heddle, "pytorch": PyTorch, "onnxruntime": OnnxRuntime, "openvino": OpenVino}
+class Iree:
+    """The ONNX file, compiled for this CPU."""
+
+    def __init__(self, folder, threads, precision):
+        from iree import compiler, runtime
+
+        program = folder / "model.vmfb"
+        if not program.exists():
+            imported = folder / "model.mlir"
+            subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", folder / "model.onnx", "-o", imported], check=True, capture_output=True)
+            compiler.compile_file(str(imported), output_file=str(program), target_backends=["llvm-cpu"], input_type="onnx",
+                                  extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"])  # fmt: skip
+        runtime.flags.parse_flags(f"--task_topology_max_group_count={threads}")
+        module = runtime.load_vm_flatbuffer_file(str(program), driver="local-task" if threads > 1 else "local-sync")
+        self.call = next(getattr(module, name) for name in module.vm_module.function_names if not name.startswith("__"))
+        inputs = load_file(folder / "inputs.safetensors")
+        self.inputs, self.names = [inputs[name] for name in facts_of(folder)["inputs"]], model_in(folder).results
+
+    def run(self):
+        results = self.call(*self.inputs)
+        results = results if isinstance(results, (tuple, list)) else [results]
+        return {name: value.to_host() for name, value in zip(self.names, results)}
+
+
+class _Words:
+    """Stands for the tokenizer that a model with random weights doesn't have: token i is "i"."""
+
+    def __init__(self, config):
+        self.unk_token, self.pad_token = "1", str(config.pad_token_id)
+        self.bos_token = self.eos_token = str(config.eos_token_id)
+        self.unk_token_id, self.pad_token_id, self.eos_token_id = 1, config.pad_token_id, config.eos_token_id
+        self.size = config.vocab_size
+
+    def get_vocab(self):
+        return {str(i) if str(i) != self.pad_token else "<pad>": i for i in range(self.size)}
+
+
+class CTranslate2:
+    """Searches only; int8: weights quantized per channel, activations per row."""
+
+    def __init__(self, folder, threads, precision):
+        import ctranslate2
+        import transformers
+
+        self.model, inputs = model_in(folder), load_file(folder / "inputs.safetensors")
+        config = transformers.AutoConfig.from_pretrained(folder)
+        converted = folder / f"ctranslate2-{precision}"
+        if not converted.exists():
+            class Converter(ctranslate2.converters.TransformersConverter):
+                def load_tokenizer(self, *_, **__):
+                    return _Words(config)
+
+            Converter(str(folder)).convert(str(converted), quantization={"f32": "float32"}.get(precision, precision))
+        how = {"inter_threads": 1, "intra_threads": threads, "compute_type": {"f32": "float32"}.get(precision, precision)}
+        self.words = [[str(word) for word in row] for row in inputs["input_ids"]]
+        self.translates = config.is_encoder_decoder
+        if self.translates:
+            self.start = np.full((len(self.words), 1), config.decoder_start_token_id)
+            self.translator = ctranslate2.Translator(str(converted), "cpu", **how)
+        else:
+            self.generator = ctranslate2.Generator(str(converted), "cpu", **how)
+
+    def run(self):
+        length = {"beam_size": self.model.beams, "return_end_token": True}
+        if self.translates:
+            done = self.translator.translate_batch(self.words, min_decoding_length=STEPS, max_decoding_length=STEPS, **length)
+            texts = np.array([[int(word) for word in one.hypotheses[0]] for one in done])
+            return {"sequences": np.concatenate([self.start, texts], 1)}
+        whole = len(self.words[0]) - 1 + STEPS  # its start token is the first of the prompt, which isn't counted
+        done = self.generator.generate_batch(self.words, min_length=whole, max_length=whole, **length)
+        return {"sequences": np.array([one.sequences_ids[0] for one in done])}
+
+
+RUNTIMES = {"heddle": Heddle, "pytorch": PyTorch, "torch.compile": CompiledPyTorch, "onnxruntime": OnnxRuntime, "openvino": OpenVino,
+            "iree": Iree, "ctranslate2": CTranslate2}  # fmt: skip
 
 
 def start(threads):
-    (name, _, precision), folder = sys.argv[1].partition(" "), Path(sys.argv[2])
-    peer = PEERS[name](folder, threads, precision or "f32")
+    (name, precision), folder = parts_of(sys.argv[1]), Path(sys.argv[2])
+    peer = RUNTIMES[name](folder, threads, precision)
 
     def answer(what, argument):
         if what == "time":
