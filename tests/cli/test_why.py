@@ -45,6 +45,18 @@ model Bag {
 }
 """
 
+# BIAS is `mask[i, j]`, one number for each score, or `mask[j, i]`.
+ATTENTION = """dim S <= 1024
+model Attention {
+  entry forward(q: real[S, 8, 64], k: real[S, 8, 64], v: real[S, 8, 64], mask: real[S, S]) -> y: real[S, 8, 64] {
+    s[h, i, j] = sum[e](q[i, h, e] * k[j, h, e]) + BIAS
+    let p = softmax(s)
+    y[i, h, e] = sum[j](p[h, i, j] * v[j, h, e])
+    return y
+  }
+}
+"""
+
 
 class Why(Scratch):
     def setUp(self):
@@ -70,6 +82,13 @@ class Why(Scratch):
     def test_one_size_is_expected(self):
         lines = self.why("--dim", "N=197")
         self.assertEqual([line for line in lines if line.startswith("  at sizes")], ["  at sizes 197"])
+
+    def test_lanes_run_along_what_lies_side_by_side(self):
+        chosen = {}
+        for bias in ("mask[i, j]", "mask[j, i]"):
+            (self.folder / "m.heddle").write_text(ATTENTION.replace("BIAS", bias))
+            (chosen[bias],) = [line.split()[3] for line in self.why("--dim", "S=300") if line.startswith("  * ")]
+        self.assertEqual(chosen, {"mask[i, j]": "key_blocks", "mask[j, i]": "copied_keys"})
 
     def test_stages_are_of_the_sizes_expected(self):
         def rows(*words):

@@ -20,6 +20,7 @@ struct Problem {
   int64_t window;                       // keys of a row where they slide, as far as known
   bool narrow;   // keys or values are narrower than what they are multiplied as: a copy widens them once
   bool computed; // keys or values are computed where they are read: a copy does so once
+  int gathered_by_rows, gathered_by_keys; // reads of a score whose lanes along the rows, or the keys, lie apart
 };
 
 /// Nothing where the kernel is no attention.
@@ -38,7 +39,7 @@ Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes);
 /// Cycles of the weighted values of a block of rows, in tiles with lanes along the features.
 double value_cycles(const Problem &problem, int64_t rows, double keys, const Target &target);
 
-/// Cycles of a softmax over `scores` of them.
-double softmax_cycles(double scores, const Target &target);
+/// Cycles of a softmax over `scores` of them, and of what lies apart that each of them reads beside the products.
+double softmax_cycles(double scores, int gathered, const Target &target);
 
 } // namespace heddle::attention

@@ -31,7 +31,8 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
   double scores = padded / tile_keys * std::ceil(features / problem.micro_kernel->group) *
                   step_cycles({shape.rows, vectors}, false, target);
   double values = value_cycles(problem, shape.rows, padded, target);
-  double block = 1.03 * (scores + values) + softmax_cycles(double(shape.rows) * padded, target);
+  double block =
+      1.03 * (scores + values) + softmax_cycles(double(shape.rows) * padded, problem.gathered_by_keys, target);
   // All keys and values of a head at once leave the rest no room in the second cache.
   bool at_once = shape.keys > 0 && sizes.rows <= shape.at_once && shape.blocks * shape.rows <= shape.at_once;
   if (shape.keys == 0)

@@ -26,7 +26,7 @@ static double cycles(const Problem &problem, int64_t rows, int64_t blocks, llvm:
   double scores = std::ceil(keys / double(keys_of_tile)) * std::ceil(features / problem.micro_kernel->group) *
                   step_cycles({keys_of_tile, vectors}, false, target);
   double values = value_cycles(problem, rows, keys, target);
-  double block = scores + values + softmax_cycles(double(rows) * keys, target);
+  double block = scores + values + softmax_cycles(double(rows) * keys, problem.gathered_by_rows, target);
   // Of many keys a tile reads one element of each line at a time, and the scores of a block leave the nearest cache
   // (measured on Cascade Lake: from 320 keys on tiles with lanes along the keys are faster).
   block *= 1 + 0.1 * std::clamp((keys - 128) / 256, 0.0, 1.0);
