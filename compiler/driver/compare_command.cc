@@ -68,7 +68,7 @@ private:
 /// side and perhaps not by the other, and what follows from it differs by that; weights and inputs are the same on
 /// both.
 double tolerance_of(const Program &program, const std::string &precision) {
-  double out = precision == "int8" ? 0.1 : precision == "bf16" ? 4e-2 : 2e-4;
+  double out = precision == "int8" ? 0.1 : precision == "bf16" ? 4e-2 : precision == "tf32" ? 1e-2 : 2e-4;
   for (const Tensor &tensor : program.tensors)
     if (tensor.kind != Tensor::weight && tensor.kind != Tensor::input)
       out = std::max(out, tensor.type == Type::bf16 ? 4e-2 : tensor.type == Type::f16 ? 1e-2 : 0);

@@ -27,13 +27,14 @@ static bool is_precision(StringRef word) { return llvm::is_contained(precisions,
 
 Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &options) {
   if (!is_precision(options.precision))
-    return Error{usage_mark + ("there is no precision `" + options.precision + "`; there are f32, bf16 and int8")};
-  bool quantized = options.precision == "int8";
+    return Error{usage_mark +
+                 ("there is no precision `" + options.precision + "`; there are f32, tf32, bf16 and int8")};
+  bool quantized = options.precision == "int8", rounded = options.precision == "tf32";
   for (const std::string &word : options.keep) {
     auto [path, precision] = StringRef(word).rsplit('=');
     if (path.empty() || !is_precision(precision))
-      return Error{usage_mark + ("--keep wants PATH=P, P one of f32, bf16 and int8, not `" + word + "`")};
-    quantized |= precision == "int8";
+      return Error{usage_mark + ("--keep wants PATH=P, P one of f32, tf32, bf16 and int8, not `" + word + "`")};
+    quantized |= precision == "int8", rounded |= precision == "tf32";
   }
   if (!options.scales.empty() && !quantized)
     return Error{usage_mark + ("--scales " + options.scales + ": only int8 has scales; say --precision int8, too")};
@@ -47,6 +48,10 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     if (target->gpu && quantized)
       return Error{"--target " + word.str() + " has no products of int8; say " +
                    (options.precision == "int8" ? "--precision bf16" : "--keep PATH=bf16") + ", or name a CPU"};
+    if (!target->gpu && rounded)
+      return Error{usage_mark + ("--target " + word.str() + ": only GPUs have products of tf32; say " +
+                                 (options.precision == "tf32" ? "--precision f32" : "--keep PATH=f32") +
+                                 ", or name a GPU, such as cuda:sm_80")};
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
       out.push_back(
           {*target, options.precision, options.keep, options.scales, options.dims, options.why, options.single_copy});

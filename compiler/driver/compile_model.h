@@ -13,7 +13,7 @@
 namespace heddle {
 
 /// What --precision and --keep take.
-inline constexpr const char *precisions[] = {"f32", "bf16", "int8"};
+inline constexpr const char *precisions[] = {"f32", "tf32", "bf16", "int8"};
 
 struct CompileOptions {
   std::string target = "native"; // several with commas between

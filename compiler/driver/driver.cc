@@ -126,7 +126,8 @@ private:
                        more)
         ->type_name("T")
         ->capture_default_str();
-    to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8")
+    to->add_option("--precision", compile.precision,
+                   "What products multiply: f32, bf16 or int8; on GPUs f32, tf32 or bf16")
         ->type_name("P")
         ->capture_default_str();
     to->add_option(
@@ -365,7 +366,7 @@ private:
     sub->add_option(
            "--tolerance", compare.tolerance,
            "Largest difference, as a share of the definition's largest value; if not given, 2e-4, in a model that "
-           "computes in f16 0.01, in bf16 0.04, with --precision int8 0.1")
+           "computes in f16 or tf32 0.01, in bf16 0.04, with --precision int8 0.1")
         ->type_name("X")
         ->check(numbers_from(0));
     sub->add_option("--threads", compare.threads, "At most so many threads; 0: all that the machine allows")

@@ -18,7 +18,9 @@ bool is_beneath(StringRef path, StringRef name) {
 }
 
 /// Bits of a factor.
-static int width(StringRef precision) { return precision == "int8" ? 8 : precision == "bf16" ? 16 : 32; }
+static int width(StringRef precision) {
+  return precision == "int8" ? 8 : precision == "bf16" ? 16 : precision == "tf32" ? 19 : 32;
+}
 
 Precisions::Precisions(ModuleOp module) : module_(precision_of(module)) {
   if (auto kept = module->getAttrOfType<DictionaryAttr>(names::keep))

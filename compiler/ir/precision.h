@@ -14,11 +14,13 @@ namespace names {
 inline constexpr llvm::StringLiteral scales = "heddle.scales";
 /// module: [activation], of those that are quantized, by name.
 inline constexpr llvm::StringLiteral quantized = "heddle.quantized";
+/// product: its factors of f32 are rounded to tf32 as they are multiplied, where that is faster.
+inline constexpr llvm::StringLiteral rounds = "heddle.rounds";
 /// constant: kernels are given it, so that those that differ in it alone are one.
 inline constexpr llvm::StringLiteral given = "heddle.given";
 } // namespace names
 
-/// What the module's products multiply where nothing else is kept: "f32", "bf16" or "int8".
+/// What the module's products multiply where nothing else is kept: "f32", "tf32", "bf16" or "int8".
 std::string precision_of(mlir::ModuleOp module);
 
 /// Whether `name` is the part of the model at `path`, or lies in it: "layers.3.attn.s" in "layers.3".

@@ -13,6 +13,8 @@
 // there are only element-wise ops and reductions are one kernel's, which multiplies one type: all of them or none. What
 // comes from a state, or is read at computed places, stays f32, and so do short sums, and parts that are to be kept so;
 // a weight that these share with others is stored in both types.
+//
+// `--precision tf32` changes no type: products are marked, and variants for tensor cores round what they multiply.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
@@ -128,7 +130,10 @@ private:
            op->getOperand(element.getArgNumber()).getDefiningOp<linalg::GenericOp>();
   }
 
-  bool stays_wide(Operation *op) { return precisions_.of(op) == "f32"; }
+  bool stays_wide(Operation *op) {
+    std::string precision = precisions_.of(op);
+    return precision == "f32" || precision == "tf32";
+  }
   /// Of a use of a weight, which an op reads as an operand or in its body.
   bool stays_wide(OpOperand &use) {
     auto body = use.getOwner()->getParentOfType<linalg::GenericOp>();
@@ -304,6 +309,16 @@ private:
   DenseMap<Value, Value> rounded_;
 };
 
+/// Marks the products that may round their factors to tf32.
+void mark_rounding(ModuleOp module, const ir::Precisions &precisions) {
+  module.walk([&](linalg::GenericOp op) {
+    std::optional<Product> product = contraction::product_of(op);
+    if (product && precisions.of(op) == "tf32" && product->left.value.getType().isF32() &&
+        product->right.value.getType().isF32())
+      op->setAttr(ir::names::rounds, UnitAttr::get(op.getContext()));
+  });
+}
+
 struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(NarrowProducts)
   explicit NarrowProducts(const Target &target) : target(target) {}
@@ -313,6 +328,8 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     ir::Precisions precisions(getOperation());
+    if (precisions.has("tf32"))
+      mark_rounding(getOperation(), precisions);
     if (!precisions.has("bf16") && !precisions.has("int8"))
       return;
     const MicroKernel &dot = *find_micro_kernel("dot_bf16");

@@ -107,7 +107,7 @@ class Usage(unittest.TestCase):
             status, out, err = run(*words)
             self.assertEqual((status, out), (2, ""), words)
             self.assertRegex(err, r"(?s)^error: .*\n`heddle.* --help` says what there is\n$")
-        self.assertEqual(run("compile", "x", "--precision", "int4"), (2, "", "error: there is no precision `int4`; there are f32, bf16 and int8\n"))
+        self.assertEqual(run("compile", "x", "--precision", "int4"), (2, "", "error: there is no precision `int4`; there are f32, tf32, bf16 and int8\n"))
 
     def test_an_unknown_command_is_named_and_no_command_shows_the_help(self):
         self.assertEqual(run("fly"), (2, "", "error: there is no command `fly`\n`heddle --help` lists the commands\n"))

@@ -33,6 +33,11 @@ def rounded(x):
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
+def rounded_to_tf32(x):
+    """To nearest, ties away from zero, as `cvt.rna.tf32` does."""
+    return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+
+
 class OnEmulatedGpu(Scratch):
     """Tests that draw their inputs and look at what the device has counted."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted, rounded  # noqa: E402
+from emulator import HEDDLE, ROOT, OnEmulatedGpu, counted, rounded, rounded_to_tf32  # noqa: E402
 
 import heddle  # noqa: E402
 
@@ -126,6 +126,52 @@ model Copies {
                     self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0)
                     want = np.tanh(rounded(x).astype(np.float64) @ rounded(self.weight).T + self.bias) + rest
                     np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{rows} rows, tiles of {side}")
+
+    def test_products_of_tf32_run_on_tensor_cores(self):
+        """Of numbers that are stored, read and written as f32."""
+        for expected, side in ((1000, 32), (5000, 64), (200000, 128)):
+            name = f"tf32-{side}"
+            with self.compiled(name, expected=expected, options=("--precision", "tf32")) as model, model.session() as session:
+                self.assertIn(f'"side": {side}', (self.folder / name / "products.json").read_text())
+                for rows in (0, 1, 65, 200):
+                    x, rest = self.normal(rows, 50), self.normal(rows, 70)
+                    self.emulator.heddle_emulator_clear_counters()
+                    got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
+                    self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0)
+                    want = np.tanh(rounded_to_tf32(x).astype(np.float64) @ rounded_to_tf32(self.weight).T + self.bias) + rest
+                    np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{rows} rows, tiles of {side}")
+                for terms in (64, 49):  # two matrices of the run's
+                    a, b = self.normal(1, 70, terms), self.normal(1, terms, 70)
+                    got = session.run({"a": a, "b": b}, entry="batches")["y"]
+                    np.testing.assert_allclose(got, rounded_to_tf32(a).astype(np.float64) @ rounded_to_tf32(b), atol=2e-5)
+
+    def test_a_part_that_is_kept_in_f32_is_not_rounded(self):
+        options = ("--precision", "tf32", "--keep", "layer=f32")
+        with self.compiled("kept", expected=5000, options=options) as model, model.session() as session:
+            x, rest = self.normal(65, 50), self.normal(65, 70)
+            self.emulator.heddle_emulator_clear_counters()
+            got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
+            self.assertEqual(counted(self.emulator, "matrix").warps, 0)
+            np.testing.assert_allclose(got, np.tanh(x.astype(np.float64) @ self.weight.T + self.bias) + rest, atol=2e-5)
+
+    def test_products_of_f16_run_on_tensor_cores(self):
+        """Where a model's numbers are f16: sums are f32."""
+        with self.compiled("f16", ("real", "f16"), expected=5000) as model, model.session() as session:
+            x, rest = self.normal(65, 50).astype(np.float16), self.normal(65, 70).astype(np.float16)
+            self.emulator.heddle_emulator_clear_counters()
+            got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
+            self.assertGreater(counted(self.emulator, "matrix").warps, 0)
+            want = np.tanh(x.astype(np.float64) @ self.weight.astype(np.float16).astype(np.float64).T + self.bias) + rest
+            np.testing.assert_allclose(got, want, atol=4e-3)
+
+    def test_a_product_of_tf32_that_fills_its_tiles_wastes_no_memory_access(self):
+        with self.compiled("full-tf32", ("N", 128), ("K", 128), expected=200000, options=("--precision", "tf32")) as model:
+            with model.session() as session:
+                x, rest = self.normal(1024, 128), self.normal(1024, 128)
+                self.emulator.heddle_emulator_clear_counters()
+                session.run({"x": x, "rest": rest}, entry="layer")
+                self.assert_costs(async_copy=1.25, load_shared=1.1, store_global=1.25)
+                self.assertEqual(counted(self.emulator, "matrix").warps, 1024 // 16 * 128 // 8 * 128 // 8)
 
     def test_a_product_of_bf16_that_fills_its_tiles_wastes_no_memory_access(self):
         with self.compiled("full-bf16", ("N", 128), ("K", 128), expected=200000, options=("--precision", "bf16")) as model:

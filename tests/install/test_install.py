@@ -123,7 +123,7 @@ class Install(unittest.TestCase):
         self.assertEqual(self.complete("heddle compile --target=x86-64-v4+b"), ["x86-64-v4+bf16"])
         self.assertEqual(self.complete("heddle compile --target x86-64-v3,x86-64-v4+b"), ["x86-64-v3,x86-64-v4+bf16"])
         self.assertEqual(self.complete("heddle compile --target x86-64-v3,cuda:sm_8"), ["sm_80"], "what comes before the colon stands there")
-        self.assertEqual(self.complete("heddle compile --precision "), ["f32", "bf16", "int8"])
+        self.assertEqual(self.complete("heddle compile --precision "), ["f32", "tf32", "bf16", "int8"])
         self.assertEqual(self.complete("heddle compile --emit so,"), ["so,so", "so,a", "so,o", "so,ptx"])
         self.assertEqual(self.complete("heddle show --stage h"), ["halide"])
         self.assertEqual(self.complete("heddle show --stage="), ["tree", "graph", "kernels", "schedule", "halide", "launches", "ptx", "llvm", "asm"])
@@ -146,7 +146,7 @@ class Install(unittest.TestCase):
         self.assertEqual(complete("heddle compile --target x86-64-v4+b"), ["x86-64-v4+bf16"])
         self.assertEqual(complete("heddle compile --target cuda:sm_8"), ["cuda:sm_80"])
         self.assertIn("x86-64-v3,x86-64-v4+bf16", complete("heddle compile --target x86-64-v3,"))
-        self.assertEqual(sorted(complete("heddle compile --precision ")), ["bf16", "f32", "int8"])
+        self.assertEqual(sorted(complete("heddle compile --precision ")), ["bf16", "f32", "int8", "tf32"])
 
     def test_zsh_completes_commands_options_and_values(self):
         if not shutil.which("zsh"):

@@ -8,7 +8,7 @@ bfloat16 keeps 8 bits: two layers of rounded activations are some 1 to 3 % off a
 bfloat16 as here. So the measure is transformers itself: the mean distance from float32 must not exceed what transformers
 has in bfloat16, nor the largest one exceed 1.5 times its (a single element is a matter of luck). f16 has three bits more.
 
-With $HEDDLE_TARGET libraries are compiled for that target: ctest does so for GPUs, as cuda_bf16_… and cuda_stored_…"""
+With $HEDDLE_TARGET libraries are compiled for that target: ctest does so for GPUs, as cuda_bf16_…, cuda_tf32_… and cuda_stored_…"""
 
 import json
 import os
@@ -139,6 +139,16 @@ class ProductsInBfloat16(ModelsOnce):
 
     def test_detr(self):
         self.check("detr_bottleneck", mean_allowed=0.01)
+
+
+class ProductsInTf32(ProductsInBfloat16):
+    """For GPUs: both operands of products outside of attention are off by up to 2^-11, an eighth of what bf16 is."""
+
+    OPTIONS = ["--precision", "tf32"]
+    MEAN, LARGEST = 0.0005, 0.005
+
+    def test_detr(self):
+        self.check("detr_bottleneck", mean_allowed=0.002)
 
 
 class AttentionInBfloat16(unittest.TestCase):

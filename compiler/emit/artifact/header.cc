@@ -126,6 +126,7 @@ static void write_states(std::ostream &out, const ModelInterface &model) {
 static std::string numerics(mlir::ModuleOp module) {
   std::string precision = ir::precision_of(module);
   std::string out = precision == "f32"    ? "f32"
+                    : precision == "tf32" ? "f32, but products of tf32 with sums of f32"
                     : precision == "bf16" ? "f32, but products of bf16 with sums of f32"
                                           : "f32, but products of 8 bits with sums of i32, or of bf16";
   if (auto kept = module->getAttrOfType<mlir::DictionaryAttr>(ir::names::keep))

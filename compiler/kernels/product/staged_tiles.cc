@@ -7,6 +7,7 @@
 #include "compiler/kernels/product/staged_tiles.h"
 
 #include "compiler/gpu/program.h"
+#include "compiler/ir/precision.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/nest.h"
 #include "compiler/kernels/product/staging.h"
@@ -200,19 +201,20 @@ bool sums_f32(const Nest &nest) {
   return cast<RankedTensorType>(nest.product.op->getResult(0).getType()).getElementType().isF32();
 }
 
-/// What tensor cores multiply of all products of a kernel, or why they don't.
+/// What tensor cores multiply of all products of a kernel, or why they don't: f32 where it may be rounded.
 Result<TensorType> tensor_type_of(ArrayRef<Nest> nests) {
-  std::optional<Type> element;
+  std::optional<TensorType> type;
   for (const Nest &nest : nests)
     for (const Factor *factor : {&nest.product.left, &nest.product.right}) {
       Type own = element_read(factor->value).getType();
-      if ((!own.isBF16() && !own.isF16()) || !sums_f32(nest))
-        return Error{"its factors are neither bf16 nor f16, or its sums not f32"};
-      if (element.value_or(own) != own)
+      bool rounds = own.isF32() && nest.product.op->hasAttr(ir::names::rounds);
+      if ((!own.isBF16() && !own.isF16() && !rounds) || !sums_f32(nest))
+        return Error{"its factors are neither bf16 nor f16, nor rounded to tf32, or its sums not f32"};
+      if (type && (type->element != own || type->rounds != rounds))
         return Error{"its factors are of two types"};
-      element = own;
+      type = {own, rounds};
     }
-  return TensorType{*element};
+  return *type;
 }
 
 LogicalResult write_tensor_tiles(gpu::Program &program, const ScheduleRow &row, const Target &) {
@@ -290,7 +292,7 @@ Result<std::vector<Candidate>> tensor_candidates(func::FuncOp kernel, const Targ
   // Two numbers come from memory for the products of a row and a column with the other lines of a tile, in the time of
   // 64 operations of a multiprocessor's tensor cores each.
   return candidates_of(
-      *nests, type->element, *target.gpu, target.gpu->tensor_flops,
+      *nests, type->element, *target.gpu, target.gpu->tensor_flops / (type->rounds ? 2 : 1),
       [](int64_t tile) { return ScheduleRow{"tensor_tiles", {{"side", tile}}}; },
       [](double side) { return 4 * 64 / side; });
 }

@@ -69,10 +69,7 @@ public:
     first_column = mul(rem(warp, index(warps_across)), index(across * columns));
   }
 
-  SmallVector<Value> zeros() override {
-    Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(sum_type()));
-    return SmallVector<Value>(down * across * 4, zero);
-  }
+  SmallVector<Value> zeros() override { return SmallVector<Value>(down * across * 4, real(0)); }
   /// Of 8 columns a lane has two neighbours in its row, of 16 four. It exchanges them with the lanes of the rows beside
   /// its own, and has one column of as many rows: the lanes of a row then have all of its columns, which lie together
   /// in memory.
@@ -130,7 +127,6 @@ private:
 
   /// Tiles of columns whose sums lanes exchange at a time.
   int64_t together() const { return across % 2 == 0 ? 2 : 1; }
-  Type sum_type() { return isa<FloatType>(type.element) ? Type(b.getF32Type()) : b.getI32Type(); }
 
   /// Fragments of matrices whose lines begin at the places that this lane and its neighbours give.
   SmallVector<Value> matrices(Value at, int count) {
@@ -158,24 +154,17 @@ private:
     return out;
   }
 
-  NVVM::MMATypes mma_type(bool is_unsigned) const {
-    return type.rounds             ? NVVM::MMATypes::tf32
-           : type.element.isBF16() ? NVVM::MMATypes::bf16
-           : type.element.isF16()  ? NVVM::MMATypes::f16
-           : is_unsigned           ? NVVM::MMATypes::u8
-                                   : NVVM::MMATypes::s8;
+  NVVM::MMATypes mma_type() const {
+    return type.rounds ? NVVM::MMATypes::tf32 : type.element.isBF16() ? NVVM::MMATypes::bf16 : NVVM::MMATypes::f16;
   }
   void multiply_add(ArrayRef<Value> left, ArrayRef<Value> right, MutableArrayRef<Value> sums) {
-    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, sum_type()));
+    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
     using Types = std::array<NVVM::MMATypes, 2>;
     using Layouts = std::array<NVVM::MMALayout, 2>;
-    bool whole = !isa<FloatType>(type.element);
-    std::optional<NVVM::MMAIntOverflow> overflow = whole ? std::optional(NVVM::MMAIntOverflow::wrapped) : std::nullopt;
     int64_t terms = terms_of_line(type.element) / 2;
-    Value product =
-        NVVM::MmaOp::create(b, loc, result, left, right, ArrayRef<Value>(sums), {rows, columns, terms}, std::nullopt,
-                            overflow, Types{mma_type(type.is_unsigned[0]), mma_type(type.is_unsigned[1])},
-                            Layouts{NVVM::MMALayout::row, NVVM::MMALayout::col});
+    Value product = NVVM::MmaOp::create(b, loc, result, left, right, ArrayRef<Value>(sums), {rows, columns, terms},
+                                        std::nullopt, std::nullopt, Types{mma_type(), mma_type()},
+                                        Layouts{NVVM::MMALayout::row, NVVM::MMALayout::col});
     llvm::copy(parts(product, 4), sums.begin());
   }
 

@@ -41,11 +41,10 @@ std::unique_ptr<ThreadTile> multiply_add_tile(gpu::Program &program, gpu::Progra
 
 /// What an instruction of tensor cores multiplies: 16 rows with 8 columns, 32 bytes of terms of each.
 struct TensorType {
-  mlir::Type element;                               // as it is staged
-  bool rounds = false;                              // f32, to 10 bits of a mantissa (tf32)
-  std::array<bool, 2> is_unsigned = {false, false}; // rows, columns, of whole numbers
+  mlir::Type element;  // as it is staged: bf16, f16 or f32
+  bool rounds = false; // f32, to 10 bits of a mantissa (tf32)
 };
-/// Sums of products on tensor cores, of f32, or of i32 for whole numbers: 2 x 4 warps.
+/// Sums of f32 on tensor cores: 2 x 4 warps.
 std::unique_ptr<ThreadTile> tensor_core_tile(gpu::Program &program, gpu::Program::Thread &thread, int64_t tile,
                                              const TensorType &type);
 
