@@ -39,17 +39,17 @@ def say(text):
     print(f"==> {text}", flush=True)
 
 
-def environment_python(venv):
-    """The Python of the peers' environment, which is made and filled when it isn't there."""
+def environment_python(venv, needed="torch, transformers, onnxruntime, openvino"):
+    """The Python of the peers' environment, which is made and filled when it isn't there; somebody else's will do, if it has what is needed."""
     python = venv / "bin" / "python"
     requirements = (HERE / "peers" / "requirements.txt").read_text()
     stamp = venv / "installed-requirements.txt"
     if not python.exists():
         say(f"making the peers' Python environment {venv}")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    elif not stamp.exists() and subprocess.run([python, "-c", "import torch, transformers, onnxruntime, openvino"],
+    elif not stamp.exists() and subprocess.run([python, "-c", f"import {needed}"],
                                                stderr=subprocess.DEVNULL).returncode == 0:
-        return python  # somebody else's environment that has all of it
+        return python
     if not stamp.exists() or stamp.read_text() != requirements:
         names = [line for line in requirements.splitlines() if line and not line.startswith("#")]
         say(f"installing {', '.join(names)} (some gigabytes)")
