@@ -131,7 +131,27 @@ def transposed_weight(torch, w, x):
     return torch.nn.functional.gelu(x["x"] @ w["w"])
 
 
+def experts(torch, w, x):
+    """Tokens gathered by expert, multiplied, and added back."""
+    tokens, out = x["x"], torch.zeros_like(x["x"])
+    p = torch.softmax(torch.nn.functional.linear(tokens, w["gate"]), dim=-1)
+    share, best = p.topk(2, dim=-1)
+    for n in range(8):
+        row, place = torch.where(best == n)
+        if row.numel():
+            t = tokens[row]
+            h = torch.nn.functional.silu(torch.nn.functional.linear(t, w["w1"][n])) * torch.nn.functional.linear(t, w["w3"][n])
+            out.index_add_(0, row, torch.nn.functional.linear(h, w["w2"][n]) * share[row, place, None])
+    return out
+
+
 ATTENTION = "(q: real[B, S, H, E], k: real[B, S, H, E], v: real[B, S, H, E]) -> y: real[B, S, H, E]"
+BEST = """
+    z[s, n] = sum[d](x[s, d] * gate[n, d])
+    let p = softmax(z)
+    first[s] = argmax[n](p[s, n])
+    second[s] = argmax[n where n != first[s]](p[s, n])
+    best[s, k in 2] = if k == 0 then first[s] else second[s]"""
 QKV = {name: (1, 128, 8, 64) for name in "qkv"}
 
 LAYERS = [
@@ -455,4 +475,20 @@ LAYERS = [
     y[b, o] = gelu(z[o, b])
     return y"""},
         {"w": (512, 2048)}, {"x": (64, 512)}, transposed_weight),
+    *(
+        Layer(
+            f"the two best of 8 gated experts, 512 to 1408 and back, {tokens} tokens", "config D = 512, F = 1408, N = 8\ndim S <= 1024",
+            "  param gate: real[N, D]\n  param w1: real[N, F, D]\n  param w3: real[N, F, D]\n  param w2: real[N, D, F]",
+            "(x: real[S, D]) -> y: real[S, D]",
+            {"`w1[best[s, k], f, d]`": BEST + """
+    h[s, k, f in F] = silu(sum[d](x[s, d] * w1[best[s, k], f, d])) * sum[d](x[s, d] * w3[best[s, k], f, d])
+    y[s, d in D] = sum[k](sum[f](h[s, k, f] * w2[best[s, k], d, f]) * p[s, best[s, k]])
+    return y""",
+             "`where best[s, k] == n`": BEST + """
+    a[s, k in 2, f in F] = sum[n, d where best[s, k] == n](x[s, d] * w1[n, f, d])
+    c[s, k in 2, f in F] = sum[n, d where best[s, k] == n](x[s, d] * w3[n, f, d])
+    y[s, d in D] = sum[k, n, f where best[s, k] == n](silu(a[s, k, f]) * c[s, k, f] * w2[n, d, f] * p[s, n])
+    return y"""},
+            {"gate": (8, 512), "w1": (8, 1408, 512), "w3": (8, 1408, 512), "w2": (8, 512, 1408)}, {"x": (tokens, 512)}, experts)
+        for tokens in (64, 256)),
 ]

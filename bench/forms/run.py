@@ -102,7 +102,7 @@ def main():
             *ours, theirs = map(min, times)
             for way, seconds in zip(layer.ways, ours):
                 first = way == next(iter(layer.ways))
-                print(f"| {layer.name if first else ''} | {way} | {unit(seconds)} | {seconds / min(ours):.2f} | {unit(theirs) + ', ' if first else ''}"
+                print(f"| {layer.name if first else ''} | {way.replace('|', chr(92) + '|')} | {unit(seconds)} | {seconds / min(ours):.2f} | {unit(theirs) + ', ' if first else ''}"
                       f"{theirs / seconds:.2f} | {kinds(options.cache / str(number) / str(list(layer.ways).index(way)))} |", flush=True)  # fmt: skip
                 if seconds > WITHIN * min(ours) or seconds > theirs:
                     short.append(f"{layer.name}, {way}: {seconds / min(ours):.2f} of the best way's time, {seconds / theirs:.2f} of PyTorch's")

@@ -69,16 +69,24 @@ Term FactorForms::grouped(const Stage &stage, Term value, const std::vector<Term
   if (list.size() < 2 || list.size() > most_factors)
     return value;
   size_t best = 0, fewest = SIZE_MAX;
+  bool best_alone = false;
   for (size_t mask = 1; mask + 1 < size_t(1) << list.size(); mask += 2) { // the first factor is in the first group
     std::set<int> a, b, own_a, own_b;
+    // A weight by itself is read as it is packed; what it is multiplied by would be packed with it in every call.
+    bool alone = false;
     for (size_t i = 0; i < list.size(); ++i) {
+      size_t group = mask >> i & 1 ? mask : ~mask & ((size_t(1) << list.size()) - 1);
+      alone |= group == size_t(1) << i && list[i]->op == Expr::read && list[i]->tensor->kind == Tensor::weight;
       const std::set<int> &all = terms_.variables(list[i]);
       (mask >> i & 1 ? a : b).insert(all.begin(), all.end());
       collect_own(list[i], mask >> i & 1 ? own_a : own_b);
     }
-    if ((are_reused(a, b) || are_reused(own_a, own_b)) && a.size() + b.size() < fewest) {
+    size_t indices_of_both = a.size() + b.size();
+    bool better = indices_of_both < fewest || (indices_of_both == fewest && alone && !best_alone);
+    if ((are_reused(a, b) || are_reused(own_a, own_b)) && better) {
       best = mask;
-      fewest = a.size() + b.size();
+      fewest = indices_of_both;
+      best_alone = alone;
     }
   }
   if (best == 0)
@@ -100,7 +108,29 @@ bool FactorForms::has_functions(Term e) {
   });
 }
 
-Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made) {
+/// And what it reads and divides by is there at all places, whatever conditions stand around it.
+bool FactorForms::is_of_places(Term e) {
+  std::vector<Term> nodes = nodes_of(e);
+  return std::all_of(nodes.begin(), nodes.end(), [&](Term node) {
+    if (node->op == Expr::read)
+      return node->always_inside && places_.count(node->tensor) > 0;
+    if (node->op == Expr::floor_div || node->op == Expr::mod) // by what no condition around it keeps from 0
+      return node->args[1]->op == Expr::integer || node->args[1]->op == Expr::size;
+    return node->op != Expr::loop_index;
+  });
+}
+
+Term FactorForms::tables_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made) {
+  return terms_.rewrite(e, [&](Term node) -> Term {
+    const std::set<int> &own = terms_.variables(node);
+    std::vector<Term> nodes = nodes_of(node);
+    bool is_table = is_floating(node->type) && !own.empty() && own.size() < stage.space.size() &&
+                    std::any_of(nodes.begin(), nodes.end(), is_function) && is_of_places(node);
+    return is_table ? element(stage, node, &made, "table") : nullptr;
+  });
+}
+
+Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made, const std::string &name) {
   std::vector<int> space(terms_.variables(e).begin(), terms_.variables(e).end());
   std::vector<Term> at, positions;
   for (int v : space) {
@@ -113,7 +143,7 @@ Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made) 
   if (known == weights_.end()) {
     if (!made)
       return nullptr;
-    const Tensor *tensor = make_(stage, "weights", e->type, key.second);
+    const Tensor *tensor = make_(stage, name, e->type, key.second);
     made->push_back(stage_of(terms_, stage, tensor, space, e, {}));
     known = weights_.emplace(key, tensor).first;
   }
@@ -247,17 +277,18 @@ std::vector<Stage> FactorForms::of(const Stage &stage) {
     made = divided_before(stage);
   if (!made.empty())
     return made;
-  made.push_back(stage);
-  if (stage.reducer == Reducer::none && !stage.exact && !weights_.empty()) {
-    std::vector<Term> indices = variables_of(terms_, stage);
-    std::vector<int> space;
-    for (Term index : indices)
-      space.push_back(index->position);
-    std::map<Term, Term> done;
-    Term written = terms_.import(stage.value, indices), value = with_known(stage, written, done);
-    if (value != written)
-      made.back() = stage_of(terms_, stage, stage.result, space, value, {});
-  }
+  if (stage.reducer != Reducer::none || stage.exact)
+    return {stage};
+  std::vector<Term> indices = variables_of(terms_, stage);
+  std::vector<int> space;
+  for (Term index : indices)
+    space.push_back(index->position);
+  Term written = terms_.import(stage.value, indices);
+  if (is_of_places(written))
+    places_.insert(stage.result);
+  std::map<Term, Term> done;
+  Term value = with_known(stage, tables_of_their_own(stage, written, made), done);
+  made.push_back(value == written ? stage : stage_of(terms_, stage, stage.result, space, value, {}));
   return made;
 }
 

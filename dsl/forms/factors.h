@@ -1,10 +1,15 @@
 // Sums of products with two factors, each of which is used again: what kernels of products are made of. Factors may
 // come in any number and order, and the weights of a sum may be divided before or after it:
 //
-//   y[b, o] = sum[d](x[b, d] * w[o, d] * c[d])               becomes   sum[d](x[b, d] * (w[o, d] * c[d]))
+//   y[b, o] = sum[d](x[b, d] * w[o, d] * c[d])               becomes   sum[d]((x[b, d] * c[d]) * w[o, d])
 //
 //   n[i]    = sum[k](exp(s[i, k] - top[i]))                            p[i, k] = exp(s[i, k] - top[i]) / n[i]
 //   t[i, e] = sum[k](exp(s[i, k] - top[i]) * v[k, e]) / n[i]  becomes  t[i, e] = sum[k](p[i, k] * v[k, e])
+//
+// Functions of places alone become tables, which a session computes once:
+//
+//   y[b, s, e] = x[b, s, e] * cos(s * f[e])                  becomes   t[s, e] = cos(s * f[e])
+//                                                                      y[b, s, e] = x[b, s, e] * t[s, e]
 #pragma once
 
 #include "dsl/forms/stages.h"
@@ -29,8 +34,12 @@ private:
   bool has_functions(Term e);
   /// Weights, exp(s[i, k] - top[i]) / n[i], as stages of their own: they are used again, or summed beside.
   Term weights_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
-  /// The element of the stage that computes `e` of variables, one that is there already or a new one.
-  Term element(const Stage &stage, Term e, std::vector<Stage> *made);
+  /// Whether a value follows from indices and sizes alone.
+  bool is_of_places(Term e);
+  /// Functions of places of fewer indices than the stage has, as stages of their own.
+  Term tables_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
+  /// The element of the stage that computes `e` of variables, one that is there already or a new one, of that name.
+  Term element(const Stage &stage, Term e, std::vector<Stage> *made, const std::string &name = "weights");
   /// `e` with what stages compute already read from them.
   Term with_known(const Stage &stage, Term e, std::map<Term, Term> &done);
   /// A sum divided by the sum of its weights, as the sum of weights that are divided.
@@ -40,6 +49,7 @@ private:
   MakeTensor make_;
   std::map<const Tensor *, Stage> sums_;                                 // and maxima, of one index, by result
   std::set<const Tensor *> functions_;                                   // results of formulas that have some
+  std::set<const Tensor *> places_;                                      // results that are of places alone
   std::map<std::pair<Term, std::vector<Size>>, const Tensor *> weights_; // by formula of positions, and their extents
 };
 

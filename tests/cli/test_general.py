@@ -4,7 +4,7 @@
 import unittest
 
 import numpy as np
-from test_cli import Scratch
+from test_cli import ROOT, Scratch
 
 SLOWEST = "in a general kernel, the slowest kind: "
 
@@ -37,6 +37,15 @@ model Mul {
         for other in (text.replace("z: i32[N, N, C] {", "z: i32[C, N, N] {").replace("z[i, j, d] =", "z[d, i, j] ="), text.replace("i32", "real")):
             self.assertNotEqual(other, text)
             self.assertEqual(self.lines(other), [])
+
+    def test_no_model_and_no_layer_of_the_examples_has_one(self):
+        checks = [(file, "--config", preset.stem) for file in (ROOT / "models").glob("*/*.heddle") if file.stem == file.parent.name
+                  for preset in sorted((file.parent / "presets").glob("*.json"))[:1]]
+        checks += [(file,) for file in (ROOT / "examples" / "layers").glob("*.heddle")]
+        self.assertGreater(len(checks), 20)
+        for words in checks:
+            with self.subTest(words[0].stem):
+                self.assertNotIn(SLOWEST, self.done("check", *words))
 
     def test_a_sum_of_everything(self):
         text = """dim N <= 4096

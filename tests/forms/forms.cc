@@ -244,6 +244,24 @@ model M {
             2u);
 }
 
+TEST(Forms, FunctionsOfPlacesBecomeTables) {
+  EXPECT_EQ(compare_forms(R"(
+config H = 2, E = 6
+dim B, S
+let F = E // 2
+model M {
+  entry run(q: real[B, S, H, E], n: i32) -> y: real[B, S, H, E], z: real[B, S] {
+    a[s in S, f in F] = s * 100 ** (-f / F)
+    y[b, s, h, e] = q[b, s, h, e] * cos(a[s, e % F]) + (if e < F then -q[b, s, h, e + F | 0] else q[b, s, h, e - F | 0]) * sin(a[s, e % F])
+    z[b, s] = q[b, s, 0, 0] * (if s + 1 < S then exp(-a[s + 1, 0 | 0]) else sin(s + n))
+    return y, z
+  }
+}
+)",
+                          {3, 5}),
+            5u);
+}
+
 TEST(Forms, AResultThatIsReadElsewhereKeepsItsOrderForTheEntry) {
   compare_forms(R"(
 config C = 2
