@@ -139,33 +139,33 @@ private:
   bool done_ = false;
 };
 
-/// The vectors that the loop over rows writes to the result, and those that it reads where the row says.
+/// The vectors that the epilogue of a tile writes to the result, and those that it reads where the tile says.
 class FindRows : public IRVisitor {
 public:
-  explicit FindRows(const RowsPrefetch &prefetch) : prefetch_(prefetch) {}
+  FindRows(const RowsPrefetch &prefetch, const For *tiles) : prefetch_(prefetch), tiles_(tiles) {}
   struct RowAccess {
     std::string buffer;
     Expr first;
     Halide::Type element;
   };
   std::vector<RowAccess> places;
-  const For *rows = nullptr;
+  const For *rows = nullptr; // the loop over rows, where it is one
   Expr first_row, row_count;
 
 private:
   using IRVisitor::visit;
   void visit(const For *op) override {
-    const For *outside = rows;
-    if (!rows && is_loop(op, prefetch_.row_loop)) {
+    if (is_loop(op, prefetch_.row_loop)) {
       rows = op;
       first_row = known(op->min);
       row_count = known(op->extent);
     }
-    IRVisitor::visit(op);
-    if (places.empty())
-      rows = outside;
+    if (op == tiles_ || op == rows) // others are those of the sum
+      IRVisitor::visit(op);
   }
-  void visit(const LetStmt *op) override {
+  void visit(const LetStmt *op) override { visit_let(op); }
+  void visit(const Let *op) override { visit_let(op); }
+  template <class Op> void visit_let(const Op *op) {
     lets_[op->name] = known(op->value);
     IRVisitor::visit(op);
     lets_.erase(op->name);
@@ -173,20 +173,19 @@ private:
   /// In terms of what is known outside of the tile.
   Expr known(const Expr &e) const { return substitute(lets_, e); }
   void visit(const Store *op) override {
-    if (!rows || op->name != prefetch_.result)
-      return;
-    add(op->name, op->index, op->value.type());
+    if (op->name == prefetch_.result || starts_with(op->name, prefetch_.result + ".")) // one of several
+      add(op->name, op->index, op->value.type());
     IRVisitor::visit(op);
   }
   void visit(const Load *op) override {
-    if (rows && op->param.defined())
+    if (op->param.defined())
       add(op->name, op->index, op->type);
     IRVisitor::visit(op);
   }
   void add(const std::string &buffer, const Expr &index, Halide::Type type) {
     const Ramp *ramp = index.as<Ramp>();
     Expr first = ramp ? known(ramp->base) : Expr();
-    if (!ramp || !is_const_one(ramp->stride) || !expr_uses_var(first, rows->name))
+    if (!ramp || !is_const_one(ramp->stride) || !expr_uses_var(first, tiles_->name))
       return;
     for (const RowAccess &place : places)
       if (place.buffer == buffer && equal(place.first, first))
@@ -194,6 +193,7 @@ private:
     places.push_back({buffer, first, type.element_of()});
   }
   const RowsPrefetch &prefetch_;
+  const For *tiles_;
   std::map<std::string, Expr> lets_;
 };
 
@@ -206,15 +206,20 @@ private:
   Stmt visit(const For *op) override {
     if (!is_loop(op, prefetch_.tile_loop))
       return IRMutator::visit(op);
-    FindRows find(prefetch_);
-    op->body.accept(&find);
+    FindRows find(prefetch_, op);
+    op->accept(&find);
     if (find.places.empty())
       return op;
+    auto later = [&](const Expr &e) {
+      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + prefetch_.distance, e);
+    };
     std::vector<Stmt> asked;
     for (const FindRows::RowAccess &place : find.places)
-      asked.push_back(ask_for(place.buffer, place.first, place.element));
-    Stmt ahead = For::make(find.rows->name, find.first_row, find.row_count, ForType::Serial, Halide::Partition::Never,
-                           find.rows->device_api, Block::make(asked));
+      asked.push_back(ask_for(place.buffer, later(place.first), place.element));
+    Stmt ahead = Block::make(asked);
+    if (find.rows)
+      ahead = For::make(find.rows->name, later(find.first_row), later(find.row_count), ForType::Serial,
+                        Halide::Partition::Never, find.rows->device_api, ahead);
     return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                      Block::make(ahead, op->body));
   }

@@ -36,11 +36,12 @@ struct PanelPrefetch {
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);
 
-/// What the epilogue of a tile reads and writes row by row, such as a residual and the result, asked for before the sum
-/// of the tile begins. Rows of a wide tensor are pages apart, which no prefetcher of the processor follows.
+/// What the epilogue of a tile reads and writes row by row, such as a residual and the result, asked for while tiles
+/// before it are multiplied. Rows of a wide tensor are pages apart, which no prefetcher of the processor follows.
 struct RowsPrefetch {
   std::string result;              // the buffer written, as Halide names it
-  std::string tile_loop, row_loop; // the ends of their names
+  std::string tile_loop, row_loop; // the ends of their names; rows may be without a loop
+  int distance;                    // tiles ahead
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const RowsPrefetch &prefetch);

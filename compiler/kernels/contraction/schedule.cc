@@ -33,6 +33,10 @@ namespace hi = Halide::Internal;
 
 namespace {
 
+/// So many tiles before its own the rows of a tile are asked for: one takes as long as a line of memory to come where
+/// sums are short, two are safe.
+constexpr int tiles_ahead = 2;
+
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
 
@@ -339,6 +343,9 @@ private:
     order.insert(order.end(), inside.begin(), inside.end());
     order.insert(order.end(), outer.begin(), outer.end());
     result.reorder(order).vectorize(column, lanes_).unroll(column);
+    // Sums go from registers to the epilogue; with few registers they would not stay there.
+    if (has_rows_ && !micro_kernel_.takes_tiles() && chunk_ == 0 && target_.registers >= 32)
+      result.unroll(row);
     if (abreast_ > 1)
       result.unroll(member);
     Var all = outer[0];
@@ -349,7 +356,8 @@ private:
     }
     result.parallel(all);
     if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
-      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
+      kernel_.passes.push_back(
+          make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), tiles_ahead}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
       if (chunk_ > 0)
