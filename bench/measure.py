@@ -90,7 +90,8 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             self.log.seek(0)
-            raise RuntimeError((self.log.read().strip().splitlines() or ["it ended without a word"])[-1])
+            lines = self.log.read().strip().splitlines() or ["it ended without a word"]
+            raise RuntimeError(next((line for line in lines if "error:" in line), lines[-1])[:300])
         self.process.send_signal(signal.SIGSTOP)
         return json.loads(line)
 

@@ -1,12 +1,15 @@
-"""One runtime each: a class that loads a model folder for a number of threads and computes it in one precision. A runtime
-gets what its documentation recommends for latency; all of them see static shapes but Heddle, whose library serves any.
+"""One runtime each: a class that loads a model folder for a number of threads and computes it in one precision; `prepare` imports
+it and converts the model once, where it wants that. A runtime gets what its documentation recommends for latency; all of them
+see static shapes but Heddle, whose library serves any.
 
 Also the worker process of run.py: `python peers.py NAME FOLDER THREADS` answers one line of JSON per line of stdin.
-    output FILE   computes once and saves the results
+    output FILE   loads the model, computes once, saves the results, and answers how many seconds the first two took
     time N        computes N times and answers the seconds of each, and its CPU seconds"""
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,10 @@ from worker import serve, timed
 
 
 class Heddle:
+    @staticmethod
+    def prepare(folder, precision):
+        import heddle  # noqa: F401
+
     def __init__(self, folder, threads, precision):
         import heddle
 
@@ -31,11 +38,14 @@ class Heddle:
 class PyTorch:
     """The module itself, eager, with PyTorch's fused attention; bf16: all its numbers are."""
 
+    @staticmethod
+    def prepare(folder, precision):
+        import modules  # noqa: F401  the classes of what is loaded
+
     def __init__(self, folder, threads, precision):
         import torch
 
         torch.set_num_threads(threads)
-        import modules  # noqa: F401  the classes of what is loaded
 
         self.module = torch.load(folder / "module.pt", weights_only=False)
         inputs = load_file(folder / "inputs.safetensors")
@@ -64,22 +74,28 @@ class CompiledPyTorch(PyTorch):
 class OnnxRuntime:
     """int8: weights quantized per channel, activations while it runs."""
 
-    def __init__(self, folder, threads, precision):
-        import onnxruntime
+    @staticmethod
+    def file(folder, precision):
+        return folder / ("model-int8.onnx" if precision == "int8" else "model.onnx")
 
-        file = folder / "model.onnx"
-        if precision == "int8":
+    @staticmethod
+    def prepare(folder, precision):
+        import onnxruntime  # noqa: F401
+
+        file = OnnxRuntime.file(folder, precision)
+        if not file.exists():
             from onnxruntime.quantization import quantize_dynamic
 
-            whole, file = file, folder / "model-int8.onnx"
-            if not file.exists():
-                quantize_dynamic(whole, file, per_channel=True)
+            quantize_dynamic(folder / "model.onnx", file, per_channel=True)
+
+    def __init__(self, folder, threads, precision):
+        import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(str(OnnxRuntime.file(folder, precision)), options, ["CPUExecutionProvider"])
         wanted = {value.name for value in self.session.get_inputs()}
         self.inputs = {key: value for key, value in load_file(folder / "inputs.safetensors").items() if key in wanted}
         self.names = model_in(folder).results
@@ -89,6 +105,10 @@ class OnnxRuntime:
 
 
 class OpenVino:
+    @staticmethod
+    def prepare(folder, precision):
+        import openvino  # noqa: F401
+
     def __init__(self, folder, threads, precision):
         import openvino
 
@@ -109,18 +129,25 @@ class OpenVino:
 class Iree:
     """The ONNX file, compiled for this CPU."""
 
-    def __init__(self, folder, threads, precision):
-        from iree import compiler, runtime
+    @staticmethod
+    def prepare(folder, precision):
+        from iree import compiler, runtime  # noqa: F401
 
         program = folder / "model.vmfb"
         if not program.exists():
             imported = folder / "model.mlir"
             subprocess.run([sys.executable, "-m", "iree.compiler.tools.import_onnx", folder / "model.onnx", "-o", imported], check=True, capture_output=True)
             compiler.compile_file(str(imported), output_file=str(program), target_backends=["llvm-cpu"], input_type="onnx",
-                                  extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"])  # fmt: skip
+                                  extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3",
+                                              "--iree-llvmcpu-stack-allocation-limit=131072"])  # fmt: skip
+
+    def __init__(self, folder, threads, precision):
+        from iree import runtime
+
         runtime.flags.parse_flags(f"--task_topology_max_group_count={threads}")
-        module = runtime.load_vm_flatbuffer_file(str(program), driver="local-task" if threads > 1 else "local-sync")
-        self.call = next(getattr(module, name) for name in module.vm_module.function_names if not name.startswith("__"))
+        module = runtime.load_vm_flatbuffer_file(str(folder / "model.vmfb"), driver="local-task" if threads > 1 else "local-sync")
+        names = [name for name in module.vm_module.function_names if not name.startswith("__") and not name.endswith("$async")]
+        self.call = getattr(module, names[0])
         inputs = load_file(folder / "inputs.safetensors")
         self.inputs, self.names = [inputs[name] for name in facts_of(folder)["inputs"]], model_in(folder).results
 
@@ -146,27 +173,38 @@ class _Words:
 class CTranslate2:
     """Searches only; int8: weights quantized per channel, activations per row."""
 
-    def __init__(self, folder, threads, precision):
+    TYPES = {"f32": "float32", "int8": "int8"}
+
+    @staticmethod
+    def prepare(folder, precision):
         import ctranslate2
         import transformers
 
-        self.model, inputs = model_in(folder), load_file(folder / "inputs.safetensors")
-        config = transformers.AutoConfig.from_pretrained(folder)
         converted = folder / f"ctranslate2-{precision}"
-        if not converted.exists():
-            class Converter(ctranslate2.converters.TransformersConverter):
-                def load_tokenizer(self, *_, **__):
-                    return _Words(config)
+        if converted.exists():
+            return
+        config = transformers.AutoConfig.from_pretrained(folder)
 
-            Converter(str(folder)).convert(str(converted), quantization={"f32": "float32"}.get(precision, precision))
-        how = {"inter_threads": 1, "intra_threads": threads, "compute_type": {"f32": "float32"}.get(precision, precision)}
+        class Converter(ctranslate2.converters.TransformersConverter):
+            def load_tokenizer(self, *_, **__):
+                return _Words(config)
+
+        Converter(str(folder)).convert(str(converted), quantization=CTranslate2.TYPES[precision])
+
+    def __init__(self, folder, threads, precision):
+        import ctranslate2
+
+        self.model, inputs = model_in(folder), load_file(folder / "inputs.safetensors")
+        config = json.loads((folder / "config.json").read_text())
+        how = {"inter_threads": 1, "intra_threads": threads, "compute_type": CTranslate2.TYPES[precision]}
+        converted = str(folder / f"ctranslate2-{precision}")
         self.words = [[str(word) for word in row] for row in inputs["input_ids"]]
-        self.translates = config.is_encoder_decoder
+        self.translates = config.get("is_encoder_decoder", False)
         if self.translates:
-            self.start = np.full((len(self.words), 1), config.decoder_start_token_id)
-            self.translator = ctranslate2.Translator(str(converted), "cpu", **how)
+            self.start = np.full((len(self.words), 1), config["decoder_start_token_id"])
+            self.translator = ctranslate2.Translator(converted, "cpu", **how)
         else:
-            self.generator = ctranslate2.Generator(str(converted), "cpu", **how)
+            self.generator = ctranslate2.Generator(converted, "cpu", **how)
 
     def run(self):
         length = {"beam_size": self.model.beams, "return_end_token": True}
@@ -185,13 +223,18 @@ RUNTIMES = {"heddle": Heddle, "pytorch": PyTorch, "torch.compile": CompiledPyTor
 
 def start(threads):
     (name, precision), folder = parts_of(sys.argv[1]), Path(sys.argv[2])
-    peer = RUNTIMES[name](folder, threads, precision)
+    RUNTIMES[name].prepare(folder, precision)
+    loaded = []
 
     def answer(what, argument):
         if what == "time":
-            return timed(peer.run, argument)
-        save_file({key: np.ascontiguousarray(value) for key, value in peer.run().items()}, argument)
-        return "saved"
+            return timed(loaded[0].run, argument)
+        begun = time.perf_counter()
+        loaded[:] = [RUNTIMES[name](folder, threads, precision)]
+        results = loaded[0].run()
+        first = time.perf_counter() - begun
+        save_file({key: np.ascontiguousarray(value) for key, value in results.items()}, argument)
+        return first
 
     return answer
 

@@ -85,7 +85,7 @@ def measure(python, name, batch, threads, peers, options, roofs, facts):
             worker = Worker(python, HERE / "peers.py", [peer, folder], folder / f"{peer.replace(' ', '-')}.log", threads)
             worker.peer, worker.times = peer, []
             result = folder / f"{peer.replace(' ', '-')}.safetensors"
-            worker.ask("output", result)
+            worker.first = worker.ask("output", result)
             error = difference(python, result, folder / "outputs.safetensors")
             if not error <= tolerance(name, peer):
                 raise RuntimeError(f"its results differ from PyTorch's by {error:.1e} of the largest value")
@@ -113,7 +113,7 @@ def measure(python, name, batch, threads, peers, options, roofs, facts):
         walls = [wall for wall, _ in worker.times]
         best, middle = min(walls), statistics.median(walls)
         rows.append({"model": name, "batch": batch, "threads": threads, "peer": worker.peer, "min_ms": best * 1e3, "median_ms": middle * 1e3,
-                     "min_cpu_ms": min(busy for _, busy in worker.times) * 1e3, "gflop": operations * 1e-9, "gflops": operations / best * 1e-9, "fma_peak_gflops": max(peaks),
+                     "first_ms": worker.first * 1e3, "min_cpu_ms": min(busy for _, busy in worker.times) * 1e3, "gflop": operations * 1e-9, "gflops": operations / best * 1e-9, "fma_peak_gflops": max(peaks),
                      "fma_peak_median_gflops": statistics.median(peaks), "read_gbytes": max(widths), "difference": worker.error,
                      "calls": len(worker.times), **facts})
         worker.close()
@@ -131,7 +131,7 @@ def read_rows(path):
     with open(path, newline="") as file:
         read = [{key: value if key in ("model", "peer") else int(value) if key in ("batch", "threads", "calls") else float(value)
                  for key, value in row.items()} for row in csv.DictReader(file)]
-    return [{"batch": 1, **row} for row in read if row["model"] in MODELS]
+    return [{"batch": 1, "first_ms": math.nan, **row} for row in read if row["model"] in MODELS]
 
 
 def groups_of(rows):
@@ -171,7 +171,7 @@ def table(rows, python):
              ", ".join(f"{name} {version}" for name, version in versions(python, PACKAGES).items()) +
              "; interleaved rounds of a few calls. Peak: float32 multiply-adds on the same CPUs in the "
              "same rounds, best. CPU ms: least CPU time of a call, over its threads; where it is far below the time, something else ran "
-             "meanwhile. Written by `./dev bench peers`.", "",
+             "meanwhile. First ms: loading the model, and the first call. Written by `./dev bench peers`.", "",
              "The fastest peer of the same precision in units of Heddle's time, by minima; below 1 it is faster:", "", *summary(rows), ""]
     for name, batch in ((name, batch) for name in MODELS for batch in sorted({row["batch"] for row in rows})):
         here = [row for row in rows if (row["model"], row["batch"]) == (name, batch)]
@@ -180,8 +180,8 @@ def table(rows, python):
         operations = here[0]["gflop"]
         lines += [f"## {MODELS[name].what}, batch {batch}" + (f" ({operations:.1f} GFLOP)" if operations else ""), "",
                   f"Heddle compiled it in {here[0]['compile_s']:.1f} s; the library has {here[0]['library_mb']:.2f} MB without weights.", "",
-                  "| threads | runtime | min ms | median ms | CPU ms | GFLOP/s | of peak | min (median), Heddle = 1 | calls | differs by |",
-                  "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+                  "| threads | runtime | min ms | median ms | CPU ms | first ms | GFLOP/s | of peak | min (median), Heddle = 1 | calls | differs by |",
+                  "|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
         for threads in sorted({row["threads"] for row in here}):
             group = [row for row in here if row["threads"] == threads]
             for row in sorted(group, key=lambda row: (list(TOLERANCES).index(precision_of(row["peer"])), row["min_ms"])):
@@ -189,9 +189,9 @@ def table(rows, python):
                 ours = next((other for other in group if other["peer"] == heddle), None)
                 relative = f"{row['min_ms'] / ours['min_ms']:.2f} ({row['median_ms'] / ours['median_ms']:.2f})" if ours else ""
                 rate = f"{row['gflops']:.0f} | {100 * row['gflops'] / row['fma_peak_gflops']:.0f} %" if operations else " |"
-                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | "
+                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | {row['first_ms']:.0f} | "
                              f"{rate} | {relative} | {row['calls']} | {row['difference']:.0e} |")
-            lines.append(f"| {threads} | *peak* | | | | {group[0]['fma_peak_gflops']:.0f} | | | | |")
+            lines.append(f"| {threads} | *peak* | | | | | {group[0]['fma_peak_gflops']:.0f} | | | | |")
         lines.append("")
     return "\n".join(lines)
 
