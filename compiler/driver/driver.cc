@@ -433,7 +433,7 @@ private:
     KnownValues out{{"--target", {"native"}},
                     {"--precision", {std::begin(precisions), std::end(precisions)}},
                     {"--io", {"f32", "bf16", "f16"}},
-                    {"--emit", {"so", "a", "o"}}};
+                    {"--emit", {"so", "a", "o", "ptx"}}};
     for (std::span<const Target> some : {targets(), gpu_targets()})
       for (const Target &target : some)
         out["--target"].push_back(target.name);
