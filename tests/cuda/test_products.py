@@ -114,10 +114,11 @@ model Copies {
                 tiles_across = 3
                 self.assertEqual(counted(self.emulator, "async_copy").ideal * 32, 704 * copied * 4 * tiles_across)
 
-    def test_products_of_bf16_run_on_tensor_cores(self):
+    def layers_on_tensor_cores(self, precision, rounded):
+        """Compiles for tiles of each side, and compares the layer; gives the sessions."""
         for expected, side in ((1000, 32), (5000, 64), (200000, 128)):
-            name = f"bf16-{side}"
-            with self.compiled(name, expected=expected, options=("--precision", "bf16")) as model, model.session() as session:
+            name = f"{precision}-{side}"
+            with self.compiled(name, expected=expected, options=("--precision", precision)) as model, model.session() as session:
                 self.assertIn(f'"side": {side}', (self.folder / name / "products.json").read_text())
                 for rows in (0, 1, 65, 200):
                     x, rest = self.normal(rows, 50), self.normal(rows, 70)
@@ -126,24 +127,21 @@ model Copies {
                     self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0)
                     want = np.tanh(rounded(x).astype(np.float64) @ rounded(self.weight).T + self.bias) + rest
                     np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{rows} rows, tiles of {side}")
+                yield session
+
+    def test_products_of_bf16_run_on_tensor_cores(self):
+        self.assertEqual(sum(1 for _ in self.layers_on_tensor_cores("bf16", rounded)), 3)
 
     def test_products_of_tf32_run_on_tensor_cores(self):
         """Of numbers that are stored, read and written as f32."""
-        for expected, side in ((1000, 32), (5000, 64), (200000, 128)):
-            name = f"tf32-{side}"
-            with self.compiled(name, expected=expected, options=("--precision", "tf32")) as model, model.session() as session:
-                self.assertIn(f'"side": {side}', (self.folder / name / "products.json").read_text())
-                for rows in (0, 1, 65, 200):
-                    x, rest = self.normal(rows, 50), self.normal(rows, 70)
-                    self.emulator.heddle_emulator_clear_counters()
-                    got = session.run({"x": x, "rest": rest}, entry="layer")["y"]
-                    self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0)
-                    want = np.tanh(rounded_to_tf32(x).astype(np.float64) @ rounded_to_tf32(self.weight).T + self.bias) + rest
-                    np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{rows} rows, tiles of {side}")
-                for terms in (64, 49):  # two matrices of the run's
-                    a, b = self.normal(1, 70, terms), self.normal(1, terms, 70)
-                    got = session.run({"a": a, "b": b}, entry="batches")["y"]
-                    np.testing.assert_allclose(got, rounded_to_tf32(a).astype(np.float64) @ rounded_to_tf32(b), atol=2e-5)
+        sessions = 0
+        for session in self.layers_on_tensor_cores("tf32", rounded_to_tf32):
+            sessions += 1
+            for terms in (64, 49):  # two matrices of the run's
+                a, b = self.normal(1, 70, terms), self.normal(1, terms, 70)
+                got = session.run({"a": a, "b": b}, entry="batches")["y"]
+                np.testing.assert_allclose(got, rounded_to_tf32(a).astype(np.float64) @ rounded_to_tf32(b), atol=2e-5)
+        self.assertEqual(sessions, 3)
 
     def test_a_part_that_is_kept_in_f32_is_not_rounded(self):
         options = ("--precision", "tf32", "--keep", "layer=f32")
