@@ -39,48 +39,38 @@ static bool computes_keys(const Match &match) {
   return false;
 }
 
-/// Adds the roles of the loops that a subscript depends on.
-static void add_roles(mlir::Value subscript, const std::vector<Role> &roles, llvm::SmallDenseSet<Role> &found) {
-  mlir::Operation *made = subscript.getDefiningOp();
-  if (auto index = llvm::dyn_cast_if_present<mlir::linalg::IndexOp>(made))
-    found.insert(roles[index.getDim()]);
-  else if (made)
-    for (mlir::Value operand : made->getOperands())
-      add_roles(operand, roles, found);
-}
-
 /// How many numbers that a score is made of, one for each row and key, lie apart for neighbours along `lanes`: a mask
 /// of rows x keys, where lanes run along the rows.
 static int gathered(const Match &match, Role lanes) {
   int out = 0;
-  using Roles = llvm::SmallDenseSet<Role>;
-  auto add = [&](llvm::ArrayRef<Roles> subscripts) {
-    auto depend_on = [&](Role role, llvm::ArrayRef<Roles> some) {
-      return llvm::any_of(some, [&](const Roles &roles) { return roles.contains(role); });
-    };
-    Role other = lanes == keys ? match.row_axis : keys;
-    out += !subscripts.empty() && depend_on(lanes, subscripts.drop_back()) && depend_on(other, subscripts);
-  };
+  using Loops = llvm::SmallBitVector; // that a subscript depends on
   for (auto &[made, roles] : match.roles) {
     auto op = llvm::cast<mlir::linalg::LinalgOp>(made);
     if (contraction::product_of(op))
       continue;
+    auto depend_on = [&roles = roles](llvm::ArrayRef<Loops> subscripts, Role role) {
+      return llvm::any_of(subscripts, [&](const Loops &loops) {
+        return llvm::any_of(loops.set_bits(), [&](unsigned loop) { return roles[loop] == role; });
+      });
+    };
+    auto add = [&](llvm::ArrayRef<Loops> subscripts) {
+      Role other = lanes == keys ? match.row_axis : keys;
+      out += !subscripts.empty() && depend_on(subscripts.drop_back(), lanes) && depend_on(subscripts, other);
+    };
     for (mlir::OpOperand *operand : op.getDpsInputOperands())
       if (llvm::isa<mlir::BlockArgument>(operand->get())) {
-        std::vector<Roles> subscripts;
+        std::vector<Loops> subscripts;
         for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
-          Roles &found = subscripts.emplace_back();
-          expr.walk([&, &loops = roles](mlir::AffineExpr part) {
-            if (auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(part))
-              found.insert(loops[dim.getPosition()]);
-          });
+          Loops &loops = subscripts.emplace_back(op.getNumLoops());
+          for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
+            loops[loop] = expr.isFunctionOfDim(loop);
         }
         add(subscripts);
       }
-    op.getBlock()->walk([&, &loops = roles](mlir::tensor::ExtractOp read) {
-      std::vector<Roles> subscripts;
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) {
+      std::vector<Loops> subscripts;
       for (mlir::Value subscript : read.getIndices())
-        add_roles(subscript, loops, subscripts.emplace_back());
+        subscripts.push_back(contraction::loops_behind(op, subscript));
       add(subscripts);
     });
   }
