@@ -9,12 +9,6 @@
 
 namespace heddle::test {
 
-static std::string with(std::string text, std::string_view what, std::string_view by) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
-  return text;
-}
-
 /// o[b, i, h, e] = sum[j](softmax(s)[b, h, i, j] * v[b, j, h, e]) with {score} computing %s from %qk (the product of
 /// queries and keys), %m (the mask at b, j), and the loops %i, %j. 2 heads of width {E}.
 static const char *const masked = R"(

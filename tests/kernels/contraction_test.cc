@@ -10,12 +10,6 @@
 
 namespace heddle::test {
 
-static std::string with(std::string text, std::string_view what, std::string_view by) {
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
-  return text;
-}
-
 /// y[m, o] = gelu-like(sum[i](x[m, i] * w[o, i]) + b[o]) + r[m, o], of N columns and K terms, in panels of WIDTH.
 static const char *const dense = R"(
 func.func private @k(%M: index, %x: tensor<?x{K}xf32> {heddle.extents = affine_map<(M) -> (M, {K})>},
@@ -567,64 +561,6 @@ func.func private @k(%x: tensor<33xf32>, %w: tensor<33x70xf32>) -> tensor<70xf32
   return %p : tensor<70xf32>
 })",
                {{}}, 1e-5);
-}
-
-TEST(Contraction, TallTilesFetchTheNextPanelAndSingleRowsDont) {
-  Result<Target> target = find_target("x86-64-v4");
-  ASSERT_TRUE(target);
-  KernelText kernel(lit_kernel("contraction_bias_gelu"));
-  set_schedule(kernel.function(), choose(kernel.function(), *target));
-  EmitOptions options;
-  options.form = KernelForm::assembly;
-  int rows = int(schedule_rows(kernel.function())->size());
-  ASSERT_GT(rows, 1);
-  for (int row : {0, rows - 1}) {
-    Result<KernelObject> object = emit_kernel(kernel.function(), row, *target, options);
-    ASSERT_TRUE(object) << object.error().message;
-    std::string text(object->bytes.begin(), object->bytes.end());
-    EXPECT_EQ(text.find("prefetcht1") != std::string::npos, row == 0);
-  }
-}
-
-TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
-  const std::string one = lit_kernel("contraction_residual");
-  const std::string extents = " {heddle.extents = affine_map<(M) -> (M, 768)>}";
-  std::string two = with(one, "-> (tensor<?x768xf32>" + extents + ") attributes",
-                         "-> (tensor<?x768xf32>" + extents + ", tensor<?x768xbf16>" + extents + ") attributes");
-  two = with(two, "  return %y : tensor<?x768xf32>", R"(
-  %en = tensor.empty(%M) : tensor<?x768xbf16>
-  %n = linalg.generic {indexing_maps = [affine_map<(m, o) -> (m, o)>, affine_map<(m, o) -> (m, o)>],
-                       iterator_types = ["parallel", "parallel"]}
-      ins(%y : tensor<?x768xf32>) outs(%en : tensor<?x768xbf16>) {
-  ^bb0(%yv: f32, %out: bf16):
-    %0 = arith.truncf %yv : f32 to bf16
-    linalg.yield %0 : bf16
-  } -> tensor<?x768xbf16>
-  return %y, %n : tensor<?x768xf32>, tensor<?x768xbf16>)");
-  // Where registers are few, the epilogue is a loop over rows, and so is what asks for them.
-  for (const auto &[text, buffers, cpu, count_of_each] :
-       {std::tuple(one, 2, "x86-64-v4", 8 * 3), std::tuple(two, 3, "x86-64-v4", 8 * 3),
-        std::tuple(one, 2, "x86-64-v3", 6), std::tuple(two, 3, "x86-64-v3", 6)}) {
-    Result<Target> target = find_target(cpu);
-    ASSERT_TRUE(target);
-    KernelText kernel(text);
-    kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}}));
-    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
-    ASSERT_TRUE(lowered) << lowered.error().message;
-    const std::string &statement = lowered->bytes;
-    size_t tile = statement.find(".tile,"), produce = statement.find("produce sum");
-    ASSERT_LT(tile, produce);
-    // Before the sum, each vector of the tile: of the results, and of the residual.
-    std::map<std::string, int> asked; // by buffer
-    const std::string before = "llvm.prefetch.p0(reinterpret<(void *)>(reinterpret<uint64>(";
-    for (size_t at = statement.find(before, tile); at < produce; at = statement.find(before, at + 1)) {
-      size_t name = at + before.size();
-      ++asked[statement.substr(name, statement.find(')', name) - name)];
-    }
-    ASSERT_EQ(int(asked.size()), buffers) << statement.substr(tile, produce - tile);
-    for (const auto &[buffer, count] : asked)
-      EXPECT_EQ(count, count_of_each) << buffer;
-  }
 }
 
 TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {

@@ -17,12 +17,6 @@ struct Shape {
   bool narrow = false; // picture and weight are bf16
 };
 
-std::string replace_all(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 /// y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + T * u - P, S * j + T * v - P, c | 0] * w[o, c, u, v]) + r[b, i, j,
 /// o])
 std::string convolution(const Shape &shape) {
@@ -82,25 +76,24 @@ $PRODUCT
       } -> tensor<?x?x?x$Oxf32>
       return %q : tensor<?x?x?x$Oxf32>
     })";
-  text = replace_all(text, "$IMAGE", shape.image);
-  text = replace_all(text, "$PRODUCT",
-                     shape.narrow ? R"(
+  text = with(text, "$IMAGE", shape.image);
+  text = with(text, "$PRODUCT",
+              shape.narrow ? R"(
         %padded_f32 = arith.extf %padded : bf16 to f32
         %weight_f32 = arith.extf %weight : bf16 to f32
         %product = arith.mulf %padded_f32, %weight_f32 : f32)"
-                                  : "        %product = arith.mulf %padded, %weight : f32");
-  text = replace_all(text, "$EXTENTS", shape.extents);
-  text = replace_all(text, "$E", shape.narrow ? "bf16" : "f32");
-  text = replace_all(text, "$READ", shape.read);
-  text =
-      replace_all(text, "$LAYOUT",
-                  shape.layout.empty() ? "" : ", heddle.layout = #heddle.layout<(o, c, u, v) -> " + shape.layout + ">");
-  text = replace_all(text, "$S", std::to_string(shape.stride));
-  text = replace_all(text, "$T", std::to_string(shape.dilation));
-  text = replace_all(text, "$P", std::to_string(shape.dilation * (shape.window / 2)));
-  text = replace_all(text, "$R", std::to_string(shape.window));
-  text = replace_all(text, "$C", std::to_string(shape.channels));
-  return replace_all(text, "$O", std::to_string(shape.outputs));
+                           : "        %product = arith.mulf %padded, %weight : f32");
+  text = with(text, "$EXTENTS", shape.extents);
+  text = with(text, "$E", shape.narrow ? "bf16" : "f32");
+  text = with(text, "$READ", shape.read);
+  text = with(text, "$LAYOUT",
+              shape.layout.empty() ? "" : ", heddle.layout = #heddle.layout<(o, c, u, v) -> " + shape.layout + ">");
+  text = with(text, "$S", std::to_string(shape.stride));
+  text = with(text, "$T", std::to_string(shape.dilation));
+  text = with(text, "$P", std::to_string(shape.dilation * (shape.window / 2)));
+  text = with(text, "$R", std::to_string(shape.window));
+  text = with(text, "$C", std::to_string(shape.channels));
+  return with(text, "$O", std::to_string(shape.outputs));
 }
 
 const std::vector<std::vector<int64_t>> pictures = {{1, 1, 1}, {2, 5, 7}, {1, 9, 14}};

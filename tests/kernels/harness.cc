@@ -373,20 +373,21 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
   return results;
 }
 
+std::string with(std::string text, std::string_view what, std::string_view by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
 std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::string, std::string>> &replaced) {
   std::ifstream file(HEDDLE_SOURCE_DIR "/tests/lit/kernels/" + std::string(name) + ".mlir");
   std::string text{std::istreambuf_iterator<char>(file), {}};
   for (const auto &[from, to] : replaced)
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-      text.replace(at, from.size(), to);
+    text = with(std::move(text), from, to);
   return text;
 }
 
-std::string with_width(std::string text, const std::string &width) {
-  for (size_t at = 0; (at = text.find('W', at)) != std::string::npos; at += width.size())
-    text.replace(at, 1, width);
-  return text;
-}
+std::string with_width(std::string text, const std::string &width) { return with(std::move(text), "W", width); }
 
 ScheduleRow row_of(std::string_view kind, std::string_view variant, Parameters parameters) {
   ScheduleRow row{std::string(variant), std::move(parameters), {}, ""};

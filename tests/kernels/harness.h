@@ -83,6 +83,9 @@ private:
   Function function_ = nullptr;
 };
 
+/// A text with every occurrence of a part replaced.
+std::string with(std::string text, std::string_view what, std::string_view by);
+
 /// The text of tests/lit/kernels/<name>.mlir, with each first string of a pair replaced by its second.
 std::string lit_kernel(std::string_view name, const std::vector<std::pair<std::string, std::string>> &replaced = {});
 
