@@ -47,6 +47,7 @@ const heddle_api heddle_table = {
     .session_stream = heddle_session_stream,
     .session_wait = heddle_session_wait,
     .session_copy = heddle_session_copy,
+    .session_observe_tasks = heddle_session_observe_tasks,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

@@ -111,6 +111,8 @@ typedef struct heddle_allocator {
 // Watches a session's runs: called on the caller's thread when a kernel begins (begins = 1) and when it has ended (0).
 // `kernel` names it: the compiled function, then the definition of the model that it computes.
 typedef void (*heddle_observer)(void *context, const char *kernel, int32_t begins);
+// Watches the tasks of each loop, from 0: called on the thread that does them, so perhaps on several at once.
+typedef void (*heddle_task_observer)(void *context, int32_t thread, int32_t task, int32_t begins);
 
 // Options and infos begin with their own size, set by the caller: HEDDLE_INIT(heddle_session_options) makes one with
 // everything else 0. So a program and a library of different versions understand each other.
@@ -342,6 +344,8 @@ struct heddle_api {
   heddle_status (*session_stream)(const heddle_session *, void **stream);
   heddle_status (*session_wait)(heddle_session *);
   heddle_status (*session_copy)(heddle_session *, const heddle_tensor *to, const heddle_tensor *from);
+
+  heddle_status (*session_observe_tasks)(heddle_session *, heddle_task_observer observer, void *context);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.
@@ -653,6 +657,12 @@ static inline heddle_status heddle_session_threads(const heddle_session *session
 // From the next run on `observer` is told of every kernel; NULL ends that. For profilers: it must not use the session.
 static inline heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context) {
   return HEDDLE_CALL(session, session_observe, session, observer, context);
+}
+
+// The same of every task on the CPU.
+static inline heddle_status heddle_session_observe_tasks(heddle_session *session, heddle_task_observer observer,
+                                                         void *context) {
+  return HEDDLE_CALL(session, session_observe_tasks, session, observer, context);
 }
 
 // ---- Parameters ----

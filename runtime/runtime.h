@@ -239,6 +239,8 @@ struct heddle_session {
   rt_cpus cpus;
   heddle_observer observer; // NULL: nobody watches
   void *observer_context;
+  heddle_task_observer task_observer;
+  void *task_observer_context;
   atomic_bool faulted; // `fault` was written in this run
   char fault[512];     // a kernel's message
 };
@@ -366,6 +368,7 @@ heddle_status heddle_session_result_shapes(heddle_session *session, int32_t entr
 heddle_status heddle_session_memory(const heddle_session *session, heddle_memory_info *info);
 heddle_status heddle_session_threads(const heddle_session *session, int32_t *threads);
 heddle_status heddle_session_observe(heddle_session *session, heddle_observer observer, void *context);
+heddle_status heddle_session_observe_tasks(heddle_session *session, heddle_task_observer observer, void *context);
 heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
                          const heddle_tensor *results, int32_t n_results);
 heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,

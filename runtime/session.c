@@ -231,6 +231,17 @@ heddle_status heddle_session_observe(heddle_session *session, heddle_observer ob
   return rt_session_leave(session, HEDDLE_OK);
 }
 
+heddle_status heddle_session_observe_tasks(heddle_session *session, heddle_task_observer observer, void *context) {
+  if (!session)
+    return rt_null("session");
+  heddle_status status = rt_session_enter(session);
+  if (status != HEDDLE_OK)
+    return status;
+  session->task_observer = observer;
+  session->task_observer_context = context;
+  return rt_session_leave(session, HEDDLE_OK);
+}
+
 void heddle_kernel_event(void *context, const char *kernel, int32_t begins) {
   const heddle_session *watched = ((const rt_slot *)context)->session;
   if (watched->observer)

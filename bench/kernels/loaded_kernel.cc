@@ -24,6 +24,7 @@
 // What generated code calls. Scratch is kept between calls, as the runtime keeps it.
 static thread_local std::vector<std::pair<size_t, void *>> scratch;
 extern "C" {
+__attribute__((visibility("default"))) int32_t heddle_sharing_threads(void *) { return 1; }
 __attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
                                                              uint8_t *closure) {
   for (int i = first; i < first + count; ++i)

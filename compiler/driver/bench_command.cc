@@ -3,6 +3,7 @@
 // kernel has to do says the manifest (compiler/emit/artifact/work.h).
 #include "compiler/driver/commands.h"
 #include "compiler/driver/library.h"
+#include "compiler/driver/many_cores.h"
 #include "compiler/driver/measure.h"
 #include "compiler/io/manifest_formula.h"
 #include "compiler/io/output.h"
@@ -205,10 +206,53 @@ static Status run_first(Library &library, const BenchCommand &options) {
   return Done();
 }
 
+/// What a machine with many cores would take.
+static Status foretell(const BenchCommand &options, const Library &library, RepeatedCall &call,
+                       const std::map<std::string, std::string> &kinds) {
+  if (library.target().starts_with("cuda:"))
+    return Error{"--cores: the library computes on a GPU"};
+  auto timed = call.time_tasks(rounds * call_seconds);
+  if (!timed)
+    return timed.error();
+  std::vector<SharedKernel> kernels = share_among(*timed, options.cores);
+  double alone = 0, shared = 0;
+  for (const SharedKernel &kernel : kernels)
+    alone += kernel.ms, shared += kernel.shared_ms;
+  std::printf(
+      "%s cut for %d cores: %s on one, %s on %d, %.1f times as fast; each task done alone, and shared out as the\n"
+      "thread pool would. Nothing is said of the memory that cores share, nor of how long they take to wake.\n",
+      library.name().c_str(), options.cores, time_text(alone).c_str(), time_text(shared).c_str(), options.cores,
+      alone / shared);
+  std::printf("\n%-8s %-14s %6s %8s %10s %10s %7s %8s\n", "kernel", "kind", "calls", "tasks", "one core", "shared",
+              "of all", "faster");
+  auto json = nlohmann::ordered_json::array();
+  for (const SharedKernel &kernel : kernels) {
+    auto kind = kinds.find(kernel.kernel);
+    std::string name = kind == kinds.end() ? "" : kind->second;
+    std::printf("%-8s %-14s %6d %8lld %10s %10s %6.1f%% %8.1f\n", kernel.kernel.c_str(), name.c_str(), kernel.calls,
+                (long long)kernel.least_tasks, time_text(kernel.ms).c_str(), time_text(kernel.shared_ms).c_str(),
+                100 * kernel.shared_ms / shared, kernel.ms / kernel.shared_ms);
+    json.push_back({{"kernel", kernel.kernel},
+                    {"kind", name},
+                    {"calls", kernel.calls},
+                    {"tasks", kernel.least_tasks},
+                    {"ms", kernel.ms},
+                    {"shared_ms", kernel.shared_ms}});
+  }
+  if (options.json.empty())
+    return Done();
+  nlohmann::ordered_json all = {{"library", library.name()}, {"target", library.target()},
+                                {"cores", options.cores},    {"ms", alone},
+                                {"shared_ms", shared},       {"kernels", json}};
+  return write_file(options.json, all.dump(2) + "\n");
+}
+
 Status bench_command(const BenchCommand &options) {
   if (!is_artifact(options.path))
     return Error{why_no_artifact(options.path, ": is no folder that `heddle compile` wrote; compile the model first")};
-  auto library = Library::open(options.path, options.threads, options.target);
+  bool foretold = options.cores > 0;
+  auto library =
+      Library::open(options.path, foretold ? options.cores : options.threads, options.target, /*alone=*/foretold);
   if (!library)
     return library.error();
   auto entry = library->entry(options.entry);
@@ -231,6 +275,9 @@ Status bench_command(const BenchCommand &options) {
   if (!call)
     return call.error();
 
+  const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr;
+  if (foretold)
+    return foretell(options, *library, *call, target ? target->kernels : std::map<std::string, std::string>());
   std::map<std::string, double> sizes;
   for (size_t i = 0; i < dims->size(); ++i)
     sizes[library->dims()[i].name] = double((*dims)[i]);
@@ -252,7 +299,7 @@ Status bench_command(const BenchCommand &options) {
       return timed.error();
     if (kernels.empty()) {
       kernels.assign(timed->begin(), timed->end());
-      if (const Manifest::Target *target = *manifest ? (*manifest)->find(library->target()) : nullptr)
+      if (target)
         read_work(*target, (*manifest)->entries[*entry].name, sizes, kernels);
     }
     for (size_t i = 0; i < std::min(kernels.size(), timed->size()); ++i)

@@ -118,6 +118,7 @@ struct BenchCommand {
   std::vector<std::string> first; // entries that run once before: E, or E:NAME=N,…
   std::vector<std::string> dims;  // NAME=N
   int threads = 0;
+  int cores = 0; // not 0: of a machine with so many
   std::string json;
 };
 Status bench_command(const BenchCommand &options);

@@ -308,6 +308,12 @@ private:
     sub->add_option("--threads", bench.threads, "At most so many threads; 0: all that the machine allows")
         ->type_name("N")
         ->check(numbers_from(0));
+    sub->add_option(
+           "--cores", bench.cores,
+           "Say how long a machine with so many cores like this one would take, from what each task takes on one")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1024))
+        ->excludes("--threads");
     sub->add_option("--target", bench.target, "One that the library was compiled for; else the best that fits")
         ->type_name("T");
     sub->add_option("--json", bench.json, "Write the numbers to a file")->type_name("FILE");

@@ -59,7 +59,7 @@ Result<std::string> manifest_path(const std::string &folder) {
   return folder + "/" + names[0] + ".json";
 }
 
-Result<Library> Library::open(const std::string &path, int threads, const std::string &target) {
+Result<Library> Library::open(const std::string &path, int threads, const std::string &target, bool alone) {
   heddle_model *model = nullptr;
   heddle_model_options how = HEDDLE_INIT(heddle_model_options);
   how.target = target.empty() ? nullptr : target.c_str();
@@ -73,6 +73,15 @@ Result<Library> Library::open(const std::string &path, int threads, const std::s
   out.model_ = {model, [](heddle_model *m) { heddle_close(m); }};
   heddle_session_options options = HEDDLE_INIT(heddle_session_options);
   options.threads = threads;
+  heddle_threads caller = {reinterpret_cast<void *>(intptr_t(threads)),
+                           [](void *context) { return int32_t(reinterpret_cast<intptr_t>(context)); },
+                           [](void *, int32_t count, void (*task)(void *data, int32_t index), void *data) {
+                             for (int32_t i = 0; i < count; ++i)
+                               task(data, i);
+                           },
+                           nullptr};
+  if (alone)
+    options.custom = &caller;
   heddle_session *session = nullptr;
   if (heddle_session_create(model, &options, &session) != HEDDLE_OK)
     return last_error();
@@ -214,6 +223,20 @@ void Library::observe(std::function<void(const char *, bool)> observer) {
         (*static_cast<std::function<void(const char *, bool)> *>(context))(kernel, begins);
       },
       observer_.get());
+}
+
+void Library::observe_tasks(std::function<void(int, bool)> observer) {
+  if (!observer) {
+    heddle_session_observe_tasks(session_.get(), nullptr, nullptr);
+    return;
+  }
+  task_observer_ = std::make_shared<std::function<void(int, bool)>>(std::move(observer));
+  heddle_session_observe_tasks(
+      session_.get(),
+      [](void *context, int32_t, int32_t task, int32_t begins) {
+        (*static_cast<std::function<void(int, bool)> *>(context))(task, begins);
+      },
+      task_observer_.get());
 }
 
 /// Gives a tensor that only has a shape room in `results`.

@@ -42,8 +42,9 @@ public:
     int64_t most; // -1: no bound
   };
 
-  /// `target`: of those that the library has; empty: the most demanding one that this machine can run.
-  static Result<Library> open(const std::string &path, int threads, const std::string &target = "");
+  /// `target`: of those that the library has; empty: the most demanding one that this machine can run. `alone`: work is
+  /// cut for so many threads, however many this machine has, and the calling one does all of it.
+  static Result<Library> open(const std::string &path, int threads, const std::string &target = "", bool alone = false);
 
   const std::vector<Dim> &dims() const { return dims_; }
   std::string name() const;
@@ -60,6 +61,8 @@ public:
 
   /// Calls `observer` when a kernel of a run begins and has ended; an empty one ends that.
   void observe(std::function<void(const char *kernel, bool begins)> observer);
+  /// The same of the tasks of each loop on the CPU, numbered from 0; on the thread that does them.
+  void observe_tasks(std::function<void(int task, bool begins)> observer);
   /// One call on this library's session.
   Result<TensorMap> run(int entry, const TensorMap &inputs) const;
   /// The same into results of the right shapes, for a benchmark's loop.
@@ -93,7 +96,8 @@ private:
   std::shared_ptr<heddle_model> model_;
   std::shared_ptr<heddle_session> session_;
   std::vector<Dim> dims_;
-  std::shared_ptr<std::function<void(const char *, bool)>> observer_; // outlives the session's use of it
+  std::shared_ptr<std::function<void(const char *, bool)>> observer_; // these two outlive the session's use of them
+  std::shared_ptr<std::function<void(int, bool)>> task_observer_;
 };
 
 } // namespace heddle

@@ -130,6 +130,54 @@ Result<std::vector<CallTime>> RepeatedCall::time_kernels(bool each, double least
   return out;
 }
 
+Result<std::vector<SharedCallTime>> RepeatedCall::time_tasks(double least_seconds) {
+  std::vector<SharedCallTime> calls;
+  size_t number = 0, loop = 0; // of the kernel that runs, and of the loop in it, from 1
+  Clock::time_point kernel_begun, task_begun;
+  auto least = [](double &known, Clock::time_point begun) {
+    double ms = std::max(tick_ms, std::chrono::duration<double, std::milli>(Clock::now() - begun).count());
+    known = known > 0 ? std::min(known, ms) : ms;
+  };
+  library_->observe([&](const char *kernel, bool begins) {
+    if (begins) {
+      if (number == calls.size())
+        calls.push_back({std::string(std::string_view(kernel).substr(0, std::string_view(kernel).find(' '))), 0, {}});
+      loop = 0;
+      kernel_begun = Clock::now();
+    } else {
+      least(calls[number++].ms, kernel_begun);
+    }
+  });
+  library_->observe_tasks([&](int task, bool begins) {
+    if (number == calls.size()) // none of a kernel's
+      return;
+    std::vector<LoopTime> &loops = calls[number].loops;
+    if (begins) {
+      if (task == 0 && ++loop > loops.size())
+        loops.emplace_back();
+      LoopTime &times = loops[loop - 1];
+      times.resize(std::max(times.size(), size_t(task) + 1));
+      task_begun = Clock::now();
+    } else {
+      least(loops[loop - 1][size_t(task)], task_begun);
+    }
+  });
+  std::optional<Error> failed;
+  auto begin = Clock::now();
+  for (size_t run = 0;
+       !failed && (run < least_runs || std::chrono::duration<double>(Clock::now() - begin).count() < least_seconds);
+       ++run) {
+    number = 0;
+    if (auto ran = again(); !ran)
+      failed = ran.error();
+  }
+  library_->observe(nullptr);
+  library_->observe_tasks(nullptr);
+  if (failed)
+    return *failed;
+  return calls;
+}
+
 std::string time_text(double ms) {
   char text[32];
   double us = ms * 1000;

@@ -16,6 +16,16 @@ struct CallTime {
   double ms = 0; // of all, in the run where they took least
 };
 
+/// A loop whose tasks threads share: what each took, in milliseconds, in the run where it took least.
+using LoopTime = std::vector<double>;
+
+/// A kernel's call, and its loops; what it does outside of them, one thread does.
+struct SharedCallTime {
+  std::string kernel;
+  double ms = 0; // in the run where it took least
+  std::vector<LoopTime> loops;
+};
+
 /// One call of an entry that can be made again and again: what the library's session keeps is put back before each, so
 /// that every call finds the caches as full as the first did.
 class RepeatedCall {
@@ -27,6 +37,8 @@ public:
   /// Makes calls for so many seconds; in the order of their first kernels. `each`: kernels that compute other
   /// definitions stand apart; else the calls of a kernel are one.
   Result<std::vector<CallTime>> time_kernels(bool each, double least_seconds);
+  /// Makes calls for so many seconds, each on one thread; the kernels in their order, and the tasks of each.
+  Result<std::vector<SharedCallTime>> time_tasks(double least_seconds);
 
 private:
   RepeatedCall(Library &library, int entry, TensorMap inputs)

@@ -4,6 +4,7 @@
 #include "compiler/kernels/rows.h"
 
 #include "compiler/halide/infinities.h"
+#include "compiler/halide/threads.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/sizes.h"
@@ -277,7 +278,11 @@ private:
           .fuse(piece, fused, pieces);
       fused = pieces;
     }
-    Halide::Expr rows_of_task = Halide::Internal::simplify(max((grain_ + row_length() - 1) / row_length(), 1));
+    Halide::Expr rows = 1;
+    for (int axis = 0; axis < rows_; ++axis)
+      rows *= output.axes[axis].extent;
+    Halide::Expr rows_of_task = iterations_of_task(max((grain_ + row_length() - 1) / row_length(), 1), rows);
+    rows_of_task = Halide::Internal::simplify(rows_of_task);
     func.split(fused, task_, row_, rows_of_task, Halide::TailStrategy::GuardWithIf).parallel(task_);
     if (int(output.axes.size()) > rows_)
       vectorize(Halide::Stage(func), output.axes.back().var, output.axes.back().size);
@@ -300,7 +305,8 @@ private:
 
   /// Elements of a task, in whole vectors: tasks of equal size, so that the last one has few vectors past the end.
   Halide::Expr elements_of_task(const Halide::Expr &elements) const {
-    int unit = 4 * lanes_, grain = std::max(grain_ / unit, 1) * unit;
+    int unit = 4 * lanes_;
+    Halide::Expr grain = max(iterations_of_task(grain_, elements) / unit, 1) * unit;
     Halide::Expr tasks = max((elements + (grain - 1)) / grain, 1);
     return Halide::Internal::simplify(max((elements + tasks * unit - 1) / (tasks * unit), 1) * unit);
   }

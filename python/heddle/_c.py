@@ -262,6 +262,7 @@ class Api(c.Structure):
         ("session_stream", _status(_void_p, _out)),
         ("session_wait", _status(_void_p)),
         ("session_copy", _status(_void_p, _tensors, _tensors)),
+        ("session_observe_tasks", _status(_void_p, _void_p, _void_p)),
     ]
 
 

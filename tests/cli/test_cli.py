@@ -205,6 +205,7 @@ class AbsurdOptions(Scratch):
         self.compile()
         for word in ["B", "B=", "B=-1", "B=2147483648", "B=99999999999999999999", "B=1x", "B=0x10"]:
             self.usage(f"--dim wants NAME=N, N at most 2147483647, not `{word}`", "bench", "out", "--dim", word)
+        self.usage("--threads excludes --cores", "bench", "out", "--cores", "2", "--threads", "2")
         self.refused("error: --dim B=17: the library allows at most 16\n", "bench", "out", "--dim", "B=17")
         self.refused("error: there is no dim `X`; there are: B, S\n", "bench", "out", "--dim", "X=1")
         (self.folder / "free.heddle").write_text("dim A, B\nmodel M { entry f(x: real[A, B]) -> y: real[A] { y[a] = sum[b](x[a, b]) return y } }\n")
@@ -341,6 +342,32 @@ class Road(Scratch):
             self.assertRegex(out, rf"\n{kernel['kernel']} +{kernel['kind']} +{kernel['calls']} ")
             self.assertGreater(kernel["ms"], 0)
             self.assertGreater(kernel["of_roof"], 0)
+
+    def test_bench_says_what_many_cores_would_take(self):
+        (self.folder / "wide.heddle").write_text("""dim B
+model Wide {
+  param w: real[64, 64]
+  entry apply(x: real[B, 64]) -> y: real[B, 64] {
+    y[b, o] = sum[i](x[b, i] * w[o, i])
+    return y
+  }
+}
+""")
+        self.save("wide.safetensors", {"w": np.ones((64, 64), np.float32)})
+        self.done("compile", "wide.heddle", "--weights", "wide.safetensors", "-o", "wide")
+        tasks = {}
+        for cores in 1, 4, 64:
+            out = self.done("bench", "wide", "--dim", "B=2000", "--cores", str(cores), "--json", "bench.json")
+            self.assertRegex(out, rf"^wide cut for {cores} cores: \S+ [mu]s on one, \S+ [mu]s on {cores}, \S+ times as fast")
+            numbers = json.loads((self.folder / "bench.json").read_text())
+            for of in [numbers, *numbers["kernels"]]:
+                self.assertLessEqual(of["shared_ms"], 1.0001 * of["ms"])
+                self.assertGreaterEqual(of["shared_ms"], 0.9999 * of["ms"] / cores)
+            (product,) = [kernel for kernel in numbers["kernels"] if kernel["kind"] == "contraction"]
+            tasks[cores] = product["tasks"]
+        self.assertEqual(tasks[1], tasks[4])
+        self.assertGreater(tasks[4], 4)
+        self.assertGreater(tasks[64], 64)
 
     @unittest.skipUnless("avx512_bf16" in Path("/proc/cpuinfo").read_text(), "needs a CPU with AVX-512 BF16")
     def test_bench_holds_products_against_the_limit_of_the_numbers_that_they_multiply(self):

@@ -36,6 +36,9 @@ struct Block {
 std::vector<Block> slab;
 int64_t lines_used = 0, most_lines = 0;
 
+constexpr int32_t many_threads = 23;
+int32_t sharing_threads = 1;
+
 // The context of the task that runs: a thread takes scratch from its own slab.
 char task_contexts[2];
 void *running = nullptr;
@@ -46,6 +49,7 @@ void expect_own(void *context) {
 } // namespace
 
 extern "C" {
+__attribute__((visibility("default"))) int32_t heddle_sharing_threads(void *) { return sharing_threads; }
 __attribute__((visibility("default"))) int halide_do_par_for(void *context, halide_task_t task, int first, int count,
                                                              uint8_t *closure) {
   expect_own(context);
@@ -354,6 +358,25 @@ std::vector<Values> CompiledKernel::run(const std::vector<int64_t> &sizes, const
   EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
   EXPECT_EQ(live_allocations(), 0) << object_.symbol;
   EXPECT_LE(most_lines, scratch_lines(narrow_sizes)) << object_.symbol << " needs more than it says";
+  auto bytes_of_results = [&] {
+    std::vector<std::vector<uint8_t>> all;
+    for (size_t i = buffers.size() - results.size(); i < buffers.size(); ++i) {
+      const Values &values = results[all.size()];
+      uint8_t *data = buffers[i]->memory.data();
+      all.emplace_back(data, data + values.count() * bytes_of(values.element));
+      std::fill_n(data, all.back().size(), 0);
+    }
+    return all;
+  };
+  std::vector<std::vector<uint8_t>> of_one_thread = bytes_of_results();
+  sharing_threads = many_threads;
+  most_lines = 0;
+  EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
+  EXPECT_LE(most_lines, scratch_lines(narrow_sizes)) << object_.symbol << " needs more than it says";
+  EXPECT_EQ(bytes_of_results(), of_one_thread) << object_.symbol << " cut for " << many_threads << " threads";
+  sharing_threads = 1;
+  asked = 0;
+  EXPECT_EQ(function_(arguments.data()), 0) << object_.symbol;
   if (int all = asked) {
     for (int number : {0, all - 1}) {
       asked = 0, failing = number;

@@ -222,6 +222,7 @@ TEST_F(GenerateTest, the_session_is_busy_until_the_end) {
                    heddle_session_save(h.session, nullptr, 0, &bytes),
                    heddle_session_memory(h.session, &memory),
                    heddle_session_observe(h.session, nullptr, nullptr),
+                   heddle_session_observe_tasks(h.session, nullptr, nullptr),
                    heddle_session_free(h.session)};
     }).join();
     return 0;

@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <numeric>
 #include <sched.h>
 #include <set>
 #include <sys/wait.h>
@@ -108,6 +110,42 @@ TEST(Threads, a_second_thread_helps_on_another_cpu) {
   }
   EXPECT_EQ(ids.size(), 2u);
   EXPECT_EQ(used.size(), 2u);
+}
+
+TEST(Threads, an_observer_is_told_of_every_task) {
+  for (int32_t threads : {1, 0}) {
+    Fixture f(threads);
+    int32_t number = 0;
+    ASSERT_EQ(heddle_session_threads(f.session, &number), HEDDLE_OK);
+    struct Seen {
+      std::mutex lock;
+      std::vector<int> begun, ended;
+      std::set<int32_t> threads;
+    } seen;
+    auto observer = [](void *context, int32_t thread, int32_t task, int32_t begins) {
+      Seen &all = *static_cast<Seen *>(context);
+      std::lock_guard guard(all.lock);
+      (begins ? all.begun : all.ended).push_back(task);
+      all.threads.insert(thread);
+    };
+    for (bool watched : {true, false}) {
+      ASSERT_EQ(heddle_session_observe_tasks(f.session, watched ? +observer : nullptr, &seen), HEDDLE_OK);
+      ASSERT_EQ(run_parallel(f,
+                             [&](const heddle_call &call) { // a loop within a task is none of its own
+                               return for_each(call.context, 97,
+                                               [&](int) { return for_each(call.context, 3, [](int) { return 0; }); });
+                             }),
+                HEDDLE_OK);
+    }
+    std::vector<int> each(97);
+    std::iota(each.begin(), each.end(), 0);
+    for (std::vector<int> *tasks : {&seen.begun, &seen.ended}) {
+      std::sort(tasks->begin(), tasks->end());
+      EXPECT_EQ(*tasks, each);
+    }
+    EXPECT_GE(*seen.threads.begin(), 0);
+    EXPECT_LT(*seen.threads.rbegin(), number);
+  }
 }
 
 TEST(Threads, every_task_runs_once_and_an_error_stops_the_rest) {

@@ -2,6 +2,7 @@
 // a loop's iterations the one with the most counts, by Halide's own interval arithmetic. Conditions are taken to hold.
 #include "compiler/emit/kernels/scratch.h"
 
+#include "compiler/halide/threads.h"
 #include "runtime/abi.h"
 
 #include <limits>
@@ -80,8 +81,9 @@ protected:
   void visit(const LetStmt *op) override {
     Expr body = of(op->body);
     if (body.defined() && expr_uses_var(body, op->name))
-      body = reads_memory(op->value) ? most_of(body, op->name, bounds_of_expr_in_scope(op->value, Scope<Interval>()))
-                                     : simplify(Let::make(op->name, op->value, body));
+      body = found_when_running(op->value)
+                 ? most_of(body, op->name, bounds_of_expr_in_scope(op->value, Scope<Interval>()))
+                 : simplify(Let::make(op->name, op->value, body));
     lines = body;
   }
 
@@ -116,14 +118,19 @@ private:
     return all.has_upper_bound() ? simplify(all.max) : Expr();
   }
 
-  static bool reads_memory(const Expr &e) {
-    class FindLoad : public IRVisitor {
+  /// Whether a value depends on what memory holds, or on the threads of a run.
+  static bool found_when_running(const Expr &e) {
+    class Find : public IRVisitor {
     public:
       bool found = false;
 
     protected:
       using IRVisitor::visit;
       void visit(const Load *) override { found = true; }
+      void visit(const Call *op) override {
+        found |= op->name == threads_function;
+        IRVisitor::visit(op);
+      }
     } find;
     e.accept(&find);
     return find.found;

@@ -2,6 +2,7 @@
 #include "compiler/kernels/attention/formulas.h"
 
 #include "compiler/halide/ranges.h"
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -206,6 +207,17 @@ Expr Formulas::fail(const std::string &what) {
   if (!error_)
     error_ = Error{what};
   return 0.f;
+}
+
+Expr Formulas::blocks_of_task(int for_few, int rows_of_block) const {
+  constexpr int least = 4, tasks_for_few = 16;
+  if (for_few <= least)
+    return for_few;
+  Expr blocks = (query_.extent + rows_of_block - 1) / rows_of_block, others = 1;
+  for (const OutputAxis &axis : outer_)
+    others *= axis.extent;
+  Expr tasks = (tasks_for_threads(tasks_for_few) - 1) / max(others, 1) + 1; // of the same keys
+  return hi::simplify(by_threads(for_few, clamp((blocks - 1) / tasks + 1, least, for_few)));
 }
 
 } // namespace heddle::attention

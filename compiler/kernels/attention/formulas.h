@@ -78,6 +78,10 @@ protected:
   /// over keys are k0, k1, …
   Substitution places(const LoweredOp &stage) const;
   std::vector<Var> with_outer(std::vector<Var> first) const;
+
+  /// Blocks of rows of a task that has so many for few threads: for more of them fewer, as far as copying the keys for
+  /// them pays.
+  Expr blocks_of_task(int for_few, int rows_of_block) const;
   static std::vector<Expr> exprs(const std::vector<Var> &vars) { return {vars.begin(), vars.end()}; }
 
   /// The keys that a stage's sum needs for these rows (ranges.h).

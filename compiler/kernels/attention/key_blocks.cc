@@ -70,7 +70,7 @@ private:
     bool whole = feature_.size >= 0 && feature_.size % width == 0;
     result.split(query_.var, block, row, rows_, TailStrategy::GuardWithIf)
         .split(feature_.var, features, feature, width, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
-        .split(block, tasks_of, block, blocks_, TailStrategy::GuardWithIf);
+        .split(block, tasks_of, block, blocks_of_task(blocks_, rows_), TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {feature, row, features, block};
     if (several()) {
       result.split(block, group, block, block_by_block() ? blocks_ : group_, TailStrategy::GuardWithIf);

@@ -343,7 +343,7 @@ private:
     Var task = block;
     if (blocks_ > 0) {
       task = Var("blocks");
-      result.split(block, task, block, blocks_, TailStrategy::GuardWithIf);
+      result.split(block, task, block, blocks_of_task(blocks_, rows_), TailStrategy::GuardWithIf);
     } else {
       order.pop_back();
     }

@@ -12,6 +12,7 @@
 // so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/contraction/widening.h"
 #include "compiler/kernels/inlining.h"
@@ -488,7 +489,13 @@ private:
   /// Panels that one task computes, chunk by chunk.
   Expr panels_in_task() {
     Expr panels = (lane_.extent + width_ - 1) / width_;
-    return rows_outside_ ? panels : hi::simplify(min(panels, group_));
+    if (rows_outside_)
+      return panels;
+    Expr most = min(panels, group_);
+    if (!has_rows_ || has_tiles_ || !others_.empty())
+      return hi::simplify(most);
+    Expr tiles = (row_.extent + rows_ - 1) / rows_;
+    return hi::simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(tasks_), most), 1)));
   }
 
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
@@ -499,9 +506,9 @@ private:
     Expr tiles = has_tiles_ ? tile_.extent : (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_ / abreast_;
     if (chunk_ > 0 && !rows_outside_)
-      panels = (panels + group_ - 1) / group_;
-    Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_ + panels - 1) / max(panels, 1)));
-    return hi::simplify(max((tiles + max(blocks, 1) - 1) / max(blocks, 1), 1));
+      panels = (panels - 1) / panels_in_task() + 1;
+    Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1));
+    return hi::simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
   }
 
   Expr fail(const std::string &what) {

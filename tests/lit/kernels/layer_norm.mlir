@@ -21,7 +21,6 @@
 // CHECK: for (result0.s0.a1.block.block, 0, 12) {
 // CHECK-COUNT-4: result0[ramp({{.*}}, 1, 16) aligned(64, {{[0-9]+}})] = (float32x16)strict_add(
 // CHECK-NOT: result0[
-// CHECK: } else {
 // CHECK: halide_do_par_for((halide_task_t)::k_row_reduction_0_par_for_result0_s0_a0_task
 // NARROW: for ({{.*}}_intm.s1.outer, 0, 24) {
 // NARROW-COUNT-4: ramp({{[0-9]+}}, 1, 8)] + arg1[ramp(

@@ -11,7 +11,6 @@
 // CHECK: strict_add(arg1[ramp({{.*}}, 1, 16) aligned(64, 0)], arg2[ramp(result0.s0.a1.block.block*64, 1, 16) aligned(64, 0)])
 // CHECK: result0[ramp({{.*}}, 1, 16) aligned(64, 0)] = {{.*}}x16(0.500000f){{.*}}arg3[ramp(
 // CHECK-COUNT-3: result0[ramp({{.*}}, 1, 16) aligned(64, {{16|32|48}})] =
-// CHECK: } else {
 // CHECK: halide_do_par_for((halide_task_t)::k_pointwise_0_par_for_result0_s0_a0_task
 // NARROW: for (result0.s0.a1.block.block, 0, 24) {
 // NARROW: result0[ramp({{.*}}, 1, 8) aligned(32, 0)] =

@@ -4,7 +4,7 @@
 // SCHEDULE: heddle.kernel = "pointwise", heddle.schedule = [{params = {grain = {{[0-9]+}} : i64}, variant = "rows"}]
 // CHECK: // k_scaled_0
 // CHECK: for (result0.s0.a1.piece.pieces.row, 0,
-// CHECK: % result0.s0.a1.piece.loop_extent
+// CHECK: % (result0.s0.a1.piece.loop_extent.s + 1)
 // CHECK: halide_do_par_for((halide_task_t)::k_scaled_0_par_for_result0_s0_a1_piece_pieces_task
 
 #bn = affine_map<(b, n) -> (b, n)>

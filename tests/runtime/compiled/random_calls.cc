@@ -47,6 +47,7 @@ void run_backwards(void *, int32_t count, void (*task)(void *, int32_t), void *d
 }
 void run_nothing(void *, int32_t, void (*)(void *, int32_t), void *) {}
 void watch(void *, const char *, int32_t) {}
+void watch_tasks(void *, int32_t, int32_t, int32_t) {}
 int32_t listen(void *, int32_t, const int64_t *, int32_t) { return one_in(50); }
 
 heddle_generate_options *generate_options() {
@@ -355,6 +356,8 @@ const std::vector<std::pair<const char *, std::function<int()>>> functions = {
     {"heddle_session_threads", [] { return int(heddle_session_threads(any_session(), number<int32_t>())); }},
     {"heddle_session_observe",
      [] { return int(heddle_session_observe(any_session(), one_in(2) ? watch : nullptr, nullptr)); }},
+    {"heddle_session_observe_tasks",
+     [] { return int(heddle_session_observe_tasks(any_session(), one_in(2) ? watch_tasks : nullptr, nullptr)); }},
     {"heddle_run",
      [] {
        int32_t entry = entry_number();

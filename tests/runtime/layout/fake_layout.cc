@@ -168,6 +168,7 @@ const Row rows[] = {
     FIELD(heddle_api, session_stream),
     FIELD(heddle_api, session_wait),
     FIELD(heddle_api, session_copy),
+    FIELD(heddle_api, session_observe_tasks),
     END(heddle_api),
 };
 } // namespace

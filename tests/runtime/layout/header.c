@@ -36,6 +36,7 @@ int header_in_c(const char *folder) {
   STEP(heddle_session_create(model, &options, &session));
   STEP(heddle_session_threads(session, &threads));
   STEP(heddle_session_observe(session, NULL, NULL));
+  STEP(heddle_session_observe_tasks(session, NULL, NULL));
   heddle_tensor input = heddle_dense("ids", HEDDLE_I32, ids, 2, ids_shape), result;
   STEP(heddle_result_shapes(model, entry, &input, 1, &result, 1));
   result.data = y;
