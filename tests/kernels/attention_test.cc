@@ -109,6 +109,16 @@ static const char *const only_causal = R"(
     %a = arith.mulf %qk, %scale : f32
     %c = arith.cmpi sle, %j, %i : index
     %s = arith.select %c, %a, %lowest : f32)";
+/// 30 keys before a row's own and 5 behind it.
+static const char *const banded = R"(
+    %a = arith.mulf %qk, %scale : f32
+    %d = arith.subi %j, %i : index
+    %back = arith.constant -30 : index
+    %ahead = arith.constant 5 : index
+    %c = arith.cmpi sge, %d, %back : index
+    %e = arith.cmpi sle, %d, %ahead : index
+    %both = arith.andi %c, %e : i1
+    %s = arith.select %both, %a, %lowest : f32)";
 /// ALiBi: less the further away.
 static const char *const distant = R"(
     %d = arith.subi %j, %i : index
@@ -177,10 +187,13 @@ TEST(Attention, BlocksOfKeysAreJoinedWhereverARowsKeysEnd) {
   const ScheduleRow joined = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 64}, {"blocks", 9}});
   check_rows(text(causal, 16), "attention", {joined}, {{1, 150, 150}, {2, 20, 200}});
   check_rows(text(by_mask, 40), "attention", {joined}, {{1, 14, 129}});
+  check_rows(text(banded, 16), "attention", {joined},
+             {{1, 250, 250}, {2, 30, 200}, {1, 150, 40}}); // some rows have none
   check_rows(text(nothing, 16), "attention", {joined}, {{1, 18, 70}});
   // Tasks of more row blocks copy all keys first, not block by block.
   const ScheduleRow long_tasks = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});
   check_rows(text(causal, 16), "attention", {long_tasks}, {{1, 150, 150}, {2, 20, 200}});
+  check_rows(text(banded, 16), "attention", {long_tasks}, {{1, 250, 250}, {1, 150, 40}});
 }
 
 TEST(Attention, PairsOfBf16AreRightWithLanesAlongRowsAndAlongKeys) {

@@ -311,15 +311,20 @@ protected:
     return part_(at);
   }
 
-  /// The blocks of keys that a stage's sum needs, and one of them.
+  /// The blocks of keys that a stage's sum needs, counted from the first of them, and one of them. Only one condition
+  /// becomes a bound of the loop.
   std::pair<Halide::RDom, Expr> blocks_of_row(const LoweredOp &stage) {
-    Expr number = (all_keys_ + block_keys_ - 1) / block_keys_;
+    Expr number = (all_keys_ + block_keys_ - 1) / block_keys_, first = 0, last = number - 1;
     Halide::RDom blocks(0, number);
     hi::Interval range = needed_keys(stage, t_ * rows_, rows_);
-    if (!range.has_upper_bound())
+    if (range.has_lower_bound())
+      first = clamp(range.min / block_keys_, 0, max(number - 1, 0));
+    if (range.has_upper_bound())
+      last = min(range.max / block_keys_, last);
+    if (!range.has_lower_bound() && !range.has_upper_bound())
       return {blocks, blocks.x};
-    blocks.where(blocks.x * block_keys_ <= range.max);
-    return {blocks, Halide::unsafe_promise_clamped(blocks.x, 0, max(min(range.max / block_keys_, number - 1), 0))};
+    blocks.where(blocks.x <= last - first);
+    return {blocks, Halide::unsafe_promise_clamped(first + blocks.x, 0, max(last, 0))};
   }
 
   Func joined(const char *name, const LoweredOp &stage, const std::vector<Var> &args, const Expr &start,
