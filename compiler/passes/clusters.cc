@@ -43,6 +43,7 @@ constexpr int64_t longest_row = 1 << 19;
 class Clusters {
 public:
   explicit Clusters(Block &block);
+  void join_together();
   void join_contractions();
   void join_neighbours();
   std::vector<BlockItem> in_order() const;
@@ -496,10 +497,20 @@ bool Clusters::not_worth_storing(int last, const Members &members) const {
   return stored > again;
 }
 
+/// Those of which it was said.
+void Clusters::join_together() {
+  DenseMap<Attribute, Members> groups;
+  for (int i = 0; i < int(ops_.size()); ++i)
+    if (Attribute group = op(i)->getAttr(together))
+      groups[group].push_back(i);
+  for (const auto &[group, members] : groups)
+    join(members);
+}
+
 /// Contractions that read what another one made, however many element-wise ops and row reductions lie between.
 void Clusters::join_contractions() {
   for (int last = 0; last < int(ops_.size()); ++last) {
-    if (work_[last] != Work::reuse || reads_weight(last))
+    if (work_[last] != Work::reuse || reads_weight(last) || members_[cluster_[last]].size() > 1)
       continue;
     llvm::SmallBitVector before(ops_.size()), after(ops_.size());
     SmallVector<int> work{last};
@@ -578,6 +589,7 @@ std::vector<BlockItem> Clusters::in_order() const {
 
 std::vector<BlockItem> find_clusters(Block &block) {
   Clusters clusters(block);
+  clusters.join_together();
   clusters.join_contractions();
   clusters.join_neighbours();
   return clusters.in_order();

@@ -143,7 +143,7 @@ void KernelBuilder::build(ArrayRef<linalg::LinalgOp> cluster) {
     else
       map.map(input.outer, arith::IndexCastOp::create(body, loc, body.getIndexType(), argument).getResult());
   for (Operation *op : inside_)
-    body.clone(*op, map);
+    body.clone(*op, map)->removeAttr(together);
   SmallVector<Value> yielded;
   for (Value result : results)
     yielded.push_back(map.lookup(result));

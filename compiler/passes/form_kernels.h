@@ -6,6 +6,9 @@
 
 namespace heddle::passes {
 
+/// On ops: the number of the kernel that they are to be (recompute_scores).
+inline constexpr llvm::StringLiteral together = "heddle.together";
+
 /// One thing that a block does: a cluster, in program order, or an op between kernels (a loop, a slice, a scalar, an
 /// update, a requirement) that needs what kernels compute.
 struct BlockItem {

@@ -22,10 +22,11 @@ Formulas::Formulas(LoweredKernel &kernel, const Match &match, const MicroKernel 
       outer_vars_.push_back(Var("o" + std::to_string(axis)));
       axes_within_rows_ += axis > match.row_axis;
     }
-  if (LoweredOp *weighted = kernel.stage_of(match.weighted.product.op->getResult(0)))
-    for (const LoweredLoop &loop : weighted->loops)
-      if (loop.reduction)
-        all_keys_ = loop.extent;
+  for (const LoweredOp &stage : kernel.stages) // the last one has all keys
+    if (auto roles = match.roles.find(stage.op); roles != match.roles.end())
+      for (auto [loop, role] : llvm::zip_equal(stage.loops, roles->second))
+        if (loop.reduction && role == keys)
+          all_keys_ = loop.extent;
 }
 
 Substitution Formulas::places(const LoweredOp &stage) const {

@@ -302,7 +302,8 @@ protected:
 
   // --- joining blocks
 
-  /// What a block of keys gives for a row: the weighted values, in whole vectors, then its largest score and sums.
+  /// What a block of keys gives for a row: the weighted values, in whole vectors, then its largest score and sums, if
+  /// there are any.
   int features_of_part() const { return int((feature_.size + lanes_ - 1) / lanes_) * lanes_; }
   Expr part(const Expr &feature, const Expr &block) {
     std::vector<Expr> at = exprs(in_block({feature_place_, m_}));
@@ -335,6 +336,8 @@ protected:
     Expr so_far = func(exprs(args)), more = part(feature, block);
     if (stage.op == softmax_->top) {
       func(args) = max(so_far, more);
+    } else if (!softmax_->top) {
+      func(args) = so_far + more;
     } else {
       std::vector<Expr> at = exprs(with_outer({m_, c_, t_}));
       at[1] = block;
@@ -345,6 +348,11 @@ protected:
   }
 
   Expr join(LoweredOp &stage, const Expr &start) {
+    if (!softmax_->top) {
+      part_ = Func("part");
+      part_(in_block({feature_place_, m_})) = weighted_.func(exprs(in_block({feature_place_, m_})));
+      return sum_of_parts(stage, start);
+    }
     LoweredOp &top = *kernel_.stage_of(softmax_->top->getResult(0));
     std::vector<LoweredOp *> found{&top};
     for (auto &[op, roles] : match_.roles)
@@ -377,9 +385,12 @@ protected:
       scale_(with_outer({m_, c_, t_})) =
           math::exp(less(part(first, c_)) - less(joined_.at(top.func.name())(exprs(row_args))));
     }
+    return sum_of_parts(stage, start);
+  }
+
+  Expr sum_of_parts(LoweredOp &stage, const Expr &start) {
     std::vector<Var> args = with_outer({feature_place_, m_, t_});
-    Func sum = joined("joined", stage, args, start, feature_place_);
-    return sum(exprs(args));
+    return joined("joined", stage, args, start, feature_place_)(exprs(args));
   }
 
   int rows_, block_keys_, blocks_, group_, at_once_, vectors_, tile_keys_;

@@ -10,6 +10,8 @@
 // A task of one block of rows, as of the one row that decoding adds to a text, copies neither: a tile's keys become
 // panels when their scores are due, values are read where they lie.
 //
+// Weights that need no such statistics, as those of the way back, are taken in blocks alike, whose sums are added up.
+//
 // Rows past the last one repeat it and are never stored; keys past the last one repeat it and are left out of every
 // sum.
 #include "compiler/kernels/attention/key_block_stages.h"
@@ -137,7 +139,8 @@ private:
     Func &reader = several() ? part_ : result;
     Var within = several() ? t_ : block;
     if (several()) {
-      per_row(scale_.compute_at(result, block));
+      if (scale_.defined())
+        per_row(scale_.compute_at(result, block));
       for (auto &[func, blocks] : joins_) {
         std::vector<Var> args = func.args();
         if (!args[0].same_as(feature_place_)) {
@@ -153,7 +156,7 @@ private:
       }
       fix_outer(part_);
       part_.compute_at(result, group).bound_extent(m_, rows_);
-      part_.bound(feature_place_, 0, features_of_part() + lanes_);
+      part_.bound(feature_place_, 0, features_of_part() + (scale_.defined() ? lanes_ : 0));
       part_.reorder(feature_place_, m_, t_, c_).vectorize(feature_place_, lanes_).unroll(feature_place_);
     }
     Func &weighted = weighted_.func;
@@ -248,7 +251,7 @@ private:
 } // namespace
 
 bool takes_key_blocks(const Match &match, bool several) {
-  if (match.slide)
+  if (match.slide || !match.has_values())
     return false;
   int64_t width = llvm::cast<mlir::RankedTensorType>(match.weighted.product.op->getResult(0).getType())
                       .getDimSize(unsigned(match.lane_axis));

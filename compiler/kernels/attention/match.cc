@@ -141,12 +141,50 @@ LinalgOp behind_epilogue(LinalgOp op, std::vector<Role> &axes) {
   return op;
 }
 
+/// Whether there is a reduction in the kernel but those that were found.
+bool has_others(mlir::func::FuncOp kernel, const Match &match) {
+  return llvm::any_of(kernel.getBody().front(), [&](mlir::Operation &nested) {
+    auto other = llvm::dyn_cast<LinalgOp>(nested);
+    return other && other.getNumReductionLoops() > 0 && !match.roles.contains(other);
+  });
+}
+
+/// Results that are reductions over the keys, or element-wise functions of them. Their last axis is that of the rows:
+/// of a product, one factor has it.
+std::optional<Match> match_statistics(mlir::func::FuncOp kernel) {
+  mlir::Operation *last = kernel.getBody().front().getTerminator();
+  Match match;
+  Walk walk(match);
+  int64_t rank = llvm::cast<mlir::RankedTensorType>(last->getOperand(0).getType()).getRank();
+  std::vector<Role> axes;
+  for (int64_t axis = 0; axis < rank; ++axis)
+    axes.push_back(int(axis));
+  match.row_axis = match.lane_axis = int(rank) - 1;
+  for (mlir::Value value : last->getOperands()) {
+    LinalgOp op = producer(value);
+    if (rank == 0 || !op || value.getType() != last->getOperand(0).getType() || !walk.visit(op, axes))
+      return std::nullopt;
+  }
+  for (auto &[op, roles] : match.roles)
+    if (llvm::is_contained(roles, summed)) {
+      Product product = *contraction::product_of(llvm::cast<LinalgOp>(op));
+      unsigned row = unsigned(llvm::find(roles, match.row_axis) - roles.begin());
+      if (row == roles.size() || product.left.loops.test(row) == product.right.loops.test(row))
+        return std::nullopt;
+    }
+  return walk.products > 0 && !has_others(kernel, match) ? std::optional(match) : std::nullopt;
+}
+
 } // namespace
 
 std::optional<Match> match(mlir::func::FuncOp kernel) {
   if (!llvm::hasSingleElement(kernel.getBody()))
     return std::nullopt;
   mlir::Operation *last = kernel.getBody().front().getTerminator();
+  if (last->getNumOperands() == 0)
+    return std::nullopt;
+  if (std::optional<Match> statistics = match_statistics(kernel))
+    return statistics;
   if (last->getNumOperands() != 1)
     return std::nullopt;
   mlir::Value value = last->getOperand(0);
@@ -185,11 +223,7 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
     return std::nullopt;
   match.roles[op] = *loops;
   match.rounds_freely = rounds_freely(behind);
-  for (mlir::Operation &nested : kernel.getBody().front())
-    if (auto other = llvm::dyn_cast<LinalgOp>(nested);
-        other && other.getNumReductionLoops() > 0 && !match.roles.contains(other))
-      return std::nullopt;
-  return match;
+  return has_others(kernel, match) ? std::nullopt : std::optional(match);
 }
 
 } // namespace heddle::attention

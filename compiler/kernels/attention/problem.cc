@@ -95,8 +95,10 @@ mlir::AffineExpr keys_of(const Match &match) {
 
 /// Keys of a row, as far as the sums over them say.
 static int64_t window_of(const Match &match) {
-  mlir::linalg::LinalgOp product = match.weighted.product.op;
   int64_t window = 64;
+  if (!match.has_values())
+    return window;
+  mlir::linalg::LinalgOp product = match.weighted.product.op;
   for (auto [extent, axis] : llvm::zip_equal(product.getStaticLoopRanges(), match.weighted.axis_of_loop))
     if (axis < 0 && !mlir::ShapedType::isDynamic(extent))
       window = extent;
@@ -107,13 +109,19 @@ mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) {
   return sizes::extent_of(kernel, match.row_axis);
 }
 
-/// The micro-kernel of both products. Those over keys that slide have none for groups: a window may begin within one.
+/// The micro-kernel of all products. Those over keys that slide have none for groups: a window may begin within one.
 static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
-  std::vector<contraction::Product> products{match.weighted.product};
+  std::vector<contraction::Product> products;
+  if (match.has_values())
+    products.push_back(match.weighted.product);
   for (auto &[op, roles] : match.roles)
     if (llvm::is_contained(roles, summed))
       products.push_back(*contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)));
   return match.slide ? micro_kernels().front() : micro_kernel_for(products, target);
+}
+
+static int products_of(const Match &match) {
+  return int(llvm::count_if(match.roles, [](const auto &entry) { return llvm::is_contained(entry.second, summed); }));
 }
 
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
@@ -126,6 +134,7 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
               keys_of(*matched),
               {},
               64,
+              products_of(*matched),
               window_of(*matched),
               reads_narrow(kernel),
               computes_keys(*matched),
@@ -133,7 +142,7 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
               gathered(*matched, keys)};
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
   for (int axis = 0; axis < int(type.getRank()); ++axis)
-    if (axis == matched->lane_axis)
+    if (axis == matched->lane_axis && matched->has_values())
       out.features = type.isDynamicDim(unsigned(axis)) ? out.features : type.getDimSize(unsigned(axis));
     else if (axis != matched->row_axis)
       out.others.push_back(sizes::extent_of(kernel, axis));
@@ -148,6 +157,8 @@ Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes) {
 }
 
 double value_cycles(const Problem &problem, int64_t rows, double keys, const Target &target) {
+  if (!problem.match.has_values())
+    return 0;
   int64_t accumulators = target.registers * 3 / 4, most = accumulators >= 24 ? 4 : 2;
   int64_t vectors = std::clamp<int64_t>((problem.features + target.lanes - 1) / target.lanes, 1, most);
   int64_t rows_of_tile = std::max<int64_t>(1, std::min(rows, accumulators / vectors));

@@ -13,10 +13,11 @@ extern const Variant row_blocks, copied_keys, key_blocks, staged_keys, tensor_ke
 
 struct Problem {
   Match match;
-  const MicroKernel *micro_kernel;      // of both products
+  const MicroKernel *micro_kernel;      // of all products
   mlir::AffineExpr rows, keys;          // of a head; null where the kernel's body doesn't say
   std::vector<mlir::AffineExpr> others; // extents of the other axes: heads, texts
-  int64_t features;                     // of a row of the result
+  int64_t features;                     // of a row of the result, or of statistics' products
+  int products;                         // over features: the scores and what else weights are made of
   int64_t window;                       // keys of a row where they slide, as far as known
   bool narrow;   // keys or values are narrower than what they are multiplied as: a copy widens them once
   bool computed; // keys or values are computed where they are read: a copy does so once

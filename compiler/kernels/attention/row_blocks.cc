@@ -12,6 +12,7 @@
 #include "compiler/kernels/attention/row_blocks.h"
 
 #include "compiler/kernels/attention/formulas.h"
+#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -33,6 +34,8 @@ public:
 
   Status build() {
     keys_ = match_.slide ? band(rows_) : all_keys_;
+    if (!match_.has_values())
+      return build_statistics();
     tile_rows_ = largest_divisor(rows_, std::max(1, accumulators_ / (tile_features() / lanes_)));
     Result<Func> result = result_of([this](LoweredOp &weighted) { return weighted_values(weighted); });
     if (!result)
@@ -42,6 +45,27 @@ public:
   }
 
 private:
+  /// Where the results are reductions over the keys.
+  Status build_statistics() {
+    std::vector<Expr> at = {query_.var % rows_, query_.var / rows_};
+    for (const OutputAxis &axis : outer_)
+      at.push_back(axis.var);
+    Inliner inline_all(kernel_);
+    for (auto &[op, roles] : match_.roles) {
+      LoweredOp *stage = kernel_.stage_of(op->getResult(0));
+      if (stage->has_update() && !is_product(*stage))
+        inline_all.replace(*stage, [this, stage, at](const auto &) {
+          statistic_of(*stage);
+          return reduced_.at(stage->func.name())(at);
+        });
+    }
+    Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
+    if (error_)
+      return *error_;
+    schedule_statistics(result);
+    return Done();
+  }
+
   // --- placeholders in formulas: `row_` and `key_` are where an element lies among all queries and keys; lane_ and
   // block_ say the same row as an element of a block, and slot_ which of the block's keys it is: the key itself, or, if
   // keys slide, the place in the band, where window_ is a * row + c * key. Substituted when a formula becomes the
@@ -333,19 +357,38 @@ private:
 
   void schedule(Func &result) {
     int width = tile_features(), tile_rows = tile_rows_;
-    int tile_keys = std::clamp(accumulators_ / vectors_, 1, 12);
     Var block("block"), rest("rest"), tile("tile"), row("row"), features("features"), feature("feature");
     bool whole = feature_.size >= 0 && feature_.size % width == 0;
     result.split(query_.var, block, rest, rows_, TailStrategy::GuardWithIf)
         .split(rest, tile, row, tile_rows, TailStrategy::GuardWithIf)
         .split(feature_.var, features, feature, width, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {feature, row, features, tile, block};
+    auto [task, within] = schedule_tasks(result, block, {feature, row, features, tile});
+    result.vectorize(feature, lanes_).unroll(feature);
+
+    std::vector<Var> args = weighted_.func.args();
+    weighted_.func.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
+    for (size_t i = 2; i < args.size(); ++i)
+      weighted_.func.bound_extent(args[i], 1);
+    weighted_.tile.keep_in_registers(weighted_.func, args[0], {args[1]}, lanes_);
+    schedule_rows(result, task, within);
+  }
+
+  void schedule_statistics(Func &result) {
+    Var block("block"), row("row");
+    result.split(query_.var, block, row, rows_, TailStrategy::GuardWithIf);
+    auto [task, within] = schedule_tasks(result, block, {row});
+    result.vectorize(row, lanes_);
+    schedule_rows(result, task, within);
+  }
+
+  /// The loops of a result outside of a block of rows, which has those of `order`. Returns the loop of a task in which
+  /// all other axes are fixed, and where a block of rows begins.
+  std::pair<Var, Var> schedule_tasks(Func &result, const Var &block, std::vector<VarOrRVar> order) {
     Var task = block;
     if (blocks_ > 0) {
+      order.push_back(block);
       task = Var("blocks");
       result.split(block, task, block, blocks_of_task(blocks_, rows_), TailStrategy::GuardWithIf);
-    } else {
-      order.pop_back();
     }
     // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:
     // Halide sees only a range of what is a remainder of a remainder of the task's number (contraction/schedule.cc). So
@@ -358,7 +401,7 @@ private:
         tasks.push_back(outer_[i].var);
     order.insert(order.end(), inside.begin(), inside.end());
     order.insert(order.end(), tasks.begin(), tasks.end());
-    result.reorder(order).vectorize(feature, lanes_).unroll(feature);
+    result.reorder(order);
     for (size_t i = 1; i < tasks.size(); ++i) {
       Var fused("task" + std::to_string(i));
       result.fuse(task, tasks[i], fused);
@@ -366,15 +409,13 @@ private:
     }
     result.parallel(task);
     if (!inside.empty())
-      task = inside.front();                 // the loop in which all other axes are fixed
-    Var within = blocks_ > 0 ? block : task; // where a row block begins
+      task = inside.front();
+    return {task, blocks_ > 0 ? block : task};
+  }
 
-    std::vector<Var> args = weighted_.func.args();
-    weighted_.func.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
-    for (size_t i = 2; i < args.size(); ++i)
-      weighted_.func.bound_extent(args[i], 1);
-    weighted_.tile.keep_in_registers(weighted_.func, args[0], {args[1]}, lanes_);
-
+  /// What a task computes for its rows.
+  void schedule_rows(Func &result, const Var &task, const Var &within) {
+    int tile_keys = std::clamp(accumulators_ / vectors_, 1, 12);
     for (Func &func : copies_) {
       fix_extents(func);
       bool grouped = in_groups(func);
@@ -434,6 +475,10 @@ private:
 
 Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, int rows,
                            int blocks, const Target &target) {
+  if (kernel.outputs.size() > 1) {
+    join_outputs(kernel);
+    kernel.passes.push_back(loads_first());
+  }
   return RowBlocks(kernel, match, micro_kernel, rows, blocks, target).build();
 }
 

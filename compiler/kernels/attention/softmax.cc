@@ -150,6 +150,8 @@ bool combines_by(LinalgOp op, bool maximum) {
 } // namespace
 
 std::optional<Softmax> softmax_of(const Match &match) {
+  if (!match.has_values())
+    return std::nullopt;
   LinalgOp top, weighted = match.weighted.product.op;
   llvm::SmallVector<LinalgOp> sums;
   for (auto &[made, roles] : match.roles) {
@@ -166,7 +168,7 @@ std::optional<Softmax> softmax_of(const Match &match) {
       top = op;
   }
   if (!top)
-    return std::nullopt;
+    return sums.empty() ? std::optional<Softmax>(std::in_place) : std::nullopt;
   llvm::sort(sums, [](LinalgOp one, LinalgOp other) { return one->isBeforeInBlock(other); });
   sums.push_back(weighted);
   Proportional proportional(match, top);

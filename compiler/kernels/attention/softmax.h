@@ -14,7 +14,7 @@ struct Softmax {
     unsigned leads;    // number of the operand that leads there
     bool same_for_all; // keys of a row: what it does with that
   };
-  mlir::linalg::LinalgOp top; // the largest score of a row
+  mlir::linalg::LinalgOp top = nullptr; // the largest score of a row, or null
   mlir::Value subtracted; // from every score: the result of `top`, or an element-wise choice between it and a number
   llvm::SmallVector<mlir::linalg::LinalgOp> sums; // over keys, in the kernel's order: the weighted values come last
   llvm::DenseMap<mlir::Operation *, Step> steps;
@@ -26,7 +26,8 @@ mlir::Value term_of(mlir::linalg::LinalgOp op);
 mlir::linalg::LinalgOp made_by(mlir::Value value, mlir::linalg::LinalgOp op);
 
 /// Nothing where weights, or any sum over keys, aren't such an exponential times something that `top` has no part in.
-/// Factors that are the same for all keys may be anything.
+/// Factors that are the same for all keys may be anything. Weights that need no reduction over keys, as where
+/// statistics of rows are given, may be anything, too: then `top` is null.
 std::optional<Softmax> softmax_of(const Match &match);
 
 } // namespace heddle::attention

@@ -29,7 +29,7 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
   int64_t vectors = shape.rows * 4 <= target.registers * 3 / 4 ? 4 : shape.rows * 2 <= target.registers * 3 / 4 ? 2 : 1;
   double tile_keys = double(vectors * target.lanes), padded = std::ceil(sizes.keys / tile_keys) * tile_keys;
   double scores = padded / tile_keys * std::ceil(features / problem.micro_kernel->group) *
-                  step_cycles({shape.rows, vectors}, false, target);
+                  step_cycles({shape.rows, vectors}, false, target) * problem.products;
   double values = value_cycles(problem, shape.rows, padded, target);
   double block =
       1.03 * (scores + values) + softmax_cycles(double(shape.rows) * padded, problem.gathered_by_keys, target);

@@ -24,7 +24,7 @@ static double cycles(const Problem &problem, int64_t rows, int64_t blocks, llvm:
   // Scores: a tile has all rows of a block and as many keys as the registers hold.
   int64_t vectors = rows / target.lanes, keys_of_tile = std::clamp<int64_t>(target.registers * 3 / 4 / vectors, 1, 12);
   double scores = std::ceil(keys / double(keys_of_tile)) * std::ceil(features / problem.micro_kernel->group) *
-                  step_cycles({keys_of_tile, vectors}, false, target);
+                  step_cycles({keys_of_tile, vectors}, false, target) * problem.products;
   double values = value_cycles(problem, rows, keys, target);
   double block = scores + values + softmax_cycles(double(rows) * keys, problem.gathered_by_rows, target);
   // Of many keys a tile reads one element of each line at a time, and the scores of a block leave the nearest cache

@@ -85,7 +85,7 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
   if (matched->slide)
     return Error{"keys slide along with the rows"};
   std::optional<Softmax> softmax = softmax_of(*matched);
-  if (!softmax)
+  if (!softmax || !softmax->top)
     return Error{"the weights are no softmax over the keys"};
   LinalgOp weighted = matched->weighted.product.op, top = softmax->top;
   mlir::Value score = top.getMatchingOpOperand(llvm::cast<mlir::BlockArgument>(term_of(top)))->get();

@@ -1,0 +1,324 @@
+// Scores that several sums over keys need, as the way back through attention does, are computed by each of them from
+// what they are products of, rather than kept: S x S numbers of each head would be. What a row of them comes to (their
+// largest, their total) is kept, so that no reduction is computed twice.
+//
+//   %s = product(%q, %k)                          %s1 = product(%q, %k)          {heddle.together = 0}
+//   %top = max of %s, by rows                     %top = max of %s1              {heddle.together = 0}
+//   %e = exp(%s - %top)                           %e1 = exp(%s1 - %top)          {heddle.together = 0}
+//   %total = sum of %e, by rows                   %total = sum of %e1            {heddle.together = 0}
+//   %o = product(%e, %v) over keys            →   %s2, %e2, %o = product(%e2, %v)    … 1
+//   %dv = product(%e, %do) over rows              %s3, %e3, %dv = product(%e3, %do)  … 2
+//
+// Those that are `together` become one kernel each, whose scores are computed by tiles (kernels/attention). A score is
+// a product of no weight, or an element-wise function of scores at their own places. It is kept where anything but such
+// sums needs it, as a gradient of scores that is summed over texts, and where only one product over keys does.
+#include "compiler/ir/dialect.h"
+#include "compiler/kernels/product/product.h"
+#include "compiler/passes/form_kernels.h"
+#include "compiler/passes/loop_classes.h"
+#include "compiler/passes/passes.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace heddle::passes {
+
+using namespace mlir;
+using linalg::LinalgOp;
+
+namespace {
+
+/// Terms of a product up to which it is worth less to keep it than to compute it again: features of a head.
+constexpr int64_t most_terms = 512;
+
+using Ops = llvm::SetVector<Operation *>;
+
+class Scores {
+public:
+  Scores(Block &block, int64_t &groups) : block_(block), groups_(groups) {}
+
+  void run() {
+    find();
+    std::vector<Ops> several = components();
+    std::erase_if(several, [](const Ops &sums) { return llvm::count_if(sums, is_product) < 2; });
+    if (several.empty())
+      return;
+    number();
+    for (const Ops &sums : several)
+      separate(sums);
+    for (Operation *op : llvm::reverse(scores_))
+      if (op->use_empty())
+        op->erase();
+  }
+
+private:
+  // --- what scores are
+
+  static Work work(Operation *op) { return work_of(cast<LinalgOp>(op)); }
+  static bool is_product(Operation *op) { return work(op) == Work::reuse; }
+
+  static bool is_place(LinalgOp op, OpOperand &operand) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    return map.isProjectedPermutation() && map.getNumResults() == op.getNumLoops();
+  }
+
+  static bool reads_in_body(LinalgOp op, Value value) {
+    bool found = false;
+    op.getBlock()->walk([&](tensor::ExtractOp read) { found |= read.getTensor() == value; });
+    return found;
+  }
+
+  static bool reads_weight(LinalgOp op) {
+    return llvm::any_of(reads_of(op), [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>(); });
+  }
+
+  static bool writes_in_place(LinalgOp op) {
+    AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+    return map.isProjectedPermutation() && map.getNumResults() == op.getNumParallelLoops();
+  }
+
+  /// A product of two tensors that is larger than each of them.
+  static bool may_be_scores(LinalgOp op) {
+    if (work_of(op) != Work::reuse || op.getNumDpsInits() != 1 || !writes_in_place(op) || reads_weight(op))
+      return false;
+    auto product = contraction::product_of(op);
+    if (!product)
+      return false;
+    SmallVector<int64_t> ranges = op.getStaticLoopRanges();
+    int64_t terms = 1, rows = 1, columns = 1;
+    for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+      int64_t size = ShapedType::isDynamic(ranges[loop]) ? typical : ranges[loop];
+      bool left = product->left.loops.test(unsigned(loop)), right = product->right.loops.test(unsigned(loop));
+      if (kind == utils::IteratorType::reduction)
+        terms = ShapedType::isDynamic(ranges[loop]) ? most_terms + 1 : terms * size;
+      else if (left != right)
+        (left ? rows : columns) *= size;
+    }
+    return terms <= most_terms && rows > terms && columns > terms;
+  }
+
+  void find() {
+    for (auto op : block_.getOps<LinalgOp>())
+      if (may_be_scores(op) ||
+          (work_of(op) == Work::pointwise && op.getNumDpsInits() == 1 && writes_in_place(op) && reads_scores(op)))
+        scores_.insert(op);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation *op : llvm::to_vector(llvm::reverse(scores_)))
+        if ((work(op) == Work::pointwise && !reads_scores(cast<LinalgOp>(op))) ||
+            !llvm::all_of(op->getUses(), [&](OpOperand &use) { return may_read(use); })) {
+          scores_.remove(op);
+          changed = true;
+        }
+    }
+  }
+
+  bool reads_scores(LinalgOp op) const {
+    return llvm::any_of(op.getDpsInputOperands(), [&](OpOperand *operand) {
+      return scores_.contains(operand->get().getDefiningOp()) && is_place(op, *operand);
+    });
+  }
+
+  /// Whether a reader of scores can compute them.
+  bool may_read(OpOperand &use) const {
+    auto op = dyn_cast<LinalgOp>(use.getOwner());
+    if (!op || op->getBlock() != &block_ || op.isDpsInit(&use) || reads_in_body(op, use.get()))
+      return false;
+    if (scores_.contains(op))
+      return work_of(op) == Work::pointwise && is_place(op, use);
+    if (op.getNumReductionLoops() != 1 || op.getNumParallelLoops() == 0 || op.getNumDpsInits() != 1 ||
+        !writes_in_place(op))
+      return false;
+    return work_of(op) == Work::reduction ? is_place(op, use) : multiplies(op, use);
+  }
+
+  /// Whether `op` sums scores times what has other axes, of which the last one is the result's.
+  bool multiplies(LinalgOp op, OpOperand &use) const {
+    auto product = work_of(op) == Work::reuse ? contraction::product_of(op) : std::nullopt;
+    if (!product || reads_weight(op))
+      return false;
+    AffineMap map = op.getMatchingIndexingMap(&use), result = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+    auto lanes = dyn_cast<AffineDimExpr>(result.getResults().back());
+    Value element = op.getMatchingBlockArgument(&use);
+    bool left = product->left.value == element, right = product->right.value == element;
+    const contraction::Factor &other = left ? product->right : product->left;
+    auto argument = dyn_cast<BlockArgument>(other.value);
+    bool is_score = argument && scores_.contains(op.getMatchingOpOperand(argument)->get().getDefiningOp());
+    return left != right && map.isProjectedPermutation() && lanes && !map.isFunctionOfDim(lanes.getPosition()) &&
+           !is_score;
+  }
+
+  // --- who needs which
+
+  /// The scores that an op is made of, producers first.
+  Ops behind(Operation *op) const {
+    Ops out;
+    std::function<void(Operation *)> visit = [&](Operation *reader) {
+      for (Value operand : reader->getOperands())
+        if (Operation *made = operand.getDefiningOp(); scores_.contains(made) && !out.contains(made)) {
+          visit(made);
+          out.insert(made);
+        }
+    };
+    visit(op);
+    return out;
+  }
+
+  /// The sums over scores, in the order of the block, those that share any in one set.
+  std::vector<Ops> components() const {
+    llvm::EquivalenceClasses<Operation *> same;
+    Ops sums;
+    for (Operation &op : block_) {
+      if (scores_.contains(&op))
+        continue;
+      for (Operation *score : behind(&op)) {
+        sums.insert(&op);
+        same.unionSets(&op, score);
+      }
+    }
+    llvm::MapVector<Operation *, Ops> sets;
+    for (Operation *sum : sums)
+      sets[same.getLeaderValue(sum)].insert(sum);
+    std::vector<Ops> out;
+    for (auto &[leader, members] : sets)
+      out.push_back(std::move(members));
+    return out;
+  }
+
+  void number() {
+    for (Operation &op : block_) {
+      unsigned own = unsigned(ancestors_.size());
+      number_[&op] = own;
+      llvm::BitVector &bits = ancestors_.emplace_back(own + 1);
+      bits.set(own);
+      op.walk([&](Operation *nested) {
+        for (Value operand : nested->getOperands())
+          if (Operation *made = operand.getDefiningOp(); made && made->getBlock() == &block_ && made != &op)
+            bits |= ancestors_[number_.lookup(made)];
+      });
+    }
+  }
+
+  /// Whether `op` needs any of them.
+  bool needs(Operation *op, const Ops &any) const {
+    const llvm::BitVector &bits = ancestors_[number_.lookup(op)];
+    return llvm::any_of(any, [&](Operation *one) {
+      unsigned n = number_.lookup(one);
+      return n < bits.size() && bits.test(n);
+    });
+  }
+
+  // --- kernels
+
+  void separate(const Ops &sums) {
+    std::vector<Ops> groups; // of reductions, and what lies between them
+    for (Operation *sum : sums)
+      if (is_product(sum)) {
+        Ops alone;
+        alone.insert(sum);
+        groups.push_back(alone);
+      } else if (!joins(sum, groups)) {
+        Ops alone;
+        alone.insert(sum);
+        groups.push_back(alone);
+      }
+    for (const Ops &group : groups)
+      copy_for(group);
+  }
+
+  /// A reduction that needs what one before it found, of the same scores, such as a total of exp(score - largest), goes
+  /// with that; unless something else that it needs does, too.
+  bool joins(Operation *sum, std::vector<Ops> &groups) const {
+    Ops scores = behind(sum);
+    unsigned rows = cast<LinalgOp>(sum).getNumParallelLoops();
+    for (Ops &group : groups) {
+      if (is_product(group.front()))
+        continue;
+      Ops between; // element-wise ops of rows
+      bool reads = false, fits = true;
+      std::function<void(Value)> visit = [&](Value value) {
+        Operation *made = value.getDefiningOp();
+        if (!made || made->getBlock() != &block_ || scores.contains(made) || !needs(made, group))
+          return;
+        auto op = dyn_cast<LinalgOp>(made);
+        if (group.contains(made)) {
+          reads = true;
+        } else if (op && work_of(op) == Work::pointwise && op.getNumLoops() == rows) {
+          between.insert(op);
+          for (Value operand : op->getOperands())
+            visit(operand);
+        } else {
+          fits = false;
+        }
+      };
+      for (Operation *score : scores)
+        for (Value operand : score->getOperands())
+          visit(operand);
+      if (!reads || !fits)
+        continue;
+      for (Operation *op : llvm::reverse(between))
+        group.insert(op);
+      group.insert(sum);
+      return true;
+    }
+    return false;
+  }
+
+  void copy_for(const Ops &group) {
+    auto id = IntegerAttr::get(IntegerType::get(block_.getParentOp()->getContext(), 64), groups_++);
+    IRMapping map;
+    for (Operation *op : group)
+      for (Operation *score : behind(op))
+        if (!map.contains(score->getResult(0))) {
+          OpBuilder builder(score->getContext());
+          builder.setInsertionPointAfter(score);
+          Operation *copy = builder.clone(*score, map);
+          copy->setAttr(together, id);
+        }
+    for (Operation *op : group) {
+      op->setAttr(together, id);
+      for (OpOperand &operand : op->getOpOperands())
+        if (Value copy = map.lookupOrNull(operand.get()))
+          operand.set(copy);
+    }
+  }
+
+  static constexpr int64_t typical = 512; // for a size that only the run knows
+
+  Block &block_;
+  int64_t &groups_;
+  Ops scores_;
+  llvm::DenseMap<Operation *, unsigned> number_;
+  std::vector<llvm::BitVector> ancestors_; // of each op in the block, itself among them
+};
+
+struct RecomputeScores : PassWrapper<RecomputeScores, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RecomputeScores)
+  explicit RecomputeScores(const Target &target) : target_(target) {}
+  StringRef getArgument() const override { return "recompute_scores"; }
+  StringRef getDescription() const override { return "scores that several sums over keys need, once for each"; }
+  void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
+
+  void runOnOperation() override {
+    if (target_.gpu) // whose kernels of attention have one product and its softmax
+      return;
+    int64_t groups = 0;
+    for (auto entry : getOperation().getOps<func::FuncOp>())
+      if (entry->hasAttr(ir::names::entry))
+        entry.walk([&](Block *block) {
+          if (isa<func::FuncOp, scf::ForOp>(block->getParentOp()))
+            Scores(*block, groups).run();
+        });
+  }
+
+  Target target_;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> recompute_scores(const Target &target) { return std::make_unique<RecomputeScores>(target); }
+
+} // namespace heddle::passes
