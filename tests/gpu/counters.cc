@@ -68,6 +68,20 @@ TEST_F(Counters, of_matrix_rows) {
   expect(load("144"), 1, 4, 4);  // padded
 }
 
+/// Where cp.async writes, eight lanes at a time.
+TEST_F(Counters, of_passes_of_copies) {
+  auto copy = [&](const std::string &place) {
+    return counted(place + "mul.wide.u32 %d1, %tid0, 16; add.u64 %d1, %d1, %p0; mov.u32 %r2, s; "
+                           "add.u32 %r1, %r1, %r2; cp.async.cg.shared.global [%r1], [%d1], 16; cp.async.wait_all;",
+                   "async_store");
+  };
+  expect(copy("mul.lo.u32 %r1, %tid0, 16; "), 1, 4, 4);
+  expect(copy("mul.lo.u32 %r1, %tid0, 32; "), 1, 8, 4);
+  // Four to a line, lines 80 bytes apart: the second line's last four banks are the first one's.
+  expect(copy("shr.u32 %r1, %tid0, 2; mul.lo.u32 %r1, %r1, 80; and.b32 %r3, %tid0, 3; mad.lo.u32 %r1, %r3, 16, %r1; "),
+         1, 8, 4);
+}
+
 TEST_F(Counters, of_instructions) {
   heddle_emulator_counter c =
       counted("setp.lt.u32 %q1, %tid0, 40; @%q1 fma.rn.f32 %f1, %f1, %f1, %f1; @%q1 fma.rn.f32 %f1, %f1, %f1, %f1;",
@@ -91,6 +105,27 @@ TEST_F(Counters, of_a_sample_of_blocks) {
   EXPECT_EQ(c.warps, 16u);
   expect(c, 4, 16, 16);
   heddle_emulator_set("sample", 1);
+}
+
+/// Of a launch only some are executed, the first among them, and as far apart as they can be.
+TEST_F(Counters, of_some_blocks) {
+  heddle_emulator_set("blocks", 4);
+  Program program(kernel(1, "mov.u32 %r1, 7; mul.wide.u32 %d1, %at, 4; add.u64 %d1, %d1, %p0; "
+                            "st.global.u32 [%d1], %r1;"));
+  Buffer<uint32_t> out(std::vector<uint32_t>(32 * 18));
+  heddle_emulator_clear_counters();
+  ASSERT_EQ(launch_blocks(program.kernel("k"), {18, 1, 1}, {32, 1, 1}, 0, out.address), 0) << heddle_emulator_message();
+  uint64_t launched, executed;
+  heddle_emulator_get_blocks("k", &launched, &executed);
+  EXPECT_EQ(launched, 18u);
+  EXPECT_EQ(executed, 4u);
+  std::vector<uint32_t> written;
+  std::vector<uint32_t> all = out.read();
+  for (uint32_t block = 0; block < 18; block++)
+    if (all[block * 32] == 7)
+      written.push_back(block);
+  EXPECT_EQ(written, (std::vector<uint32_t>{0, 4, 9, 13}));
+  heddle_emulator_set("blocks", 0);
 }
 
 } // namespace

@@ -30,7 +30,7 @@ uint64_t heddle_emulator_calls(void);
 void heddle_emulator_fail_call(uint64_t n, int code);
 
 /* Settings by the name of their environment variable without HEDDLE_EMULATED_, in lower case: sm, threads, sample,
-   checks, memory, limit, version, devices. 0 where there is no such setting. */
+   blocks, checks, memory, limit, version, devices. 0 where there is no such setting. */
 int heddle_emulator_set(const char *name, uint64_t value);
 
 typedef struct {
@@ -44,6 +44,8 @@ typedef struct {
    those that docs/emulated-gpu.md lists. 0 where there is no such class. */
 int heddle_emulator_get_counter(const char *kernel, const char *instruction_class, heddle_emulator_counter *counter);
 uint64_t heddle_emulator_launches(const char *kernel);
+/* Blocks of these launches, and how many of them were executed: fewer where the setting `blocks` says so. */
+void heddle_emulator_get_blocks(const char *kernel, uint64_t *launched, uint64_t *executed);
 void heddle_emulator_clear_counters(void);
 
 /* The names of all instructions that are executed, a line each. */

@@ -10,15 +10,17 @@ const char *class_name(Class c) {
   static constexpr const char *names[] = {"integer", "floating",    "special_function", "move",        "predicate",
                                           "control", "load_global", "store_global",     "load_shared", "store_shared",
                                           "local",   "parameter",   "atomic",           "shuffle",     "matrix",
-                                          "barrier", "async_copy"};
+                                          "barrier", "async_copy",  "async_store"};
   return names[int(c)];
 }
 
 Totals totals(const Kernel &kernel) {
   Totals t;
-  t.launches = kernel.launches;
+  t.launches = kernel.launches, t.blocks = kernel.blocks, t.executed = kernel.executed;
   for (const Op &op : kernel.ops)
     t.of[int(op.count_as)] += kernel.counters[op.index];
+  const Counter &copies = t.of[int(Class::async_copy)];
+  t.of[int(Class::async_store)] = {0, 0, copies.stores, copies.store_cost, copies.store_ideal};
   return t;
 }
 
@@ -33,12 +35,12 @@ std::string report(const std::string &name, const Totals &t) {
   std::string text = line;
   for (int i = 0; i < int(Class::count); i++) {
     const Counter &c = t.of[i];
-    if (!c.warps)
+    if (!c.warps && !c.requests)
       continue;
     snprintf(line, sizeof line, "  %-16s %12llu", class_name(Class(i)), (unsigned long long)c.warps);
     text += line;
     if (c.requests) {
-      bool shared = i == int(Class::load_shared) || i == int(Class::store_shared);
+      bool shared = i == int(Class::load_shared) || i == int(Class::store_shared) || i == int(Class::async_store);
       snprintf(line, sizeof line, "   %.2f %s per request, %.2f of the least", double(c.cost) / double(c.requests),
                shared ? "passes" : "sectors", double(c.cost) / double(c.ideal));
       text += line;

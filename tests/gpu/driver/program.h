@@ -94,7 +94,7 @@ struct Kernel {
   u32 max_threads = 1024;
   u32 max_dynamic_shared = 48 * 1024; // cuFuncSetAttribute
   std::vector<Counter> counters;      // one per op, of all launches so far
-  u64 launches = 0;
+  u64 launches = 0, blocks = 0, executed = 0;
 };
 
 struct Variable {

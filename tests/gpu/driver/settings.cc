@@ -15,6 +15,7 @@ static Settings read_settings() {
   number("HEDDLE_EMULATED_SM", s.sm);
   number("HEDDLE_EMULATED_THREADS", s.threads);
   number("HEDDLE_EMULATED_SAMPLE", s.sample);
+  number("HEDDLE_EMULATED_BLOCKS", s.blocks);
   number("HEDDLE_EMULATED_CHECKS", s.checks);
   number("HEDDLE_EMULATED_MEMORY", s.memory);
   number("HEDDLE_EMULATED_LIMIT", s.limit);

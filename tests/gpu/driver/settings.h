@@ -11,6 +11,7 @@ struct Settings {
   int sm = 80;                      // HEDDLE_EMULATED_SM
   unsigned threads = 0;             // HEDDLE_EMULATED_THREADS: workers for blocks; 0: as many as the machine has
   unsigned sample = 1;              // HEDDLE_EMULATED_SAMPLE: memory accesses of each n-th block are measured; 0: none
+  unsigned blocks = 0;              // HEDDLE_EMULATED_BLOCKS: at most so many of a launch are executed; 0: all
   bool checks = true;               // HEDDLE_EMULATED_CHECKS=0: no search for races and uninitialised reads
   bool worst_approximation = false; // HEDDLE_EMULATED_APPROX=worst: approximate functions with their largest error
   u64 memory = 8ull << 30;          // HEDDLE_EMULATED_MEMORY: bytes of device memory

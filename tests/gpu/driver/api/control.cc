@@ -47,6 +47,8 @@ EMULATED int heddle_emulator_set(const char *name, uint64_t value) {
     s.threads = unsigned(value);
   else if (setting == "sample")
     s.sample = unsigned(value);
+  else if (setting == "blocks")
+    s.blocks = unsigned(value);
   else if (setting == "checks")
     s.checks = value;
   else if (setting == "memory")
@@ -90,11 +92,17 @@ EMULATED uint64_t heddle_emulator_launches(const char *kernel) {
   return totals_of(kernel).launches;
 }
 
+EMULATED void heddle_emulator_get_blocks(const char *kernel, uint64_t *launched, uint64_t *executed) {
+  std::lock_guard lock(driver().mutex);
+  Totals t = totals_of(kernel);
+  *launched = t.blocks, *executed = t.executed;
+}
+
 EMULATED void heddle_emulator_clear_counters() {
   std::lock_guard lock(driver().mutex);
   driver().retired.clear();
   for (Kernel *k : driver().kernels) {
-    k->launches = 0;
+    k->launches = k->blocks = k->executed = 0;
     std::fill(k->counters.begin(), k->counters.end(), Counter{});
   }
 }

@@ -39,6 +39,30 @@ Space space_of(u64 address) {
   }
 }
 
+/// Passes over the 32 banks of 4 bytes: the largest number of different words in one bank. Wide accesses are made in
+/// phases of 128 bytes, each a pass at least.
+void measure_passes(const u64 *addresses, Mask lanes, u32 width, u64 &cost, u64 &ideal) {
+  u32 phases = width > 4 ? width / 4 : 1, per_phase = warp_size / phases;
+  for (u32 first = 0; first < warp_size; first += per_phase) {
+    Mask mine = lanes & (per_phase == 32 ? all_lanes : ((1u << per_phase) - 1) << first);
+    if (!mine)
+      continue;
+    u64 words[32][32]; // of each bank, the different words
+    u32 used[32] = {}, worst = 0;
+    for_lanes(mine, [&](int l) {
+      for (u64 w = addresses[l] / 4; w <= (addresses[l] + width - 1) / 4; w++) {
+        u32 bank = w % 32, i = 0;
+        while (i < used[bank] && words[bank][i] != w)
+          i++;
+        if (i == used[bank])
+          words[bank][used[bank]++] = w;
+        worst = std::max(worst, used[bank]);
+      }
+    });
+    cost += worst, ideal++;
+  }
+}
+
 namespace {
 
 u64 window_of(Space space) {
@@ -76,13 +100,11 @@ void measure_global(Warp &warp, const Op &op, Mask lanes, const Access &access, 
   c.ideal += (n * width + 31) / 32;
 }
 
-/// Passes over the 32 banks of 4 bytes: the largest number of different words in one bank. Wide accesses are made in
-/// phases of 128 bytes, each a pass at least.
 void measure_shared(Warp &warp, const Op &op, Mask lanes, const Access &access, u32 width) {
   Counter &c = warp.counters[op.index];
   c.requests++;
-  u32 phases = width > 4 ? width / 4 : 1, per_phase = warp_size / phases;
   if (access.consecutive && access.address[0] % 4 == 0) {
+    u32 phases = width > 4 ? width / 4 : 1;
     c.cost += phases, c.ideal += phases;
     return;
   }
@@ -90,24 +112,7 @@ void measure_shared(Warp &warp, const Op &op, Mask lanes, const Access &access, 
     c.cost++, c.ideal++;
     return;
   }
-  for (u32 first = 0; first < warp_size; first += per_phase) {
-    Mask mine = lanes & (per_phase == 32 ? all_lanes : ((1u << per_phase) - 1) << first);
-    if (!mine)
-      continue;
-    u64 words[32][32]; // of each bank, the different words
-    u32 used[32] = {}, worst = 0;
-    for_lanes(mine, [&](int l) {
-      for (u64 w = access.address[l] / 4; w <= (access.address[l] + width - 1) / 4; w++) {
-        u32 bank = w % 32, i = 0;
-        while (i < used[bank] && words[bank][i] != w)
-          i++;
-        if (i == used[bank])
-          words[bank][used[bank]++] = w;
-        worst = std::max(worst, used[bank]);
-      }
-    });
-    c.cost += worst, c.ideal++;
-  }
+  measure_passes(access.address, lanes, width, c.cost, c.ideal);
 }
 
 void reach_shared(Warp &warp, const Op &op, Mask lanes, u32 width, Purpose purpose, Access &access) {

@@ -15,6 +15,9 @@ void second_addresses(Warp &warp, const Op &op, u64 *addresses);
 /// (to some byte that may be read) for lanes that don't take part. `width`: bytes per lane, a power of two.
 void reach(Warp &warp, const Op &op, Mask lanes, u32 width, Purpose purpose, Access &access);
 
+/// Passes that it takes to write these bytes of shared memory, and the least; addresses are offsets in it.
+void measure_passes(const u64 *addresses, Mask lanes, u32 width, u64 &cost, u64 &ideal);
+
 /// The space of a generic address.
 Space space_of(u64 address);
 

@@ -217,7 +217,7 @@ struct Work {
   Kernel &kernel;
   const LaunchShape &shape;
   const u8 *parameters;
-  u64 blocks;
+  u64 blocks, executed; // the latter, spread evenly
   std::atomic<u64> next{0}, limit;
   std::mutex mutex;
   std::exception_ptr failure;
@@ -227,7 +227,7 @@ struct Work {
     unsigned sample = settings().sample;
     for (u64 b; (b = next++) < limit;) {
       try {
-        runner.run(b, sample && b % sample == 0);
+        runner.run(b * blocks / executed, sample && b % sample == 0);
       } catch (...) {
         std::lock_guard lock(mutex);
         if (b < limit) {
@@ -246,13 +246,13 @@ struct Work {
 } // namespace
 
 void launch(Kernel &kernel, const LaunchShape &shape, const u8 *parameters) {
-  Work work{kernel, shape, parameters, shape.grid.count(), {}, shape.grid.count(), {}, {}};
-  kernel.launches++;
+  u64 blocks = shape.grid.count(), executed = settings().blocks ? std::min<u64>(settings().blocks, blocks) : blocks;
+  Work work{kernel, shape, parameters, blocks, executed, {}, executed, {}, {}};
+  kernel.launches++, kernel.blocks += blocks, kernel.executed += executed;
   unsigned threads = settings().threads ? settings().threads : std::max(1u, std::thread::hardware_concurrency());
   // A thread costs some 20 us: worth it only where there is work for it.
   constexpr u64 threads_worth_a_worker = 2048;
-  threads =
-      unsigned(std::min<u64>({threads, work.blocks, 1 + work.blocks * shape.block.count() / threads_worth_a_worker}));
+  threads = unsigned(std::min<u64>({threads, executed, 1 + executed * shape.block.count() / threads_worth_a_worker}));
   std::vector<std::thread> helpers;
   for (unsigned i = 1; i < threads; i++)
     helpers.emplace_back([&] { work.run(); });

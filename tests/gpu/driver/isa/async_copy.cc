@@ -40,10 +40,15 @@ void copy(Warp &warp, const Op &op, Mask mask) {
         reach(warp, source, 1u << l, 1, Purpose::read, one);
       }
     }
-    u64 address = space_of(to[l]) == Space::shared ? to[l] - shared_window : to[l];
-    warp.block->shared.begin_copy(warp, op, l, address, width);
-    warp.open_copies.push_back({u32(l), op.index, address, addresses[l], width, bytes});
+    to[l] = space_of(to[l]) == Space::shared ? to[l] - shared_window : to[l];
+    warp.block->shared.begin_copy(warp, op, l, to[l], width);
+    warp.open_copies.push_back({u32(l), op.index, to[l], addresses[l], width, bytes});
   });
+  if (warp.block->measure) {
+    Counter &c = warp.counters[op.index];
+    c.stores++;
+    measure_passes(to, mask, width, c.store_cost, c.store_ideal);
+  }
 }
 
 void complete(Warp &warp, const std::vector<PendingCopy> &copies) {
