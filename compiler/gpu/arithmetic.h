@@ -4,6 +4,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
+#include <algorithm>
+
 namespace heddle::gpu {
 
 /// Code is made at the builder's place. Index values are never negative, unless a name says so.
@@ -27,6 +29,16 @@ protected:
   Value choose(Value condition, Value p, Value q) { return mlir::arith::SelectOp::create(b, loc, condition, p, q); }
   /// How many times `size` it takes to reach `count`.
   Value times(Value count, int64_t size) { return div(add(count, index(size - 1)), index(size)); }
+
+  /// The place of a group of 16 bytes, in groups, among lines of so many groups of shared memory: eight lines have the
+  /// same group in different banks, and eight groups that follow one another, as threads write them, lie in different
+  /// banks, too. Groups of a line change places: by so many bits of the line's number as its length is no help.
+  Value swizzled(Value line, Value group, int64_t groups) {
+    int64_t together = std::min<int64_t>(groups & -groups, 8), apart = 8 / together; // lines until banks repeat
+    if (together > 1)
+      group = mlir::arith::XOrIOp::create(b, loc, group, rem(div(line, index(apart)), index(together)));
+    return add(mul(line, index(groups)), group);
+  }
 
   mlir::OpBuilder &b;
   mlir::Location loc;

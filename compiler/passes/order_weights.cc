@@ -1,5 +1,6 @@
-// For GPUs: weights of convolutions are stored in the order in which windows read the picture, so that the terms of a
-// sum that lie together in the one lie together in the other. Packing moves their elements.
+// For GPUs: weights of products are stored so that the terms of a sum that lie together in the other factor, a line of
+// a matrix or of the picture that windows read, lie together in the weight, too: threads bring several at a time.
+// Packing moves their elements.
 //
 //   y[b, i, j, o] = sum[c, u, v](x[b, i + u, j + v, c] * w[o, c, u, v]):   the channels c of w come last
 //
@@ -12,8 +13,6 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/nest.h"
 #include "compiler/passes/passes.h"
-
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace heddle::passes {
 
@@ -31,7 +30,7 @@ std::optional<int> last_axis_for(OpOperand &use) {
   Value element = op.getMatchingBlockArgument(&use);
   for (auto [own, other] : {std::pair(&product->left, &product->right), std::pair(&product->right, &product->left)}) {
     Value read = contraction::element_read(other->value);
-    if (contraction::element_read(own->value) != element || !read.getDefiningOp<tensor::ExtractOp>())
+    if (contraction::element_read(own->value) != element)
       continue;
     SmallVector<unsigned> terms;
     cast<linalg::LinalgOp>(op.getOperation()).getReductionDims(terms);
@@ -73,7 +72,9 @@ struct OrderWeights : PassWrapper<OrderWeights, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OrderWeights)
   explicit OrderWeights(const Target &target) : target(target) {}
   StringRef getArgument() const override { return "order_weights"; }
-  StringRef getDescription() const override { return "for GPUs: weights in the order in which pictures are read"; }
+  StringRef getDescription() const override {
+    return "for GPUs: weights with the terms last that lie together in the other factor";
+  }
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {

@@ -97,7 +97,7 @@ class Convolutions(OnEmulatedGpu):
             got = session.run({"x": picture}, entry="layer")["y"]
             np.testing.assert_allclose(got, self.layer(picture, 1), atol=1e-4)
             self.assertEqual(self.emulator.heddle_emulator_launches(b""), 1)
-            self.assert_costs(async_copy=1.25, load_shared=1.1, store_global=1.25)
+            self.assert_costs(async_copy=1.25, async_store=1.1, load_shared=1.1, store_global=1.25)
 
     def test_convolutions_of_bf16_run_on_tensor_cores(self):
         options = ("--precision", "bf16")
@@ -107,7 +107,7 @@ class Convolutions(OnEmulatedGpu):
                 self.emulator.heddle_emulator_clear_counters()
                 got = session.run({"x": picture}, entry="layer")["y"]
                 np.testing.assert_allclose(got, self.layer(picture, 1, rounded), atol=1e-4)
-                self.assert_costs(async_copy=1.25, load_shared=1.1, store_global=1.25)
+                self.assert_costs(async_copy=1.25, async_store=1.1, load_shared=1.1, store_global=1.25)
                 # 512 places, 64 channels, 288 terms.
                 self.assertEqual(counted(self.emulator, "matrix").warps, 512 // 16 * 64 // 8 * 288 // 16)
 

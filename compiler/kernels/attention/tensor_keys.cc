@@ -1,5 +1,5 @@
 // Blocks of warps with 16 rows each. Queries, keys and values lie in shared memory as bf16, a line each, in groups of
-// 16 bytes; there is one group more from line to line, so that eight lines reach different banks. Keys of the next
+// 16 bytes, which change places from line to line, so that eight lines reach different banks. Keys of the next
 // block arrive while weights are multiplied, its values while scores are.
 //
 // Instructions (mma.m16n8k16) give a lane two neighbouring keys of two rows, which is how the next ones take weights:
@@ -33,8 +33,6 @@ struct Staged {
   int64_t lines, terms, groups;
   Value shared;
   PlainRead plain; // of what is copied; no read: threads make the groups
-
-  int64_t pitch() const { return (groups + 1) * group_bytes; }
 };
 
 class TensorKeys : public KeyTile {
@@ -143,7 +141,7 @@ private:
 
   Staged staged(LinalgOp op, const Factor &factor, unsigned along, int64_t lines, int64_t terms) {
     Staged out{op, &factor, along, lines, terms, (terms + 15) / 16 * 2, {}, contraction::plain_read(factor.value)};
-    out.shared = program.shared(thread, lines * out.pitch(), b.getI8Type());
+    out.shared = program.shared(thread, lines * out.groups * group_bytes, b.getI8Type());
     Value read = out.plain.read;
     bool copies =
         read && read.getType().isBF16() && contraction::lies_in_groups(op, read, along, group_terms) &&
@@ -250,7 +248,7 @@ private:
   }
 
   Value shared_place(const Staged &of, Value number, Value group) {
-    Value at = add(mul(number, index(of.pitch())), mul(group, index(group_bytes)));
+    Value at = mul(swizzled(number, group, of.groups), index(group_bytes));
     return program.shared_address(thread, of.shared, at, b.getI8Type());
   }
 

@@ -29,14 +29,16 @@ std::optional<int64_t> constant_of(Value value) {
   return matchPattern(value, m_Constant(&number)) ? std::optional(number.getInt()) : std::nullopt;
 }
 
-std::optional<Form> form_of(AffineExpr e, unsigned loop) {
-  if (auto dim = dyn_cast<AffineDimExpr>(e))
-    return dim.getPosition() == loop ? Form{1, 0} : Form{0, 1};
+using FormOfLeaf = llvm::function_ref<std::optional<Form>(AffineExpr)>;
+
+/// `leaf`: of a dimension or a symbol.
+std::optional<Form> form_of(AffineExpr e, FormOfLeaf leaf) {
+  if (isa<AffineDimExpr, AffineSymbolExpr>(e))
+    return leaf(e);
   if (auto constant = dyn_cast<AffineConstantExpr>(e))
     return Form{0, constant.getValue()};
-  auto binary = dyn_cast<AffineBinaryOpExpr>(e);
-  auto p = binary ? form_of(binary.getLHS(), loop) : std::nullopt;
-  auto q = binary ? form_of(binary.getRHS(), loop) : std::nullopt;
+  auto binary = cast<AffineBinaryOpExpr>(e);
+  auto p = form_of(binary.getLHS(), leaf), q = form_of(binary.getRHS(), leaf);
   if (!p || !q)
     return std::nullopt;
   if (e.getKind() == AffineExprKind::Add)
@@ -45,6 +47,14 @@ std::optional<Form> form_of(AffineExpr e, unsigned loop) {
   if (e.getKind() == AffineExprKind::Mul && times)
     return Form{p->step * times.getValue(), p->divisor * times.getValue()};
   return p->step == 0 && q->step == 0 ? std::optional(Form{0, 1}) : std::nullopt;
+}
+
+/// Of a map of an op's operand.
+std::optional<Form> form_of(AffineExpr e, unsigned loop) {
+  return form_of(e, [&](AffineExpr leaf) -> std::optional<Form> {
+    auto dim = dyn_cast<AffineDimExpr>(leaf);
+    return dim && dim.getPosition() == loop ? Form{1, 0} : Form{0, 1};
+  });
 }
 
 /// `clamps`: a nearest place inside counts as the place itself.
@@ -56,7 +66,8 @@ std::optional<Form> form_of(LinalgOp op, Value index, unsigned loop, bool clamps
       for (Value factor : times->getOperands())
         if (auto constant = constant_of(factor))
           return Form{0, *constant};
-    if (!index.getDefiningOp() || !isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(index.getDefiningOp()))
+    if (!index.getDefiningOp() ||
+        !isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, affine::AffineApplyOp>(index.getDefiningOp()))
       return Form{0, 1};
   }
   Operation *made = index.getDefiningOp();
@@ -69,6 +80,14 @@ std::optional<Form> form_of(LinalgOp op, Value index, unsigned loop, bool clamps
       if (loops_behind(op, operand).test(loop))
         return form_of(op, operand, loop, clamps);
     return Form{0, 1};
+  }
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(made)) {
+    AffineMap map = apply.getAffineMap();
+    return form_of(map.getResult(0), [&](AffineExpr leaf) {
+      auto symbol = dyn_cast<AffineSymbolExpr>(leaf);
+      unsigned operand = symbol ? map.getNumDims() + symbol.getPosition() : cast<AffineDimExpr>(leaf).getPosition();
+      return form_of(op, apply.getMapOperands()[operand], loop, clamps);
+    });
   }
   if (made->getNumOperands() != 2)
     return std::nullopt;

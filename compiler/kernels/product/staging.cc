@@ -69,8 +69,8 @@ Staging::Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest
 }
 
 Value Staging::place(Value buffer, Value line, Value group) {
-  Value at = add(mul(buffer, index(lines.count * line_bytes)), mul(line, index(line_bytes)));
-  return program.shared_address(thread, buffers, add(at, mul(group, index(group_bytes))), b.getI8Type());
+  Value at = add(mul(buffer, index(lines.count * groups)), swizzled(line, group, groups));
+  return program.shared_address(thread, buffers, mul(at, index(group_bytes)), b.getI8Type());
 }
 
 SmallVector<Value> Staging::at_term(const Group &group, Value term) {

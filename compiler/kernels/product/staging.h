@@ -1,9 +1,9 @@
 // How the rows or columns of a tile come to shared memory, some terms of each line at a time: in groups of 16 bytes, of
-// which a line has four, followed by as much room. Lines 80 bytes apart reach different banks, eight at a time, whether
-// threads read groups of neighbouring lines or matrices (ldmatrix). Groups that lie in memory as they are staged are
-// copied while threads compute (cp.async); of others each thread makes its own, and writes them when it has computed.
-// Where only the run tells whether a group lies so (its pitch is a run-time size, or it is the last one of a line that
-// is no whole number of groups), threads ask of each.
+// which a line has four. These change places from line to line, so that eight lines reach different banks, whether
+// threads write them, read groups of neighbouring lines or matrices (ldmatrix). Groups that lie in memory as they are
+// staged are copied while threads compute (cp.async); of others each thread makes its own, and writes them when it has
+// computed. Where only the run tells whether a group lies so (its pitch is a run-time size, or it is the last one of a
+// line that is no whole number of groups), threads ask of each.
 #pragma once
 
 #include "compiler/gpu/arithmetic.h"
@@ -12,15 +12,13 @@
 
 namespace heddle::contraction {
 
-/// Bytes of a group of terms, groups of a line, bytes from one line to the next.
-inline constexpr int64_t group_bytes = 16, groups = 4, line_bytes = 80;
+/// Bytes of a group of terms, groups of a line, bytes of a line.
+inline constexpr int64_t group_bytes = 16, groups = 4, line_bytes = groups * group_bytes;
 /// Threads of a block.
 inline constexpr int64_t threads_of_tile = 256;
 
 /// Terms of a type that a line holds.
-inline int64_t terms_of_line(mlir::Type element) {
-  return groups * group_bytes / (int64_t(element.getIntOrFloatBitWidth()) / 8);
-}
+inline int64_t terms_of_line(mlir::Type element) { return line_bytes / (int64_t(element.getIntOrFloatBitWidth()) / 8); }
 
 /// Which of a product's lines a block brings.
 struct Lines {
