@@ -180,6 +180,20 @@ double padded_terms(LinalgOp op, int64_t lanes) {
   return double(sizes::terms_of(op)) / double(innermost) * double((innermost + lanes - 1) / lanes * lanes);
 }
 
+/// What terms take to come from memory, each for one element: four loads of each lane are under way at once, which take
+/// 700 ns; and a multiply-add and the other factor's load, of each.
+double seconds_of_terms(LinalgOp op, double elements, double of_element, int64_t lanes, const Gpu &device) {
+  constexpr double latency = 700e-9, loads_at_once = 4, warps_at_once = 48;
+  double bytes = 4;
+  for (Value operand : op.getDpsInputs())
+    if (auto type = dyn_cast<RankedTensorType>(operand.getType()); type && type.getRank() > 0)
+      bytes = std::min(bytes, std::max(1.0, double(type.getElementTypeBitWidth()) / 8));
+  double warps = elements * double(lanes) / double(warp);
+  warps = std::min(std::max(warps, 1.0), double(device.multiprocessors) * warps_at_once);
+  double rate = std::min(device.memory_rate, warps * double(warp) * bytes * loads_at_once / latency);
+  return latency + elements * of_element * (bytes / rate + 4 / device.flops);
+}
+
 /// What a stage is expected to take at sizes of the kernel.
 double seconds(const Stage &stage, int64_t lanes, ArrayRef<int64_t> at, const Gpu &device) {
   // Every operation waits for what it loads, from caches at best: a sixteenth of the peak. Lanes that share a sum read
@@ -191,9 +205,11 @@ double seconds(const Stage &stage, int64_t lanes, ArrayRef<int64_t> at, const Gp
   for (LinalgOp sum : stage.reductions())
     of_element += padded_terms(sum, lanes);
   if (lanes > 1) // and all lanes compute what is none, and exchange sums
-    return gpu::launch_seconds + std::max(2 * elements * (of_element / 2 + double(lanes) * (others + 8)) / rate,
-                                          of_element / double(lanes) * 50e-9);
-  return gpu::launch_seconds + std::max(2 * elements * (of_element + others) / rate, of_element * 50e-9);
+    return gpu::launch_seconds +
+           std::max({2 * elements * (of_element / 2 + double(lanes) * (others + 8)) / rate,
+                     of_element / double(lanes) * 50e-9, seconds_of_terms(op, elements, of_element, lanes, device)});
+  return gpu::launch_seconds + std::max({2 * elements * (of_element + others) / rate, of_element * 50e-9,
+                                         seconds_of_terms(op, elements, of_element, lanes, device)});
 }
 
 Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &target) {

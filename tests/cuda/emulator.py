@@ -19,11 +19,11 @@ class Counter(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("warps", "lanes", "requests", "cost", "ideal")]
 
 
-def counted(emulator, what):
-    """Of all kernels since the counters were cleared."""
+def counted(emulator, what, kernel=""):
+    """Of a kernel's launches, or of all kernels', since the counters were cleared."""
     counter = Counter()
     emulator.heddle_emulator_get_counter.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
-    assert emulator.heddle_emulator_get_counter(b"", what.encode(), ctypes.byref(counter)), what
+    assert emulator.heddle_emulator_get_counter(kernel.encode(), what.encode(), ctypes.byref(counter)), what
     return counter
 
 
@@ -36,6 +36,13 @@ def rounded(x):
 def rounded_to_tf32(x):
     """To nearest, ties away from zero, as `cvt.rna.tf32` does."""
     return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32)
+
+
+def blocks(emulator, kernel=""):
+    """How many blocks were launched, and how many of these were executed."""
+    both = ctypes.c_uint64(), ctypes.c_uint64()
+    emulator.heddle_emulator_get_blocks(kernel.encode(), *map(ctypes.byref, both))
+    return both[0].value, both[1].value
 
 
 class OnEmulatedGpu(Scratch):

@@ -5,6 +5,7 @@
 
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/each_element.h"
+#include "compiler/kernels/product/few_rows.h"
 #include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/staged_tiles.h"
 #include "compiler/layout/layout.h"
@@ -144,7 +145,8 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles, &matrix_tiles, &chunks, &staged_tiles, &tensor_tiles, &each_element};
+static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,      &staged_tiles,
+                                          &tensor_tiles, &few_rows,     &each_element};
 
 } // namespace contraction
 

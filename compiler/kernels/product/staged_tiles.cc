@@ -10,6 +10,7 @@
 #include "compiler/ir/precision.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/nest.h"
+#include "compiler/kernels/product/returned.h"
 #include "compiler/kernels/product/staging.h"
 #include "compiler/kernels/product/thread_tiles.h"
 #include "compiler/kernels/sizes.h"
@@ -23,13 +24,12 @@
 namespace heddle::contraction {
 
 using namespace mlir;
-using linalg::LinalgOp;
 
 namespace {
 
 /// How many times a tile's lines lie in shared memory, of which one is multiplied and the others arrive: as many as
 /// fit what a block has without asking.
-int64_t buffers_of(int64_t tile) { return tile >= 128 ? 2 : tile >= 64 ? 3 : 4; }
+int64_t buffers_of(int64_t tile) { return tile >= 64 ? 3 : 4; }
 
 using MakeTile = llvm::function_ref<std::unique_ptr<ThreadTile>(gpu::Program &, gpu::Program::Thread &, int64_t tile)>;
 
@@ -38,9 +38,8 @@ public:
   TileCode(gpu::Program &program, gpu::Program::Thread &thread, ArrayRef<Nest> nests, int64_t tile, Type element,
            MakeTile make)
       : Arithmetic(thread.b, thread.loc), tile(tile), buffers(buffers_of(tile)), program(program), thread(thread),
-        nests(nests), element(element), elements(thread.elements),
-        returned(program.kernel().front().getTerminator()->getOperands()), part(make(program, thread, tile)) {
-    for (Value value : returned)
+        nests(nests), element(element), elements(thread.elements), part(make(program, thread, tile)) {
+    for (Value value : program.kernel().front().getTerminator()->getOperands())
       elements.hide(value);
   }
 
@@ -146,20 +145,8 @@ private:
     b.setInsertionPointToStart(own.thenBlock());
     place(nest.rows, row);
     place(nest.columns, column);
-    LinalgOp op = nest.product.op;
-    elements.give(op->getResult(0), sum);
-    for (unsigned result : nest.returned) {
-      Value value = returned[result];
-      SmallVector<Value> at(cast<RankedTensorType>(value.getType()).getRank(), index(0));
-      for (auto [loop, axis] : llvm::enumerate(nest.axis_of_loop))
-        if (axis >= 0)
-          at[axis] = loops[loop];
-      Value found = elements.element(value, at);
-      if (!found)
-        return failure();
-      elements.store(value, at, found);
-    }
-    elements.take_back(op->getResult(0));
+    if (failed(store_returned(program, thread, nest, loops, sum)))
+      return failure();
     for (unsigned loop : llvm::concat<const unsigned>(nest.rows, nest.columns))
       loops[loop] = {};
     return success();
@@ -172,7 +159,6 @@ private:
   const Type element;
   gpu::Elements &elements;
   SmallVector<Value> loops, extents; // values and extents
-  ValueRange returned;
   std::unique_ptr<ThreadTile> part;
   Value row_count, column_count, term_count, first_row, first_column, shared_rows, shared_columns;
 };
