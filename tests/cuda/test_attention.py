@@ -52,23 +52,33 @@ class Attention(OnEmulatedGpu):
     def test_scores_of_several_kinds(self):
         with self.compiled() as model, model.session() as session:
             self.assertIn("staged_keys", self.manifest)
-            for b, t, p in ((2, 1, 1), (2, 17, 33), (1, 65, 31), (2, 3, 0), (2, 0, 3), (0, 3, 3), (2, 130, 70)):
-                self.check_masked(session, b, t, p)
-            for t in (1, 31, 100):
-                q, k, v = (self.normal(2, t, 3, 20) for _ in range(3))
-                i, j = np.arange(t)[:, None], np.arange(t)[None, :]
-                got = session.run({"q": q, "k": k, "v": v}, entry="banded")["y"]
-                want = attended(np.where((j <= i) & (j > i - 40), self.scores(q, k), -np.inf), v)
-                np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t}")
-            for t, p in ((1, 0), (1, 40), (33, 7), (20, 64)):
-                q, k, v, old, was = (self.normal(2, n, 3, 20) for n in (t, t, t, p, p))
-                heavy = self.draw.uniform(0.5, 2, size=(2, p + t)).astype(np.float32)
-                got = session.run({"q": q, "k": k, "v": v, "old": old, "was": was, "heavy": heavy}, entry="segments")["y"]
-                i, j = p + np.arange(t)[:, None], np.arange(p + t)[None, :]
-                scores = np.tanh(self.scores(q, np.concatenate([old, k], 1)) * np.sqrt(20))
-                scores = scores + self.near[:, np.clip(i - j, -8, 8) + 8]
-                want = attended(np.where(j <= i, scores, -np.inf), np.concatenate([was, v], 1), heavy[:, None, None, :])
-                np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t} {p}")
+            self.check_scores_of_several_kinds(session)
+
+    def test_blocks_that_share_the_keys_of_few_rows(self):
+        """Some of them have no keys, or none that is needed."""
+        with self.compiled(dims=("B=1", "T=1", "P=2000")) as model, model.session() as session:
+            self.assertRegex(self.manifest, r'"splits": (4|16)\b')
+            self.check_scores_of_several_kinds(session)
+            self.check_masked(session, 1, 2, 1100)
+
+    def check_scores_of_several_kinds(self, session):
+        for b, t, p in ((2, 1, 1), (2, 17, 33), (1, 65, 31), (2, 3, 0), (2, 0, 3), (0, 3, 3), (2, 130, 70)):
+            self.check_masked(session, b, t, p)
+        for t in (1, 31, 100):
+            q, k, v = (self.normal(2, t, 3, 20) for _ in range(3))
+            i, j = np.arange(t)[:, None], np.arange(t)[None, :]
+            got = session.run({"q": q, "k": k, "v": v}, entry="banded")["y"]
+            want = attended(np.where((j <= i) & (j > i - 40), self.scores(q, k), -np.inf), v)
+            np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t}")
+        for t, p in ((1, 0), (1, 40), (33, 7), (20, 64)):
+            q, k, v, old, was = (self.normal(2, n, 3, 20) for n in (t, t, t, p, p))
+            heavy = self.draw.uniform(0.5, 2, size=(2, p + t)).astype(np.float32)
+            got = session.run({"q": q, "k": k, "v": v, "old": old, "was": was, "heavy": heavy}, entry="segments")["y"]
+            i, j = p + np.arange(t)[:, None], np.arange(p + t)[None, :]
+            scores = np.tanh(self.scores(q, np.concatenate([old, k], 1)) * np.sqrt(20))
+            scores = scores + self.near[:, np.clip(i - j, -8, 8) + 8]
+            want = attended(np.where(j <= i, scores, -np.inf), np.concatenate([was, v], 1), heavy[:, None, None, :])
+            np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t} {p}")
 
     def test_heads_wider_than_a_block(self):
         with self.compiled("E=150", heads=1) as model, model.session() as session:
@@ -122,7 +132,7 @@ class Attention(OnEmulatedGpu):
                 self.assertIn("tensor_keys", self.manifest)
                 self.emulator.heddle_emulator_clear_counters()
                 session.run({"x": self.normal(1, 256, 2, 64), "mask": np.ones((1, 256), np.int32)}, entry="made")
-                self.assert_costs(async_copy=1.25, load_shared=1.1, store_global=1.25)
+                self.assert_costs(async_copy=1.25, async_store=1.1, load_shared=1.1, store_global=1.25)
                 # Both products of 256 x 256 scores with 64 features, of two heads.
                 self.assertEqual(counted(self.emulator, "matrix").warps, 2 * 2 * 256 * 256 * 64 // (16 * 8 * 16))
 

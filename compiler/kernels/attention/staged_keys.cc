@@ -8,6 +8,9 @@
 // https://arxiv.org/abs/2205.14135). What is the same for all keys of a row, such as 1 / total, comes at the end.
 // Keys that no row of the block needs (those after the last row, of causal scores) are left out.
 //
+// Few rows make few blocks. Several blocks then share the keys of a row, a part each, and write what they have to
+// scratch memory, from which a second launch adds up parts in their order, by the same rule.
+//
 // Rows and features past the last one repeat it and are never stored; keys past the last one that is needed repeat it
 // and are left out of every sum.
 #include "compiler/kernels/attention/staged_keys.h"
@@ -17,9 +20,12 @@
 #include "compiler/kernels/attention/key_tile.h"
 #include "compiler/kernels/whole_numbers.h"
 
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <array>
 #include <limits>
 
 namespace heddle::attention {
@@ -32,38 +38,100 @@ namespace {
 
 constexpr double lowest = -std::numeric_limits<double>::infinity();
 
+/// What a launch computes: everything, what some keys add, or what all of these make.
+enum class Share { all, some_keys, sums_of_all };
+
 class Code : gpu::Arithmetic {
 public:
-  Code(gpu::Program &program, gpu::Program::Thread &thread, const StagedKeys &plan)
+  /// `parts`: a tensor for what some keys add, where keys are shared.
+  Code(gpu::Program &program, gpu::Program::Thread &thread, const StagedKeys &plan, Value parts)
       : Arithmetic(thread.b, thread.loc), program(program), thread(thread), plan(plan), elements(thread.elements),
-        rows_each(plan.rows_each), keys_each(plan.keys_each), features_each(plan.features_each) {
+        parts(parts), rows_each(plan.rows_each), keys_each(plan.keys_each), features_each(plan.features_each) {
     for (Value value : program.kernel().front().getTerminator()->getOperands())
       elements.hide(value);
   }
 
-  LogicalResult write() {
-    find_place();
+  LogicalResult write(Share share) {
+    find_place(share);
     Surroundings around{[this](LinalgOp op, const Place &at) { return loops(op, at); }, first_row, rows, first_feature,
                         features};
     tile = plan.warps > 0 ? tensor_core_keys(program, thread, plan, around)
                           : multiply_add_keys(program, thread, plan, around);
-    if (failed(find_range()) || failed(tile->begin(first_key, end_key)))
+    if (share == Share::sums_of_all)
+      return sum_parts();
+    if (failed(find_range()))
       return failure();
-    // Of each row its largest score, then its sums, then, of each feature, its weighted values.
-    size_t sums = plan.softmax.sums.size() - 1;
-    SmallVector<Value> so_far(rows_each, real(lowest));
-    so_far.append(rows_each * (sums + features_each), real(0));
-    auto over_keys = scf::ForOp::create(b, loc, first_key, end_key, index(plan.block_keys()), so_far);
+    if (share == Share::some_keys)
+      find_part();
+    if (failed(tile->begin(first_key, end_key)))
+      return failure();
+    auto over_keys = scf::ForOp::create(b, loc, first_key, end_key, index(plan.block_keys()), nothing_yet());
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(over_keys.getBody());
       if (failed(block_of_keys(over_keys.getInductionVar(), over_keys.getRegionIterArgs())))
         return failure();
     }
-    return finish(over_keys.getResults());
+    if (share == Share::all)
+      return finish(over_keys.getResults());
+    for (auto [number, value] : llvm::enumerate(over_keys.getResults()))
+      elements.store(parts, place_of_part(part, int64_t(number)), value);
+    return success();
   }
 
 private:
+  /// Of each row its largest score, then its sums, then, of each feature, its weighted values.
+  SmallVector<Value> nothing_yet() {
+    SmallVector<Value> out(rows_each, real(lowest));
+    out.append(plan.numbers_of_thread() - rows_each, real(0));
+    return out;
+  }
+
+  // --- parts of the keys
+
+  void find_part() {
+    int64_t each = plan.block_keys();
+    Value chunk = mul(times(sub(end_key, first_key), each * plan.splits), index(each));
+    first_key = least(add(first_key, mul(part, chunk)), end_key);
+    end_key = least(add(first_key, chunk), end_key);
+  }
+  SmallVector<Value> place_of_part(Value part, int64_t number) {
+    SmallVector<Value> out(block_place);
+    out.append({part, index(number), thread.number});
+    return out;
+  }
+  /// Each thread adds up what it had of each part.
+  LogicalResult sum_parts() {
+    auto over_parts = scf::ForOp::create(b, loc, index(0), index(plan.splits), index(1), nothing_yet());
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(over_parts.getBody());
+      ValueRange so_far = over_parts.getRegionIterArgs();
+      SmallVector<Value> more, next;
+      for (int64_t number = 0; number < int64_t(so_far.size()); ++number)
+        more.push_back(elements.element(parts, place_of_part(over_parts.getInductionVar(), number)));
+      SmallVector<std::array<Value, 2>> scales;
+      for (int64_t i = 0; i < rows_each; ++i) {
+        Place at{inside(row(i), rows), {}, {}, {}};
+        next.push_back(larger(so_far[i], more[i]));
+        Value after = subtracted_of(next[i], at), before_old = subtracted_of(so_far[i], at),
+              before_own = subtracted_of(more[i], at);
+        if (!after || !before_old || !before_own)
+          return failure();
+        scales.push_back({choose(is_lowest(so_far[i]), real(0), exp_of_difference(before_old, after)),
+                          choose(is_lowest(more[i]), real(0), exp_of_difference(before_own, after))});
+      }
+      int64_t sums = int64_t(plan.softmax.sums.size()) - 1;
+      for (int64_t number = rows_each; number < int64_t(so_far.size()); ++number) {
+        int64_t of_sums = number - rows_each, of_features = of_sums - sums * rows_each;
+        auto [old, own] = scales[of_features < 0 ? of_sums % rows_each : of_features / features_each];
+        next.push_back(real_sum(real_product(so_far[number], old), real_product(more[number], own)));
+      }
+      scf::YieldOp::create(b, loc, next);
+    }
+    return finish(over_parts.getResults());
+  }
+
   Value real_sum(Value p, Value q) { return arith::AddFOp::create(b, loc, p, q); }
   Value real_product(Value p, Value q) { return arith::MulFOp::create(b, loc, p, q); }
   Value exp_of_difference(Value p, Value q) { return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, p, q)); }
@@ -71,14 +139,21 @@ private:
 
   // --- places
 
-  void find_place() {
+  void find_place(Share share) {
     rows = size(plan.rows), keys_count = size(plan.keys), features = size(plan.features);
     SmallVector<Value> extents;
+    if (share == Share::some_keys)
+      extents.push_back(index(plan.splits));
     for (auto [axis, extent] : plan.others)
       extents.push_back(size(extent));
     extents.push_back(times(rows, plan.block_rows()));
     extents.push_back(times(features, plan.block_features()));
     SmallVector<Value> at = gpu::digits(thread, thread.block, extents);
+    if (share == Share::some_keys) {
+      part = at.front();
+      at.erase(at.begin());
+    }
+    block_place = at;
     for (auto [other, value] : llvm::zip(plan.others, at))
       others[other.first] = value;
     first_row = mul(at[at.size() - 2], index(plan.block_rows()));
@@ -413,14 +488,34 @@ private:
   gpu::Program::Thread &thread;
   const StagedKeys &plan;
   gpu::Elements &elements;
+  const Value parts;
   const int64_t rows_each, keys_each, features_each;
   std::unique_ptr<KeyTile> tile;
   Value rows, keys_count, features, first_row, first_feature, first_key, end_key;
+  Value part;                     // number of this block's keys
+  SmallVector<Value> block_place; // among blocks of rows and features
   llvm::DenseMap<Role, Value> others;
   int ranges_of = 0;
 };
 
 } // namespace
+
+/// A tensor in scratch memory for what each thread of each part of the keys has.
+static Value room_for_parts(gpu::Program &program, const StagedKeys &plan) {
+  func::FuncOp kernel = program.kernel();
+  OpBuilder b(kernel.front().getTerminator());
+  Location loc = kernel.getLoc();
+  SmallVector<AffineExpr> extents = llvm::map_to_vector(plan.others, [](auto &other) { return other.second; });
+  extents.append({plan.rows.ceilDiv(plan.block_rows()), plan.features.ceilDiv(plan.block_features())});
+  for (int64_t extent : {plan.splits, plan.numbers_of_thread(), plan.threads()})
+    extents.push_back(b.getAffineConstantExpr(extent));
+  SmallVector<Value> sizes, dynamic;
+  llvm::copy_if(kernel.getArguments(), std::back_inserter(sizes), [](Value v) { return v.getType().isIndex(); });
+  SmallVector<int64_t> shape(extents.size(), ShapedType::kDynamic);
+  for (AffineExpr extent : extents)
+    dynamic.push_back(affine::AffineApplyOp::create(b, loc, AffineMap::get(sizes.size(), 0, extent), sizes));
+  return tensor::EmptyOp::create(b, loc, shape, b.getF32Type(), dynamic);
+}
 
 LogicalResult write_staged_keys(gpu::Program &program, const StagedKeys &plan) {
   SmallVector<gpu::Dealt> items;
@@ -428,8 +523,20 @@ LogicalResult write_staged_keys(gpu::Program &program, const StagedKeys &plan) {
     items.push_back({{extent}});
   items.push_back({{plan.rows}, plan.block_rows()});
   items.push_back({{plan.features}, plan.block_features()});
-  return program.launch(items, plan.threads(),
-                        [&](gpu::Program::Thread &thread) { return Code(program, thread, plan).write(); });
+  auto launch = [&](Share share, ArrayRef<gpu::Dealt> items, Value parts) {
+    return program.launch(items, plan.threads(), [&](gpu::Program::Thread &thread) {
+      return Code(program, thread, plan, parts).write(share);
+    });
+  };
+  if (plan.splits == 1)
+    return launch(Share::all, items, {});
+  Value parts = room_for_parts(program, plan);
+  if (failed(program.keep(parts)))
+    return failure();
+  SmallVector<gpu::Dealt> shared{{{getAffineConstantExpr(plan.splits, parts.getContext())}}};
+  shared.append(items);
+  return success(succeeded(launch(Share::some_keys, shared, parts)) &&
+                 succeeded(launch(Share::sums_of_all, items, parts)));
 }
 
 } // namespace heddle::attention

@@ -29,8 +29,11 @@ struct StagedKeys {
   mlir::AffineExpr rows, keys, features;
   llvm::SmallVector<std::pair<Role, mlir::AffineExpr>> others; // axes of the result and their extents
   int64_t rows_each, keys_each, features_each;                 // of a thread
+  int64_t splits = 1;                                          // of the keys, of a block each
   int64_t warps = 0; // on tensor cores, each with 16 rows, of which a thread has one key of four, and one feature
 
+  /// What a thread has of its rows: of each its largest score, sums and weighted values.
+  int64_t numbers_of_thread() const { return rows_each * (int64_t(softmax.sums.size()) + features_each); }
   int64_t threads() const { return warps > 0 ? 32 * warps : side * side; }
   int64_t block_rows() const { return warps > 0 ? 16 * warps : side * rows_each; }
   int64_t block_keys() const { return (warps > 0 ? 4 : side) * keys_each; }

@@ -159,7 +159,7 @@ Result<StagedKeys> tensor_keys_plan(mlir::func::FuncOp kernel, int64_t rows, con
   int64_t features = features_of(*plan);
   plan->warps = rows / 16, plan->rows_each = 2;
   plan->features_each = features < 0 ? 16 : std::min<int64_t>((features + 15) / 16 * 4, most / 4);
-  auto bytes_of_line = [](int64_t terms) { return (terms + 15) / 16 * 32 + 16; };
+  auto bytes_of_line = [](int64_t terms) { return (terms + 15) / 16 * 32; };
   for (int64_t keys : {64, 32, 16}) {
     plan->keys_each = keys / 4;
     int64_t used = keys * bytes_of_line(plan->block_features());
@@ -178,11 +178,14 @@ static double seconds(const StagedKeys &plan, llvm::ArrayRef<int64_t> sizes, con
                   std::ceil(sizes::value_of(plan.features, sizes) / double(plan.block_features()));
   for (auto [axis, extent] : plan.others)
     blocks *= sizes::value_of(extent, sizes);
-  double key_blocks = std::ceil(sizes::value_of(plan.keys, sizes) / double(plan.block_keys()));
+  double key_blocks = std::ceil(sizes::value_of(plan.keys, sizes) / double(plan.block_keys() * plan.splits));
+  double parts = blocks * double(plan.splits * plan.threads() * plan.numbers_of_thread()) * 4;
+  blocks *= double(plan.splits);
   double block = key_blocks * double(plan.block_rows() * plan.block_keys()) * of_score;
   // Of small blocks a multiprocessor has several at a time, one of 256 threads otherwise.
   double at_once = double(device.multiprocessors) * std::max(1.0, 256 / double(plan.threads()));
-  return gpu::launch_seconds + std::ceil(blocks / at_once) * block * at_once / device.flops;
+  double shared = plan.splits > 1 ? gpu::launch_seconds + 2 * parts / device.memory_rate : 0;
+  return gpu::launch_seconds + shared + std::ceil(blocks / at_once) * block * at_once / device.flops;
 }
 
 static constexpr double exponential = 60; // operations of one, and of what goes before it
@@ -214,13 +217,19 @@ candidates_of(mlir::func::FuncOp kernel, const Target &target, std::vector<int64
   std::string why = "it is for GPUs";
   for (int64_t rows : target.gpu ? heights : std::vector<int64_t>{}) {
     Result<StagedKeys> plan = plan_for(kernel, rows, *target.gpu);
-    if (plan)
-      out.push_back({{std::string(variant.name), {{parameter, rows / unit}}},
+    if (!plan) {
+      why = plan.error().message;
+      continue;
+    }
+    for (int64_t splits : {1, 4, 16}) { // few rows alone make few blocks
+      if (splits > 1 && rows > side)
+        continue;
+      plan->splits = splits;
+      out.push_back({{std::string(variant.name), {{parameter, rows / unit}, {"splits", splits}}},
                      [plan = *plan, device = *target.gpu, of_score](llvm::ArrayRef<int64_t> sizes) {
                        return seconds(plan, sizes, device, of_score(plan, device));
                      }});
-    else
-      why = plan.error().message;
+    }
   }
   if (out.empty())
     return Error{why};
@@ -236,34 +245,37 @@ static Result<std::vector<Candidate>> tensor_candidates(mlir::func::FuncOp kerne
   return candidates_of(kernel, target, {64, 128, 32, 16}, tensor_keys_plan, on_tensor_cores, tensor_keys, "rows", 1);
 }
 
-static mlir::LogicalResult write(gpu::Program &program, const Result<StagedKeys> &plan) {
+static const Parameter splits = {"splits", "parts of the keys, which a block each has", 1, 64, {1, 4}};
+
+static mlir::LogicalResult write(gpu::Program &program, const ScheduleRow &row, Result<StagedKeys> plan) {
   if (!plan)
     return program.kernel().emitError() << plan.error().message;
+  plan->splits = row.params.at("splits");
   return write_staged_keys(program, *plan);
 }
 
 const Variant staged_keys = {
     "staged_keys",
     "16 rows of a head for each row of a thread in a block, 32 keys at a time in shared memory, no scores in memory",
-    {{"per_thread", "rows of a thread, of which a block has 16 x 16", 1, 4, {1, 2, 4}}},
+    {{"per_thread", "rows of a thread, of which a block has 16 x 16", 1, 4, {1, 2, 4}}, splits},
     staged_candidates,
     nullptr,
     false,
-    2,
+    3,
     [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
-      return write(program, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
+      return write(program, row, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
     }};
 
 const Variant tensor_keys = {
     "tensor_keys",
     "16 rows of a head for each warp of a block, both products of bf16 on tensor cores, no scores in memory",
-    {{"rows", "rows of a block, a multiple of 16", 16, 128, {16, 32, 64}}},
+    {{"rows", "rows of a block, a multiple of 16", 16, 128, {16, 32, 64}}, splits},
     tensor_candidates,
     nullptr,
     false,
-    1,
+    2,
     [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
-      return write(program, tensor_keys_plan(program.kernel(), row.params.at("rows"), *target.gpu));
+      return write(program, row, tensor_keys_plan(program.kernel(), row.params.at("rows"), *target.gpu));
     }};
 
 } // namespace heddle::attention
