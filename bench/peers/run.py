@@ -189,7 +189,8 @@ def table(rows, python):
                 ours = next((other for other in group if other["peer"] == heddle), None)
                 relative = f"{row['min_ms'] / ours['min_ms']:.2f} ({row['median_ms'] / ours['median_ms']:.2f})" if ours else ""
                 rate = f"{row['gflops']:.0f} | {100 * row['gflops'] / row['fma_peak_gflops']:.0f} %" if operations else " |"
-                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | {row['first_ms']:.0f} | "
+                first = "" if math.isnan(row["first_ms"]) else f"{row['first_ms']:.0f}"
+                lines.append(f"| {threads} | {row['peer']} | {row['min_ms']:.1f} | {row['median_ms']:.1f} | {row['min_cpu_ms']:.1f} | {first} | "
                              f"{rate} | {relative} | {row['calls']} | {row['difference']:.0e} |")
             lines.append(f"| {threads} | *peak* | | | | | {group[0]['fma_peak_gflops']:.0f} | | | | |")
         lines.append("")
