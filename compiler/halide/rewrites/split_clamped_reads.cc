@@ -1,5 +1,7 @@
 // A place that is made of a ramp with stride 1 or -1, bounds, and what is the same for all lanes never goes back, and
-// takes steps of 1 at most: so its first and its last lane say where all others are.
+// takes steps of 1 at most: so its first and its last lane say where all others are. It is the ramp held back by one
+// lower and one upper bound, whatever these are made of: a lane is where the ramp is without them, or where the first
+// or the last lane is.
 #include "compiler/halide/rewrites/rewrites.h"
 
 #include <functional>
@@ -42,17 +44,26 @@ class Split : public IRMutator {
       return read;
     std::string low = unique_name("low"), high = unique_name("high");
     Expr first = Variable::make(Halide::Int(32), low), last = Variable::make(Halide::Int(32), high);
-    auto load = [&](const Expr &index, int of) {
-      return Load::make(op->type.with_lanes(of), op->name, index, op->image, op->param, const_true(of),
+    auto load = [&](const Expr &index, const Expr &predicate) {
+      return Load::make(op->type.with_lanes(index.type().lanes()), op->name, index, op->image, op->param, predicate,
                         ModulusRemainder());
     };
-    Expr same = Broadcast::make(load(first, 1), lanes), row = load(Ramp::make(first, 1, lanes), lanes);
-    if (step < 0)
-      row = Shuffle::make_slice(row, lanes - 1, -1, lanes);
+    auto same = [&](const Expr &place) { return Broadcast::make(load(place, const_true()), lanes); };
+    auto turned = [&](const Expr &row) { return step > 0 ? row : Shuffle::make_slice(row, lanes - 1, -1, lanes); };
+    auto row = [&](const Expr &from, const Expr &predicate) {
+      return turned(load(Ramp::make(from, 1, lanes), turned(predicate)));
+    };
     auto either = [&](const Expr &condition, const Expr &yes, const Expr &no) {
       return Call::make(op->type, Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
     };
-    Expr value = either(first == last, same, either(last - first == lanes - 1, row, read));
+    Expr free = without_bounds(op->index), mixed = read;
+    if (free.defined()) {
+      Expr is_free = op->index == free;
+      Expr held = select(op->index == Broadcast::make(first, lanes), same(first), same(last));
+      mixed = select(is_free, row(simplify(lane(free, step > 0 ? 0 : lanes - 1)), is_free), held);
+    }
+    Expr value =
+        either(first == last, same(first), either(last - first == lanes - 1, row(first, const_true(lanes)), mixed));
     value = Let::make(high, simplify(lane(op->index, step > 0 ? lanes - 1 : 0)), value);
     return Let::make(low, simplify(lane(op->index, step > 0 ? 0 : lanes - 1)), value);
   }
@@ -88,6 +99,27 @@ class Split : public IRMutator {
     if (auto most = place.as<Max>())
       return both(most->a, most->b, 1, true);
     return std::nullopt;
+  }
+
+  /// A place whose step is known, without the bounds that hold it back; nothing where one of them moves, too.
+  Expr without_bounds(const Expr &place) const {
+    if (auto variable = place.as<Variable>())
+      return without_bounds(lets_.at(variable->name));
+    auto sum = [](const Expr &a, const Expr &b, int sign) {
+      return !a.defined() || !b.defined() ? Expr() : sign > 0 ? a + b : a - b;
+    };
+    auto moving = [&](const Expr &a, const Expr &b) {
+      return *step_of(a) == 0 ? without_bounds(b) : *step_of(b) == 0 ? without_bounds(a) : Expr();
+    };
+    if (auto add = place.as<Add>())
+      return sum(without_bounds(add->a), without_bounds(add->b), 1);
+    if (auto sub = place.as<Sub>())
+      return sum(without_bounds(sub->a), without_bounds(sub->b), -1);
+    if (auto least = place.as<Min>())
+      return moving(least->a, least->b);
+    if (auto most = place.as<Max>())
+      return moving(most->a, most->b);
+    return place;
   }
 
   /// One lane of a place whose step is known.
