@@ -258,6 +258,17 @@ static std::string bytes_text(int64_t columns, int64_t depth, const std::string 
               layout.empty() ? "" : ", heddle.layout = #heddle.layout<" + layout + ">");
 }
 
+TEST(Contraction, BytesWithTheirSignInRowsAreNoFoursOfBytes) {
+  std::string text = with(with(bytes_text(37, 19, ""), "extui %a", "extsi %a"), "extsi %c", "extui %c");
+  for (const char *name : {"native", "x86-64-v4", "x86-64-v4+amx"}) {
+    KernelText kernel(text);
+    const ScheduleRow row = choose(kernel.function(), *find_target(name)).rows.front();
+    EXPECT_EQ(row.micro_kernel, "madd_i16") << name;
+    if (name == std::string("native"))
+      check_row(text, row, {{1}, {37}}, 0);
+  }
+}
+
 /// Rows of a matrix unit, which is written out in plain arithmetic where the machine has none.
 static ScheduleRow matrix_tiles(const char *micro_kernel, Parameters parameters) {
   ScheduleRow row = row_of("contraction", "matrix_tiles", std::move(parameters));

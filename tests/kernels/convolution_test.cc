@@ -15,6 +15,7 @@ struct Shape {
   std::string image = "?x?x?x$C";
   std::string extents = "b, y, x, $C";
   bool narrow = false; // picture and weight are bf16
+  bool turned = false; // the result has its channels outside: y[b, o, i, j]
 };
 
 /// y[b, i, j, o] = relu(sum[c, u, v](x[b, S * i + T * u - P, S * j + T * v - P, c | 0] * w[o, c, u, v]) + r[b, i, j,
@@ -76,6 +77,12 @@ $PRODUCT
       } -> tensor<?x?x?x$Oxf32>
       return %q : tensor<?x?x?x$Oxf32>
     })";
+  if (shape.turned) {
+    text = with(text, "?x?x?x$O", "?x$Ox?x?");
+    text = with(text, "-> (b, i, j, o)>", "-> (b, o, i, j)>");
+    text = with(text, "(b, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1, $O)",
+                "(b, $O, (y - 1) floordiv $S + 1, (x - 1) floordiv $S + 1)");
+  }
   text = with(text, "$IMAGE", shape.image);
   text = with(text, "$PRODUCT",
               shape.narrow ? R"(
@@ -143,6 +150,44 @@ TEST(ConvolutionKernels, multiply_pairs_of_bf16) {
 }
 
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }
+
+const std::string outside = "%c, %py, %px", image_outside = "?x$Cx?x?", extents_outside = "b, $C, y, x";
+
+TEST(ConvolutionKernels, put_sums_down_across_the_lanes) {
+  Shape shape{.outputs = 24, .read = outside, .image = image_outside, .extents = extents_outside, .turned = true};
+  check_all_rows(convolution(shape), "convolution", pictures);
+  check_all_rows(convolution({.outputs = 24, .turned = true}), "convolution",
+                 {{2, 5, 7}}); // channels inside the picture
+  for (int channels : {3, 9})
+    check_row(convolution({.stride = 2,
+                           .channels = channels,
+                           .outputs = 50,
+                           .layout = "(o floordiv 32, u, v, c, o mod 32)",
+                           .read = outside,
+                           .image = image_outside,
+                           .extents = extents_outside,
+                           .turned = true}),
+              12, 32, {{1, 1, 1}, {1, 70, 9}, {1, 3, 530}, {0, 3, 3}}, channels == 9 ? 27 : 0);
+}
+
+TEST(ConvolutionKernels, put_sums_of_pairs_down_across_the_lanes) {
+  for (int channels : {8, 9})
+    check_row(convolution({.channels = channels,
+                           .outputs = 32,
+                           .layout = "(o floordiv 32, u, v, c floordiv 2, o mod 32, c mod 2)",
+                           .read = outside,
+                           .image = image_outside,
+                           .extents = extents_outside,
+                           .narrow = true,
+                           .turned = true}),
+              12, 32, pictures, 0, "dot_bf16");
+}
+
+TEST(ConvolutionKernels, leave_few_channels_to_contractions) {
+  KernelText few(convolution({.outputs = 8, .turned = true})), wide(convolution({.outputs = 12}));
+  EXPECT_EQ(heddle::kind_of(few.function()).name, "contraction");
+  EXPECT_EQ(heddle::kind_of(wide.function()).name, "convolution");
+}
 
 TEST(ConvolutionKernels, cut_large_pictures_into_blocks_of_rows) {
   check_row(convolution({.channels = 2, .outputs = 16, .layout = "(o floordiv 16, c, u, v, o mod 16)"}), 6, 16,

@@ -25,7 +25,7 @@ static std::vector<Product> products_of(const std::vector<std::vector<Reached>> 
   std::vector<Product> products;
   for (const std::vector<Reached> &result : results)
     for (const Reached &reached : result)
-      products.push_back(reached.product);
+      products.push_back(rows_by_lanes(reached));
   return products;
 }
 

@@ -42,18 +42,46 @@ static mlir::tensor::ExtractOp read_behind(LinalgOp op, mlir::Value value) {
   return {};
 }
 
-static std::optional<Reached> match(mlir::func::FuncOp kernel) {
+static const Factor *other_factor(const Reached &reached, const Factor *factor) {
+  return factor == &reached.product.left ? &reached.product.right : &reached.product.left;
+}
+
+/// Whether so many channels are worth lanes where the result has places innermost, which lanes could run along as well:
+/// vectors of 16 are no less than three quarters full. Places may be of any number, a row of them is often half a
+/// vector.
+static bool fills_lanes(int64_t channels) { return channels >= 16 && channels * 4 >= (channels + 15) / 16 * 16 * 3; }
+
+std::optional<Match> match(mlir::func::FuncOp kernel) {
   std::optional<std::vector<std::vector<Reached>>> results = contraction::match(kernel);
   if (!results || !contraction::has_one_product(*results))
     return std::nullopt;
-  Reached reached = results->front().front();
+  Match found{results->front().front(), {}};
+  Reached &reached = found.reached;
+  LinalgOp op = reached.product.op;
   const Factor *wide = contraction::wide_factor(reached);
-  const Factor *narrow = wide == &reached.product.left ? &reached.product.right : &reached.product.left;
-  mlir::OpOperand *weight = operand_of(reached.product.op, wide->value);
-  if (contraction::row_axis(reached) < 0 || !weight || !llvm::isa<mlir::BlockArgument>(weight->get()) ||
-      !read_behind(reached.product.op, narrow->value))
+  const int rows = contraction::row_axis(reached), axes = *llvm::max_element(reached.axis_of_loop) + 1;
+  if (rows < 0)
     return std::nullopt;
-  return reached;
+  auto is_pair = [&](const Factor *weight, const Factor *picture) {
+    mlir::OpOperand *operand = operand_of(op, weight->value);
+    return operand && llvm::isa<mlir::BlockArgument>(operand->get()) && read_behind(op, picture->value);
+  };
+  const Factor *narrow = other_factor(reached, wide);
+  bool plain = is_pair(wide, narrow);
+  for (int axis = 0; axis < axes; ++axis)
+    if (plain || axis != rows)
+      found.axes.push_back(axis);
+  if (plain)
+    return found;
+  if (!is_pair(narrow, wide) ||
+      !llvm::cast<mlir::RankedTensorType>(operand_of(op, narrow->value)->get().getType()).hasStaticShape() ||
+      !fills_lanes(op.getStaticLoopRanges()[llvm::find(reached.axis_of_loop, rows) - reached.axis_of_loop.begin()]))
+    return std::nullopt;
+  found.axes.push_back(rows);
+  for (int &axis : reached.axis_of_loop)
+    if (axis >= rows)
+      axis = axis == rows ? axes - 1 : axis - 1;
+  return found;
 }
 
 bool is_convolution(mlir::func::FuncOp kernel) { return match(kernel).has_value(); }
@@ -71,18 +99,24 @@ static std::pair<mlir::OpOperand *, int> weight_of(const Reached &reached) {
 
 /// The factor that is read from the picture.
 static const Factor *picture_of(const Reached &reached) {
-  return contraction::wide_factor(reached) == &reached.product.left ? &reached.product.right : &reached.product.left;
+  return other_factor(reached, contraction::wide_factor(reached));
 }
 
-/// The loop of the sum that the picture is read along at plain places, innermost in the picture, such as its channels:
-/// no window slides along it. -1: there is none.
+/// The loop of the sum that an index of the picture runs along without sliding, such as channels or those of a group:
+/// what else the index depends on is the weight's as well. -1: there is none.
 static int plain_term(const Reached &reached) {
   LinalgOp op = reached.product.op;
   auto kinds = op.getIteratorTypesArray();
-  for (mlir::Value index : llvm::reverse(read_behind(op, picture_of(reached)->value).getIndices()))
-    if (auto loop = index.getDefiningOp<mlir::linalg::IndexOp>();
-        loop && kinds[loop.getDim()] == mlir::utils::IteratorType::reduction)
-      return int(loop.getDim());
+  const llvm::SmallBitVector &of_weight = contraction::wide_factor(reached)->loops;
+  for (mlir::Value index : llvm::reverse(read_behind(op, picture_of(reached)->value).getIndices())) {
+    int summed = -1, count = 0;
+    llvm::SmallBitVector loops = contraction::loops_behind(op, index);
+    for (unsigned loop : loops.set_bits())
+      if (kinds[loop] == mlir::utils::IteratorType::reduction)
+        summed = int(loop), ++count;
+    if (count == 1 && !loops.test(of_weight))
+      return summed;
+  }
   return -1;
 }
 
@@ -91,7 +125,8 @@ static int plain_term(const Reached &reached) {
 /// pairs).
 static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &target) {
   constexpr int64_t least_groups = 4;
-  const MicroKernel &best = micro_kernel_for({&reached.product, 1}, target);
+  const contraction::Product product = contraction::rows_by_lanes(reached);
+  const MicroKernel &best = micro_kernel_for({&product, 1}, target);
   LinalgOp op = reached.product.op;
   int term = plain_term(reached);
   int64_t terms = term < 0 ? 0 : op.getStaticLoopRanges()[term];
@@ -100,22 +135,29 @@ static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &
              : micro_kernels().front();
 }
 
+/// Steps of an innermost loop that are worth reading the picture across.
+static constexpr int64_t least_steps = 8;
+
 mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, int64_t width, const Target &target) {
-  std::optional<Reached> reached = match(kernel);
-  if (!reached)
+  std::optional<Match> found = match(kernel);
+  if (!found)
     return {};
+  const Reached *reached = &found->reached;
   auto [weight, axis] = weight_of(*reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
   auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
   if (tensor.getArgNumber() != argument || axis < 0 || !type.hasStaticShape())
     return {};
   // The axis along which the picture is contiguous comes last, so that both are read along it; with groups of terms,
-  // the one along which they lie.
+  // the one along which they lie. Where windows slide along the former, that is a loop of few steps: channels come last
+  // if there are more of them.
   LinalgOp op = reached->product.op;
   const MicroKernel &micro_kernel = micro_kernel_of(*reached, target);
   auto along = read_behind(op, picture_of(*reached)->value).getIndices().back().getDefiningOp<mlir::linalg::IndexOp>();
   bool summed = along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction;
-  int innermost = micro_kernel.group > 1 ? plain_term(*reached) : summed ? int(along.getDim()) : -1;
+  const int plain = plain_term(*reached);
+  bool many = plain >= 0 && op.getStaticLoopRanges()[unsigned(plain)] >= least_steps;
+  int innermost = summed && micro_kernel.group == 1 ? int(along.getDim()) : many || micro_kernel.group > 1 ? plain : -1;
   llvm::SmallVector<unsigned> others, last;
   for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
     if (int(other) != axis)
@@ -130,14 +172,17 @@ mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, i
 static constexpr int64_t window_share = 25;
 
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target) {
-  std::optional<Reached> reached = match(kernel);
-  if (!reached)
+  std::optional<Match> found = match(kernel);
+  if (!found)
     return std::nullopt;
+  const Reached *reached = &found->reached;
   Problem out{};
+  out.turned = found->is_turned();
   out.micro_kernel = &micro_kernel_of(*reached, target);
   auto type = llvm::cast<mlir::RankedTensorType>(kernel.getResultTypes()[0]);
-  out.columns = mlir::ShapedType::isDynamic(type.getShape().back()) ? -1 : type.getShape().back();
-  for (int axis = 0; axis + 1 < int(type.getRank()); ++axis)
+  int64_t columns = type.getDimSize(unsigned(found->axes.back()));
+  out.columns = mlir::ShapedType::isDynamic(columns) ? -1 : columns;
+  for (int axis : llvm::ArrayRef(found->axes).drop_back())
     out.others.push_back(sizes::extent_of(kernel, axis));
   out.terms = sizes::terms_of(reached->product.op);
   auto [weight, axis] = weight_of(*reached);

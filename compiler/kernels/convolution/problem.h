@@ -14,12 +14,22 @@ extern const Variant tiles, chunks;
 
 struct Problem {
   const MicroKernel *micro_kernel;
-  int64_t columns;                      // of the innermost axis, along which lanes run; -1: a run-time size
+  int64_t columns;                      // of the axis along which lanes run; -1: a run-time size
   std::vector<mlir::AffineExpr> others; // extents of the other axes: places and pictures; null where nothing is known
   int64_t terms;                        // of the sum; run-time sizes count as 256
+  bool turned;                          // sums are put down across the lanes
   std::optional<int64_t> given_width;   // of the panels that the weight has along the lanes
 };
 
+/// The product behind a kernel's results, whose axes are counted so that the last one is the weight's channels: lanes
+/// run along them, wherever they are in the result.
+struct Match {
+  contraction::Reached reached;
+  std::vector<int> axes; // of the result, in the order in which `reached` counts them
+  /// Whether sums are put down across the lanes, as the result has its channels further out.
+  bool is_turned() const { return axes.back() + 1 != int(axes.size()); }
+};
+std::optional<Match> match(mlir::func::FuncOp kernel);
 bool is_convolution(mlir::func::FuncOp kernel);
 /// Nothing where the kernel is no convolution.
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target);

@@ -10,6 +10,7 @@
 // Measured on Cascade Lake: otherwise the sum in one go is faster than in chunks that fit the first cache.
 #include "compiler/kernels/convolution/schedule.h"
 
+#include "compiler/kernels/convolution/problem.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/operands.h"
@@ -35,20 +36,20 @@ class ConvolutionNest {
 public:
   /// `depth`: terms of a chunk at most; 0: the sum stays whole.
   ConvolutionNest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t window, int64_t depth,
-                  const MicroKernel &micro_kernel, const contraction::Reached &reached, const Target &target)
+                  const MicroKernel &micro_kernel, const Match &match, const Target &target)
       : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(rows)), width_(int(width)), lanes_(target.lanes),
-        window_bytes_(window), depth_(depth), micro_kernel_(micro_kernel) {
-    const contraction::Factor *wide = contraction::wide_factor(reached);
+        window_bytes_(window), depth_(depth), is_turned_(match.is_turned()), micro_kernel_(micro_kernel) {
+    const contraction::Factor *wide = contraction::wide_factor(match.reached);
     std::vector<bool> shared(output_.axes.size());
-    for (auto [loop, axis] : llvm::enumerate(reached.axis_of_loop))
+    for (auto [loop, axis] : llvm::enumerate(match.reached.axis_of_loop))
       if (axis >= 0)
         shared[axis] = wide->loops.test(unsigned(loop));
-    lane_ = output_.axes.back();
+    lane_ = output_.axes[match.axes.back()];
     for (int axis = int(output_.axes.size()) - 2; axis >= 0; --axis)
       if (!shared[axis] && places_.size() < 2)
-        places_.push_back(output_.axes[axis]);
+        places_.push_back(output_.axes[match.axes[axis]]);
       else
-        others_.push_back(output_.axes[axis]);
+        others_.push_back(output_.axes[match.axes[axis]]);
   }
 
   Status build() {
@@ -88,7 +89,7 @@ private:
       call.push_back(axis.var);
     call.push_back(lane_.var / width_);
     if (block_.defined())
-      return block_(call);
+      return read_block(call);
 
     auto times = factors_of(stage);
     if (!times)
@@ -137,9 +138,17 @@ private:
       if (!windows.slides(sums[i]))
         per_place_ *= sizes[i];
     if (!is_read_in_place(operands, narrow)) {
-      window_ = Func("window");
-      window_(windows.variables()) = windows.value();
-      narrow = window_(windows.places());
+      Expr value = windows.value();
+      if (windows.slides_innermost()) {
+        // A row of the window ends with its last vector; what is behind it repeats the last element.
+        const Var &innermost = windows.variables()[0];
+        std::map<std::string, Expr> extent_of = {{here[0].name(), length()}, {here[1].name(), height()}};
+        for (size_t i = 0; i < sums.size(); ++i)
+          extent_of[sums[i].name()] = extents[i];
+        value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
+        has_whole_rows_ = true;
+      }
+      narrow = window(windows, value, ordered[0]);
     }
     wide = panel(operands, wide, column, others, ordered);
     Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
@@ -190,7 +199,46 @@ private:
       block_(args) = initial;
       block_(args) += sum_(chunk);
     }
-    return block_(call);
+    return read_block(call);
+  }
+
+  /// A sum of the block, of which `at` says the lane, the place and so on.
+  Expr read_block(std::vector<Expr> at) {
+    if (!is_turned_)
+      return block_(at);
+    if (!turned_.defined()) {
+      std::vector<Var> dims = block_.args();
+      std::vector<Expr> here(dims.begin(), dims.end());
+      std::swap(dims[0], dims[1]);
+      square_ = Func("square");
+      square_(dims) = block_(here);
+      turned_ = Func("turned");
+      turned_(dims) = square_(std::vector<Expr>(dims.begin(), dims.end()));
+    }
+    std::swap(at[0], at[1]);
+    return turned_(at);
+  }
+
+  /// The factor through a copy of its window.
+  Expr window(const Windows &windows, const Expr &value, const Var &term) {
+    std::vector<Var> dims = windows.variables();
+    auto terms = std::find_if(dims.begin(), dims.end(), [&](const Var &dim) { return dim.same_as(term); });
+    if (micro_kernel_.group == 1 || !has_whole_rows_ || terms == dims.end()) {
+      window_ = Func("window");
+      window_(dims) = value;
+      return window_(windows.places());
+    }
+    // Rows of places lie apart for each term: those of a group are put together as words.
+    dims.erase(terms);
+    const Var place = dims[0];
+    dims.erase(dims.begin());
+    Transposed made = transpose(micro_kernel_, "words", "window", value, {term}, place, dims, term);
+    words_ = made.natural;
+    window_ = made.func;
+    Substitution here;
+    for (size_t i = 0; i < windows.variables().size(); ++i)
+      here[windows.variables()[i].name()] = windows.places()[i];
+    return hi::substitute(here, made.read);
   }
 
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.
@@ -233,6 +281,14 @@ private:
     if (places_.size() > 1)
       order.push_back(places_[0].var);
     order.push_back(within);
+    Var length("length");
+    if (is_turned_) { // vectors of neighbouring places, channel by channel
+      result.split(places_.size() > 1 ? places_[0].var : within, length, innermost_, lanes_, TailStrategy::GuardWithIf);
+      order.erase(order.begin());
+      order[0] = length;
+      order.insert(order.begin(), innermost_);
+      order.push_back(column);
+    }
     // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
     // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
     std::vector<Var> outer = {block};
@@ -243,7 +299,11 @@ private:
         order.push_back(axis.var);
     outer.push_back(panel); // outermost: it stays in the cache while the pictures pass
     order.insert(order.end(), outer.begin(), outer.end());
-    result.reorder(order).vectorize(column, lanes_).unroll(column);
+    result.reorder(order);
+    if (is_turned_)
+      result.vectorize(innermost_);
+    else
+      result.vectorize(column, lanes_).unroll(column);
     Var task = outer[0];
     for (size_t i = 1; i < outer.size(); ++i) {
       Var fused("task" + std::to_string(i));
@@ -267,6 +327,8 @@ private:
       one_of_each(*func);
     }
     block_.compute_at(result, task).vectorize(args[0], lanes_).unroll(args[0]);
+    if (is_turned_)
+      schedule_turned(result, task, one_of_each);
     std::vector<VarOrRVar> tiles = {args[0], place, tile};
     tiles.insert(tiles.end(), args.begin() + 2, args.end());
     tiles.insert(tiles.end(), chunks_.begin(), chunks_.end());
@@ -282,18 +344,45 @@ private:
       sum_.bound_extent(sum_.args()[i], 1);
     tile_.keep_in_registers(sum_, args[0], {args[1]}, lanes_);
     if (row_.defined())
-      row_.compute_at(block_, tile).vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp);
+      row_.compute_at(block_, tile)
+          .vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp)
+          .bound_storage(row_.args()[0], (rows_ + lanes_ - 1) / lanes_ * lanes_); // on the stack
     if (window_.defined()) {
       one_of_each(window_);
       window_.compute_at(result, task);
-      if (!window_.args().empty())
-        window_.vectorize(window_.args()[0], lanes_, TailStrategy::GuardWithIf);
+      if (words_.defined()) {
+        std::vector<Var> dims = window_.args(); // member, place, term, ..
+        one_of_each(words_);
+        words_.compute_at(window_, dims[2]).reorder_storage(dims[1], dims[2]).reorder(dims[1], dims[2]);
+        words_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
+        window_.bound_extent(dims[0], micro_kernel_.group).vectorize(dims[0]);
+        window_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
+      } else if (!window_.args().empty()) {
+        window_.vectorize(window_.args()[0], lanes_,
+                          has_whole_rows_ ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+      }
     }
     if (panel_.func.defined()) {
       one_of_each(panel_.func);
       panel_.func.compute_at(result, task);
       Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
     }
+  }
+
+  /// The block with its places side by side: squares of it, as large as vectors, are transposed in registers.
+  void schedule_turned(Func &result, const Var &task, const std::function<void(Func &)> &one_of_each) {
+    Var places("places"), place("place"), columns("columns"), column("column");
+    const Var p = turned_.args()[0], l = turned_.args()[1];
+    one_of_each(turned_);
+    turned_.compute_at(result, task).bound(l, 0, width_);
+    turned_.split(p, places, place, lanes_, TailStrategy::RoundUp)
+        .split(l, columns, column, lanes_)
+        .reorder(place, column, places, columns)
+        .vectorize(place)
+        .unroll(column);
+    one_of_each(square_);
+    square_.compute_at(turned_, places).bound_extent(p, lanes_).bound_extent(l, lanes_);
+    square_.reorder(l, p).vectorize(l).unroll(p);
   }
 
   /// The dimension of the weight as it lies that a loop of the sum runs along: smaller is further inside.
@@ -318,10 +407,13 @@ private:
   KernelOutput &output_;
   int rows_, width_, lanes_;
   int64_t window_bytes_, depth_;
+  bool is_turned_; // the result has places innermost: sums are put down across the lanes
   const MicroKernel &micro_kernel_;
   OutputAxis lane_;
   std::vector<OutputAxis> places_, others_; // innermost first
-  Func block_, sum_, row_, window_;
+  Func block_, sum_, row_, window_, words_, square_, turned_;
+  bool has_whole_rows_ = false; // the window's innermost dim has whole vectors
+  const Var innermost_ = Var("innermost");
   Copy panel_;
   RegisterTile tile_;
   std::vector<Halide::RVar> chunks_; // the loops of the sum around a tile's own, innermost first
@@ -336,14 +428,14 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   if (width % target.lanes != 0)
     return Error{"panels of " + std::to_string(width) + " columns are no whole vectors of " +
                  std::to_string(target.lanes)};
-  std::optional<std::vector<std::vector<contraction::Reached>>> results = contraction::match(kernel.function);
-  if (!results || !contraction::has_one_product(*results) || contraction::row_axis(results->front().front()) < 0)
+  std::optional<Match> found = match(kernel.function);
+  if (!found)
     return Error{"a convolution's schedule needs one product behind its results"};
   join_outputs(kernel);
   if (kernel.outputs.size() != 1)
     return Error{"a convolution's results have one shape"};
   return ConvolutionNest(kernel, row.params.at("rows"), width, row.params.at("window"), depth,
-                         *find_micro_kernel(row.micro_kernel), results->front().front(), target)
+                         *find_micro_kernel(row.micro_kernel), *found, target)
       .build();
 }
 

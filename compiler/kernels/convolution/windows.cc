@@ -147,6 +147,18 @@ bool Windows::slides(const Var &sum) const {
   return std::find(sliding_.begin(), sliding_.end(), sum.name()) != sliding_.end();
 }
 
+Expr Windows::last_place(size_t i, const std::map<std::string, Expr> &extents) const {
+  std::vector<std::string> loops;
+  for (const auto &[name, extent] : extents)
+    loops.push_back(name);
+  const Form form = *form_of(places_[i], loops);
+  Expr last = 0;
+  for (auto [name, factor] : form)
+    if (factor > 0)
+      last += (extents.at(name) - 1) * int(factor);
+  return hi::simplify(last);
+}
+
 void Windows::replace(const Var &place, const std::vector<Var> &places, const std::vector<Var> &sums) {
   std::vector<std::string> loops = names_of(places, sums);
   Var window("w" + std::to_string(forms_.size()));

@@ -35,6 +35,10 @@ public:
   const std::vector<Halide::Expr> &places() const { return places_; }
   /// Whether the sum's loop is part of a form with one of the result's.
   bool slides(const Halide::Var &sum) const;
+  /// Whether the innermost of variables() is a place of the window, rather than, say, a channel.
+  bool slides_innermost() const { return !variables_.empty() && forms_.count(variables_[0].name()); }
+  /// The last place that variable number `i`, which is one of a window, has in loops of these extents.
+  Halide::Expr last_place(size_t i, const std::map<std::string, Halide::Expr> &extents) const;
   /// Places of a window per place of the result: 4 where both of its axes have strides of 2.
   int64_t stride() const { return stride_; }
 

@@ -43,13 +43,11 @@ static bool holds(Halide::Type wide, std::optional<Halide::Type> type) {
   return type && (*type == wide || (wide.is_int() && type->is_int_or_uint() && type->bits() == 8 && wide.bits() > 8));
 }
 
-/// Of rows the one factor, of panels the one that lanes run along; either may be.
 static bool multiplies(const MicroKernel &micro_kernel, const contraction::Product &product) {
   if (micro_kernel.takes_any_type())
     return true;
-  std::optional<Halide::Type> left = type_before_widening(product.left), right = type_before_widening(product.right);
-  return (holds(micro_kernel.row, left) && holds(micro_kernel.panel, right)) ||
-         (holds(micro_kernel.row, right) && holds(micro_kernel.panel, left));
+  return holds(micro_kernel.row, type_before_widening(product.left)) &&
+         holds(micro_kernel.panel, type_before_widening(product.right));
 }
 
 static bool fits(const MicroKernel &micro_kernel, std::span<const contraction::Product> products,

@@ -36,7 +36,7 @@ std::span<const MicroKernel> micro_kernels();
 const MicroKernel *find_micro_kernel(std::string_view name);
 
 /// The one that multiplies the most terms of a row at a time of those that the target has and that give exactly what
-/// the program says of these products.
+/// the program says of these products, of each of which the left factor has the rows and the right one the panels.
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target);
 
 /// The one whose instruction multiplies tiles, where the target has one for these products; else null.

@@ -175,6 +175,13 @@ const Factor *wide_factor(const Reached &reached) {
   return left == right ? nullptr : left ? &reached.product.left : &reached.product.right;
 }
 
+Product rows_by_lanes(const Reached &reached) {
+  Product product = reached.product;
+  if (wide_factor(reached) == &reached.product.left)
+    std::swap(product.left, product.right);
+  return product;
+}
+
 int row_axis(const Reached &reached) {
   const Factor *wide = wide_factor(reached);
   int innermost = -1;

@@ -48,6 +48,8 @@ std::optional<std::vector<Reached>> products_behind(mlir::Value value);
 int lane_loop(const Reached &reached);
 /// The factor that depends on the lane loop, where only one does: its rows become vectors; null otherwise.
 const Factor *wide_factor(const Reached &reached);
+/// The product with the factor that has rows on the left, and the one that lanes run along on the right.
+Product rows_by_lanes(const Reached &reached);
 /// The innermost axis of the result that only the other factor depends on: registers hold several of its rows.
 /// -1: there is none.
 int row_axis(const Reached &reached);
