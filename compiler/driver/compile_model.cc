@@ -45,9 +45,6 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     Result<Target> target = find_target(word);
     if (!target)
       return word == "native" ? target.error() : Error{usage_mark + target.error().message};
-    if (target->gpu && quantized)
-      return Error{"--target " + word.str() + " has no products of int8; say " +
-                   (options.precision == "int8" ? "--precision bf16" : "--keep PATH=bf16") + ", or name a CPU"};
     if (!target->gpu && rounded)
       return Error{usage_mark + ("--target " + word.str() + ": only GPUs have products of tf32; say " +
                                  (options.precision == "tf32" ? "--precision f32" : "--keep PATH=f32") +

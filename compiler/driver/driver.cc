@@ -126,8 +126,7 @@ private:
                        more)
         ->type_name("T")
         ->capture_default_str();
-    to->add_option("--precision", compile.precision,
-                   "What products multiply: f32, bf16 or int8; on GPUs f32, tf32 or bf16")
+    to->add_option("--precision", compile.precision, "What products multiply: f32, bf16 or int8; on GPUs also tf32")
         ->type_name("P")
         ->capture_default_str();
     to->add_option(

@@ -14,6 +14,9 @@
 // Where the module has a scale for the activation (heddle.scales), that takes the place of amax for all rows, and
 // what exceeds it is clamped.
 //
+// For GPUs numbers have a sign, -127 .. 127, and the offset is 0: tensor cores multiply either, and padding is then
+// what copies fill with, 0.
+//
 // Above, w8, scales and sums are derived weights (heddle.derived). u8 times s8 is what the CPUs' dot products take; the
 // offset's share is the column sum. What remains in floats is narrow_products' matter.
 #include "compiler/ir/definitions.h"
@@ -119,10 +122,11 @@ struct Candidate {
 
 class Quantizing {
 public:
-  /// `convolutions`: also products that read a factor at computed places.
-  Quantizing(ModuleOp module, bool convolutions)
+  /// `convolutions`: also products that read a factor at computed places. `signs`: the target multiplies numbers of
+  /// either sign with others.
+  Quantizing(ModuleOp module, bool convolutions, bool signs)
       : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()),
-        convolutions_(convolutions) {}
+        convolutions_(convolutions), signs_(signs) {}
 
   void run() {
     std::vector<Candidate> candidates;
@@ -144,6 +148,7 @@ private:
     Value largest;              // null where the scale is known
     std::optional<float> known; // the magnitude that `top` stands for
     int64_t zero, top;          // the number of 0, and how much more the largest is
+    bool has_sign;              // numbers are from -top on
   };
   struct Weights {
     ir::WeightOp numbers, scales, sums;
@@ -287,12 +292,12 @@ private:
     return scale ? std::optional<float>(scale.getValue().convertToDouble()) : std::nullopt;
   }
 
-  /// x * scale, rounded to a whole number from 0 to 255.
+  /// x * scale, rounded to a whole number from 0 to 255, or from -127 to 127.
   Value byte_of(OpBuilder &at, Location loc, const Rows &rows, Value x, Value scale) {
     Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, x, scale));
     Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
     if (rows.known) {
-      number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, rows.zero ? -rows.top : 0));
+      number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, rows.zero || rows.has_sign ? -rows.top : 0));
       number = arith::MinSIOp::create(at, loc, number, constant(at, loc, rows.top));
     }
     if (rows.zero)
@@ -322,7 +327,8 @@ private:
     Rows out{};
     out.known = scale_of(x);
     bool whole = is_nonnegative(x);
-    out.zero = whole ? 0 : 128;
+    out.has_sign = !whole && signs_;
+    out.zero = whole || signs_ ? 0 : 128;
     out.top = whole ? 255 : 127;
     if (out.known) {
       Value scale = given(builder, loc, float(out.top) / *out.known);
@@ -478,7 +484,9 @@ private:
     Value product = generic(builder, loc, factors, zero, places, op.getIteratorTypesArray(),
                             [&](OpBuilder &at, Location loc, ValueRange e) {
                               Value number = picture.read ? number_read(at, op, picture.read, *rows) : e[0];
-                              Value a = arith::ExtUIOp::create(at, loc, at.getI32Type(), number);
+                              Value a = rows->has_sign
+                                            ? arith::ExtSIOp::create(at, loc, at.getI32Type(), number).getResult()
+                                            : arith::ExtUIOp::create(at, loc, at.getI32Type(), number);
                               Value b = arith::ExtSIOp::create(at, loc, at.getI32Type(), e[factors.size() - 1]);
                               Value term = arith::MulIOp::create(at, loc, a, b);
                               return arith::AddIOp::create(at, loc, e.back(), term).getResult();
@@ -539,7 +547,7 @@ private:
   SymbolTable symbols_;
   ir::Precisions precisions_;
   Builder builder_;
-  bool convolutions_;
+  bool convolutions_, signs_;
   std::set<std::string> quantized_; // activations
   DenseMap<std::pair<Value, AffineMap>, Rows> rows_;
   DenseMap<std::pair<Operation *, Attribute>, Weights> weights_;
@@ -558,10 +566,11 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
       return signalPassFailure();
     if (!precisions.has("int8"))
       return;
-    bool dots = llvm::any_of(micro_kernels(), [&](const MicroKernel &micro_kernel) {
-      return micro_kernel.row == Halide::UInt(8) && (micro_kernel.needs & ~target.cpu_features()) == 0;
-    });
-    Quantizing(getOperation(), dots).run();
+    bool has_gpu = target.gpu != nullptr;
+    bool dots = has_gpu || llvm::any_of(micro_kernels(), [&](const MicroKernel &micro_kernel) {
+                  return micro_kernel.row == Halide::UInt(8) && (micro_kernel.needs & ~target.cpu_features()) == 0;
+                });
+    Quantizing(getOperation(), dots, has_gpu).run();
     erase_unread_weights(getOperation()); // those that only products read are not stored as floats, too
   }
 

@@ -116,10 +116,6 @@ class Usage(unittest.TestCase):
         self.assertEqual((status, out), (2, ""))
         self.assertEqual(err, run("--help")[1])
 
-    def test_what_is_not_built_yet_says_so(self):
-        message = "--target cuda:sm_80 has no products of int8; say --precision bf16, or name a CPU"
-        self.assertEqual(run("compile", "x", "--target", "cuda:sm_80", "--precision", "int8"), (1, "", f"error: {message}\n"))
-
     def test_explain_prints_the_page_of_a_code(self):
         status, out, err = run("explain", "E021")
         self.assertEqual((status, err), (0, ""))

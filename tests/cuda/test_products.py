@@ -191,6 +191,28 @@ model Copies {
             want = np.tanh(x.astype(np.float64) @ self.weight.astype(np.float16).astype(np.float64).T + self.bias) + rest
             np.testing.assert_allclose(got, want, atol=4e-3)
 
+    def test_products_of_int8_run_on_tensor_cores(self):
+        """Numbers are off by half a step of 127 to the largest in their row or column, sums by the root of their terms."""
+        for expected in (5000, 1):
+            with self.compiled(f"int8-{expected}", ("N", 1001), ("K", 768), expected=expected, options=("--precision", "int8")) as model:
+                with model.session() as session:
+                    for rows in (1, 65, 0):
+                        x, rest = self.normal(rows, 768), self.normal(rows, 1001)
+                        self.emulator.heddle_emulator_clear_counters()
+                        got = session.run({"x": 0.02 * x, "rest": rest}, entry="layer")["y"]
+                        self.assertEqual(counted(self.emulator, "matrix").warps > 0, rows > 0 and expected > 1)
+                        want = np.tanh(0.02 * x.astype(np.float64) @ self.weight.T + self.bias) + rest
+                        np.testing.assert_allclose(got, want, atol=0.03, err_msg=f"{rows} rows")
+
+    def test_a_product_of_int8_that_fills_its_tiles_wastes_no_memory_access(self):
+        with self.compiled("full-int8", ("N", 128), ("K", 128), expected=200000, options=("--precision", "int8")) as model:
+            with model.session() as session:
+                x, rest = self.normal(1024, 128), self.normal(1024, 128)
+                self.emulator.heddle_emulator_clear_counters()
+                session.run({"x": x, "rest": rest}, entry="layer")
+                self.assert_costs(async_copy=1.25, async_store=1.1, store_global=1.25)
+                self.assertEqual(counted(self.emulator, "matrix").warps, 1024 // 16 * 128 // 8 * 128 // 32)
+
     def test_a_product_of_tf32_that_fills_its_tiles_wastes_no_memory_access(self):
         with self.compiled("full-tf32", ("N", 128), ("K", 128), expected=200000, options=("--precision", "tf32")) as model:
             with model.session() as session:

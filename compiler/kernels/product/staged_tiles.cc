@@ -183,23 +183,35 @@ LogicalResult write_staged_tiles(gpu::Program &program, const ScheduleRow &row, 
                multiply_add_tile);
 }
 
-bool sums_f32(const Nest &nest) {
-  return cast<RankedTensorType>(nest.product.op->getResult(0).getType()).getElementType().isF32();
-}
+Type element_type(linalg::LinalgOp op) { return cast<RankedTensorType>(op->getResult(0).getType()).getElementType(); }
+bool sums_f32(const Nest &nest) { return element_type(nest.product.op).isF32(); }
 
 /// What tensor cores multiply of all products of a kernel, or why they don't: f32 where it may be rounded.
 Result<TensorType> tensor_type_of(ArrayRef<Nest> nests) {
   std::optional<TensorType> type;
-  for (const Nest &nest : nests)
+  auto has_sign = [](const Factor &factor) { return !factor.value.getDefiningOp<arith::ExtUIOp>(); };
+  for (const Nest &nest : nests) {
+    const Product &product = nest.product;
+    linalg::LinalgOp op = product.op;
+    Type left = element_read(product.left.value).getType(), right = element_read(product.right.value).getType();
+    if (left.isInteger(8) && right.isInteger(8) && element_type(op).isInteger(32)) {
+      TensorType own{left, false, has_sign(product.left), has_sign(product.right)};
+      if (type && (type->element != left || type->left_has_sign != own.left_has_sign ||
+                   type->right_has_sign != own.right_has_sign))
+        return Error{"its factors are of two types"};
+      type = own;
+      continue;
+    }
     for (const Factor *factor : {&nest.product.left, &nest.product.right}) {
       Type own = element_read(factor->value).getType();
       bool rounds = own.isF32() && nest.product.op->hasAttr(ir::names::rounds);
       if ((!own.isBF16() && !own.isF16() && !rounds) || !sums_f32(nest))
-        return Error{"its factors are neither bf16 nor f16, nor rounded to tf32, or its sums not f32"};
+        return Error{"its factors are neither bf16 nor f16, nor rounded to tf32, or its sums not f32; nor are they i8"};
       if (type && (type->element != own || type->rounds != rounds))
         return Error{"its factors are of two types"};
       type = {own, rounds};
     }
+  }
   return *type;
 }
 
@@ -278,7 +290,10 @@ Result<std::vector<Candidate>> tensor_candidates(func::FuncOp kernel, const Targ
   // Two numbers come from memory for the products of a row and a column with the other lines of a tile, in the time of
   // 64 operations of a multiprocessor's tensor cores each.
   return candidates_of(
-      *nests, type->element, *target.gpu, target.gpu->tensor_flops / (type->rounds ? 2 : 1),
+      *nests, type->element, *target.gpu,
+      target.gpu->tensor_flops * (type->element.isInteger() ? 2
+                                  : type->rounds            ? 0.5
+                                                            : 1),
       [](int64_t tile) { return ScheduleRow{"tensor_tiles", {{"side", tile}}}; },
       [](double side) { return 4 * 64 / side; });
 }
@@ -302,7 +317,7 @@ const Variant tensor_tiles = {
     tensor_candidates,
     nullptr,
     false,
-    2,
+    3,
     write_tensor_tiles};
 
 } // namespace heddle::contraction

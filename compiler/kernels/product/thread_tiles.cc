@@ -69,7 +69,9 @@ public:
     first_column = mul(rem(warp, index(warps_across)), index(across * columns));
   }
 
-  SmallVector<Value> zeros() override { return SmallVector<Value>(down * across * 4, real(0)); }
+  SmallVector<Value> zeros() override {
+    return SmallVector<Value>(down * across * 4, arith::ConstantOp::create(b, loc, b.getZeroAttr(sum_type())));
+  }
   /// Of 8 columns a lane has two neighbours in its row, of 16 four. It exchanges them with the lanes of the rows beside
   /// its own, and has one column of as many rows: the lanes of a row then have all of its columns, which lie together
   /// in memory.
@@ -154,17 +156,25 @@ private:
     return out;
   }
 
-  NVVM::MMATypes mma_type() const {
+  Type sum_type() const { return type.element.isInteger() ? Type(b.getI32Type()) : Type(b.getF32Type()); }
+  NVVM::MMATypes mma_type(bool has_sign) const {
+    if (type.element.isInteger())
+      return has_sign ? NVVM::MMATypes::s8 : NVVM::MMATypes::u8;
     return type.rounds ? NVVM::MMATypes::tf32 : type.element.isBF16() ? NVVM::MMATypes::bf16 : NVVM::MMATypes::f16;
   }
+  /// Sums are short enough to have no overflow.
+  std::optional<NVVM::MMAIntOverflow> overflow() const {
+    return type.element.isInteger() ? std::optional(NVVM::MMAIntOverflow::wrapped) : std::nullopt;
+  }
   void multiply_add(ArrayRef<Value> left, ArrayRef<Value> right, MutableArrayRef<Value> sums) {
-    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, b.getF32Type()));
+    Type result = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(4, sum_type()));
     using Types = std::array<NVVM::MMATypes, 2>;
     using Layouts = std::array<NVVM::MMALayout, 2>;
     int64_t terms = terms_of_line(type.element) / 2;
-    Value product = NVVM::MmaOp::create(b, loc, result, left, right, ArrayRef<Value>(sums), {rows, columns, terms},
-                                        std::nullopt, std::nullopt, Types{mma_type(), mma_type()},
-                                        Layouts{NVVM::MMALayout::row, NVVM::MMALayout::col});
+    Value product =
+        NVVM::MmaOp::create(b, loc, result, left, right, ArrayRef<Value>(sums), {rows, columns, terms}, std::nullopt,
+                            overflow(), Types{mma_type(type.left_has_sign), mma_type(type.right_has_sign)},
+                            Layouts{NVVM::MMALayout::row, NVVM::MMALayout::col});
     llvm::copy(parts(product, 4), sums.begin());
   }
 

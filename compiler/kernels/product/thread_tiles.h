@@ -41,10 +41,11 @@ std::unique_ptr<ThreadTile> multiply_add_tile(gpu::Program &program, gpu::Progra
 
 /// What an instruction of tensor cores multiplies: 16 rows with 8 columns, 32 bytes of terms of each.
 struct TensorType {
-  mlir::Type element;  // as it is staged: bf16, f16 or f32
-  bool rounds = false; // f32, to 10 bits of a mantissa (tf32)
+  mlir::Type element;                               // as it is staged: bf16, f16, f32 or i8
+  bool rounds = false;                              // f32, to 10 bits of a mantissa (tf32)
+  bool left_has_sign = true, right_has_sign = true; // of i8
 };
-/// Sums of f32 on tensor cores: 2 x 4 warps.
+/// Sums of f32, or of i32, on tensor cores: 2 x 4 warps.
 std::unique_ptr<ThreadTile> tensor_core_tile(gpu::Program &program, gpu::Program::Thread &thread, int64_t tile,
                                              const TensorType &type);
 
