@@ -18,6 +18,7 @@
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/operands.h"
+#include "compiler/kernels/product/partial_tile.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/sizes.h"
 
@@ -346,7 +347,7 @@ private:
     result.reorder(order).vectorize(column, lanes_).unroll(column);
     // Sums go from registers to the epilogue; with few registers they would not stay there.
     if (has_rows_ && !micro_kernel_.takes_tiles() && chunk_ == 0 && target_.registers >= 32)
-      result.unroll(row);
+      result.unroll(row).partition(tile, Halide::Partition::Never);
     if (abreast_ > 1)
       result.unroll(member);
     Var all = outer[0];
@@ -432,6 +433,8 @@ private:
     if (tiled && piece.widened && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(
           make_pass(Widening{piece.wide.func.name(), copy_loop(piece), sum_loop(piece), "." + inner.name()}));
+    if (tiled && rows_ > 1 && !micro_kernel_.takes_tiles()) // after what else stands in the loop over the sum
+      kernel_.passes.push_back(make_pass(PartialTile{piece.func.name(), rows_, width_}));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
     auto fix_others = [&](Func &staged) {
       for (const Var &var : staged.args())

@@ -1,0 +1,61 @@
+// Tiles at the end of the rows, which multiply no more rows than there are.
+#include "harness.h"
+
+#include "compiler/targets/target.h"
+
+#include <regex>
+#include <sstream>
+
+namespace heddle::test {
+
+namespace {
+
+/// Sums that each loop over the terms adds up, in vectors; of the first tile of a statement.
+std::vector<int> sums_of_loops(const std::string &statement) {
+  std::vector<int> out;
+  std::istringstream lines(statement.substr(statement.find("produce sum")));
+  const std::regex loop("\\s*for \\(sum\\S*\\.s1\\..*"), store("\\s*sum\\S*\\[ramp\\([^=]*\\] = .*");
+  for (std::string line; std::getline(lines, line) && line.find("consume sum") == std::string::npos;)
+    if (std::regex_match(line, loop))
+      out.push_back(0);
+    else if (!out.empty() && std::regex_match(line, store))
+      ++out.back();
+  return out;
+}
+
+TEST(ContractionRows, EachNumberOfRowsHasALoopOverTheSumOfItsOwn) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (const ScheduleRow &row :
+       {row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}}),
+        row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 0}}),
+        row_of("contraction", "chunks", {{"rows", 8}, {"width", 48}, {"depth", 64}, {"panels", 2}})}) {
+    KernelText kernel(lit_kernel("contraction_bias_gelu"));
+    kernel.set_row(row);
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    EXPECT_EQ(sums_of_loops(lowered->bytes), (std::vector<int>{24, 21, 18, 15, 12, 9, 6, 3})) << row.variant;
+  }
+}
+
+TEST(ContractionRows, AreRightWhereverTheyEnd) {
+  Result<Target> target = find_target("native");
+  ASSERT_TRUE(target);
+  for (const ScheduleRow &row :
+       {row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}}),
+        row_of("contraction", "tiles", {{"rows", 4}, {"width", 48}, {"abreast", 2}}),
+        row_of("contraction", "chunks", {{"rows", 8}, {"width", 48}, {"depth", 64}, {"panels", 2}})}) {
+    KernelText kernel(lit_kernel("contraction_bias_gelu", {{"3072", "192"}, {"768", "72"}}));
+    kernel.set_row(row);
+    CompiledKernel compiled(kernel.function(), 0, *target, false);
+    for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17}) {
+      std::vector<Values> inputs = random_inputs(kernel.function(), {rows}, 7);
+      EXPECT_TRUE(close(compiled.run({rows}, inputs), evaluate(kernel.function(), {rows}, inputs), 3e-5))
+          << row.variant << ", " << rows << " rows";
+    }
+  }
+}
+
+} // namespace
+
+} // namespace heddle::test
