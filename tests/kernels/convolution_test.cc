@@ -1,8 +1,10 @@
 // Products with a factor read at computed places: windows with strides, dilation and padding, groups, channels inside
 // or outside, transposed windows, patches, one to three axes. Every register tile, with weights in panels and without.
+#include "compiler/choose/choice.h"
 #include "harness.h"
 
 #include "compiler/kernels/convolution/windows.h"
+#include "compiler/targets/target.h"
 
 using namespace heddle::test;
 
@@ -266,15 +268,43 @@ TEST(ConvolutionKernels, spread_what_they_read_in_groups_along_one_axis) {
             6, 16, {{1, 1}, {2, 9}, {0, 4}, {1, 300}});
 }
 
-TEST(ConvolutionKernels, cut_pictures_into_patches) {
-  check_row(lit_kernel("patch_embedding", {{"768", "50"},
-                                           {"196", "9"},
-                                           {"224", "12"},
-                                           {"x16x16", "x4x4"},
-                                           {"16, 16", "4, 4"},
-                                           {"floordiv 14 * 16", "floordiv 3 * 4"},
-                                           {"mod 14 * 16", "mod 3 * 4"}}),
-            6, 32, {{1}, {2}});
+/// Patches of EDGE x EDGE pixels, 9 of a picture.
+std::string patches(int edge) {
+  const std::string e = std::to_string(edge), picture = std::to_string(3 * edge);
+  return lit_kernel("patch_embedding", {{"768", "50"},
+                                        {"196", "9"},
+                                        {"224", picture},
+                                        {"x16x16", "x" + e + "x" + e},
+                                        {"16, 16", e + ", " + e},
+                                        {"floordiv 14 * 16", "floordiv 3 * " + e},
+                                        {"mod 14 * 16", "mod 3 * " + e}});
+}
+
+TEST(ConvolutionKernels, cut_pictures_into_patches) { check_row(patches(4), 6, 32, {{1}, {2}}); }
+
+/// Columns of a patch lie side by side in the picture and, where they are an even number, no pair crosses its edge.
+TEST(ConvolutionKernels, take_the_columns_of_patches_in_pairs) {
+  auto narrow = [](int edge, const std::string &layout) {
+    const std::string e = std::to_string(edge), picture = std::to_string(3 * edge);
+    std::string text = patches(edge);
+    text = with(text, "tensor<?x3x" + picture + "x" + picture + "xf32>",
+                "tensor<?x3x" + picture + "x" + picture + "xbf16>");
+    text = with(text, "tensor<50x3x" + e + "x" + e + "xf32>", "tensor<50x3x" + e + "x" + e + "xbf16>");
+    text = with(text, "(n floordiv 48, k, u, v, n mod 48)", layout);
+    text = with(text, "%wv: f32", "%wn: bf16");
+    text = with(text, "%0 = tensor.extract", "%p0 = tensor.extract");
+    return with(
+        text, "%1 = arith.mulf %0, %wv : f32",
+        "%p1 = arith.extf %p0 : bf16 to f32\n%w1 = arith.extf %wn : bf16 to f32\n%1 = arith.mulf %p1, %w1 : f32");
+  };
+  const std::string pairs = "(n floordiv 32, k, u, v floordiv 2, n mod 32, v mod 2)";
+  for (int edge : {2, 4, 8})
+    check_row(narrow(edge, pairs), 6, 32, {{1}, {2}}, 0, "dot_bf16");
+  heddle::Target target = *heddle::find_target("x86-64-v4+bf16");
+  for (auto [edge, expected] : {std::pair(8, "dot_bf16"), std::pair(7, "fma"), std::pair(4, "fma")}) {
+    KernelText kernel(narrow(edge, "(n floordiv 32, k, u, v, n mod 32)"));
+    EXPECT_EQ(heddle::choose(kernel.function(), target).rows.front().micro_kernel, expected) << edge;
+  }
 }
 
 TEST(Windows, hold_one_variable_for_each_sliding_sum) {

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/product/nest.h"
 #include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
 
@@ -120,19 +121,34 @@ static int plain_term(const Reached &reached) {
   return -1;
 }
 
-/// Terms that slide are not taken in groups: past the last one there would be a place of the picture instead of a zero.
-/// Few terms aren't, either: the loop over groups would be too short (measured: 3 channels are 2.2 times as slow in
-/// pairs).
+/// Fewer groups leave a loop over them too short to pay (measured: 3 channels are 2.2 times as slow in pairs).
+static constexpr int64_t least_groups = 4;
+
+/// The loop of the sum whose terms a micro-kernel takes in groups; -1: there is none. Of terms that slide only whole
+/// groups are taken, as of a patch: past the last one there would be a place of the picture instead of a zero.
+static int term_in_groups(const Reached &reached, const MicroKernel &micro_kernel) {
+  LinalgOp op = reached.product.op;
+  llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  auto enough = [&](int64_t terms) {
+    return mlir::ShapedType::isDynamic(terms) || terms >= least_groups * micro_kernel.group;
+  };
+  int plain = plain_term(reached);
+  if (plain >= 0 && enough(extents[plain]))
+    return plain;
+  llvm::SmallVector<unsigned> summed;
+  op.getReductionDims(summed);
+  mlir::Value read = read_behind(op, picture_of(reached)->value).getResult();
+  for (unsigned loop : summed)
+    if (!mlir::ShapedType::isDynamic(extents[loop]) && enough(extents[loop]) &&
+        extents[loop] % micro_kernel.group == 0 && contraction::lies_together(op, read, loop))
+      return int(loop);
+  return -1;
+}
+
 static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &target) {
-  constexpr int64_t least_groups = 4;
   const contraction::Product product = contraction::rows_by_lanes(reached);
   const MicroKernel &best = micro_kernel_for({&product, 1}, target);
-  LinalgOp op = reached.product.op;
-  int term = plain_term(reached);
-  int64_t terms = term < 0 ? 0 : op.getStaticLoopRanges()[term];
-  return best.group == 1 || mlir::ShapedType::isDynamic(terms) || terms >= least_groups * best.group
-             ? best
-             : micro_kernels().front();
+  return best.group == 1 || term_in_groups(reached, best) >= 0 ? best : micro_kernels().front();
 }
 
 /// Steps of an innermost loop that are worth reading the picture across.
@@ -157,7 +173,10 @@ mlir::AffineMap panels_of_weight(mlir::func::FuncOp kernel, unsigned argument, i
   bool summed = along && op.getIteratorTypesArray()[along.getDim()] == mlir::utils::IteratorType::reduction;
   const int plain = plain_term(*reached);
   bool many = plain >= 0 && op.getStaticLoopRanges()[unsigned(plain)] >= least_steps;
-  int innermost = summed && micro_kernel.group == 1 ? int(along.getDim()) : many || micro_kernel.group > 1 ? plain : -1;
+  int innermost = micro_kernel.group > 1 ? term_in_groups(*reached, micro_kernel)
+                  : summed               ? int(along.getDim())
+                  : many                 ? plain
+                                         : -1;
   llvm::SmallVector<unsigned> others, last;
   for (auto [other, expr] : llvm::enumerate(op.getMatchingIndexingMap(weight).getResults()))
     if (int(other) != axis)
