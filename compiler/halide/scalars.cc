@@ -280,7 +280,10 @@ Expr Scalars::function(mlir::Operation &op) {
       .Case<mlir::math::ExpOp>([&](auto) { return math::exp(a()); })
       .Case<mlir::math::Exp2Op>([&](auto) { return math::exp(a() * 0.693147180559945f); })
       .Case<mlir::math::ExpM1Op>([&](auto) { return math::exp(a()) - one(); })
-      .Case<mlir::math::ErfOp>([&](auto) { return math::erf(a()); })
+      .Case<mlir::math::ErfOp>([&](mlir::math::ErfOp erf) {
+        bool rough = bitEnumContainsAll(erf.getFastmath(), arith::FastMathFlags::afn) && erf.getType().isF32();
+        return rough ? math::rough_erf(a()) : math::erf(a());
+      })
       .Case<mlir::math::TanhOp>([&](auto) { return math::tanh(a()); })
       .Case<mlir::math::SqrtOp>([&](auto) { return sqrt(a()); })
       .Case<mlir::math::RsqrtOp>([&](auto) { return one() / sqrt(a()); })

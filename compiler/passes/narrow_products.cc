@@ -14,6 +14,8 @@
 // comes from a state, or is read at computed places, stays f32, and so do short sums, and parts that are to be kept so;
 // a weight that these share with others is stored in both types.
 //
+// An erf that makes what is rounded so is marked (`fastmath<afn>`): its last digits needn't be right (math::rough_erf).
+//
 // `--precision tf32` changes no type: products are marked, and variants for tensor cores round what they multiply.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
@@ -24,6 +26,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -72,6 +75,9 @@ public:
       for (const Product &product : products)
         for (const contraction::Factor *factor : {&product.left, &product.right})
           narrow(product, *factor);
+    for (auto [tensor, rounded] : rounded_)
+      if (rounded && tensor.hasOneUse())
+        approximate(tensor.getDefiningOp<linalg::GenericOp>());
   }
 
 private:
@@ -298,6 +304,23 @@ private:
           linalg::YieldOp::create(body, loc, r.getResult());
         });
     return rounded_[tensor] = rounding.getResult(0);
+  }
+
+  /// Whether an element goes into a result by sums and products alone, which do not enlarge what it is off by.
+  static bool is_added_or_multiplied(Value element) {
+    return llvm::all_of(element.getUsers(), [](Operation *user) {
+      return isa<linalg::YieldOp>(user) ||
+             (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(user) && is_added_or_multiplied(user->getResult(0)));
+    });
+  }
+
+  /// Marks functions of a body whose result is only ever read rounded: some digits of theirs would be rounded off.
+  static void approximate(linalg::GenericOp made) {
+    if (made)
+      made.walk([](math::ErfOp erf) {
+        if (is_added_or_multiplied(erf))
+          erf.setFastmath(arith::FastMathFlags::afn);
+      });
   }
 
   ModuleOp module_;
