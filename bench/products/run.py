@@ -4,9 +4,11 @@ multiplies, all measured in turns: on a CPU with AMX its tiles, else AVX-512's d
 
     ./dev bench products                                  all shapes, some 5 minutes
     ./dev bench products --rows 128 --precision bf16      some of them
+    ./dev bench products --of detr                        DETR-R50's alone
 
 Layers are BERT-base's and ViT-B/16's: 768 to 768 and 3072 to 768 with a bias, 768 to 3072 with bias and GELU. Weights are packed and rows
-narrow before the clock runs. Results are compared before times count."""
+narrow before the clock runs. Results are compared before times count. Then each product and filter of a call of DETR-R50, with the roof that
+memory makes beside the instruction's peak."""
 
 import argparse
 import datetime
@@ -19,6 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+import detr  # noqa: E402
 from measure import Worker, add_options, check_options, cpu_in_file_names, cpu_name, environment_python, say, versions  # noqa: E402
 
 LAYERS = {"768 to 768": (768, 768, "plain"), "768 to 3072, GELU": (768, 3072, "gelu_of"), "3072 to 768": (3072, 768, "plain")}
@@ -99,19 +102,27 @@ def main():
     add_options(parser, "products")
     parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=list(PRECISIONS))
     parser.add_argument("--rows", nargs="+", type=int, default=[64, 128, 192, 197, 512])
+    parser.add_argument("--of", nargs="+", choices=["layers", "detr"], default=["layers", "detr"], help="which shapes")
+    parser.add_argument("--runs", type=int, default=2, help="runs of DETR")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--calls", type=int, default=8, help="calls of a side in one round")
     options = parser.parse_args()
     check_options(options)
     python = environment_python(options.venv)
-    make(options, python)
+    if "layers" in options.of:
+        make(options, python)
+    if "detr" in options.of:
+        detr.make(options, python)
     lines = [f"# Dense layers beside oneDNN, {datetime.date.today().isoformat()}", "",
              f"{cpu_name()}, {os.cpu_count()} CPUs; " + ", ".join(f"{name} {version}" for name, version in versions(python, ["torch"]).items()) +
              "; rounds of a few calls in turns, least time of each side. Peak: GFLOP/s of the instruction on the same CPUs, best of two measurements, "
              "before and after. Written by `./dev bench products`.", ""]  # fmt: skip
     for threads in options.threads:
         say(f"{threads} thread{'s' if threads > 1 else ''}")
-        lines += table(measure(options, python, threads), threads)
+        if "layers" in options.of:
+            lines += table(measure(options, python, threads), threads)
+        if "detr" in options.of:
+            lines += detr.table({precision: detr.measure(options, precision, threads) for precision in options.precision}, threads)
     options.results.mkdir(parents=True, exist_ok=True)
     file = options.results / f"{datetime.date.today().isoformat()}-{cpu_in_file_names()}-products.md"
     file.write_text("\n".join(lines))
