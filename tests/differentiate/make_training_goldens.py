@@ -3,7 +3,7 @@
 batches (`input:`, the first axis is the step; fewer are taken again from the first), the gradients of all parameters at the first one (`gradient:`, by PyTorch's autograd
 in f64), and the losses of fifty steps of Adam with warm-up and the rate of each (`losses`, `rates`), without dropout.
 
-    python make_training_goldens.py FOLDER        needs torch, transformers, safetensors; FOLDER: the folder `pytorch` of
+    python make_training_goldens.py FOLDER [MODEL...]  needs torch, transformers, safetensors; FOLDER: the folder `pytorch` of
                                                   https://github.com/kimiyoung/transformer-xl"""
 
 import copy
@@ -37,13 +37,15 @@ def mask(batch, length):
     return (torch.arange(length) < torch.randint(length // 2, length + 1, (STEPS, batch, 1))).long()
 
 
-def make(name, model, batches, loss, betas=(0.9, 0.999), eps=1e-8, peak=2e-3, renamed=lambda name: name):
-    """`loss` of a model and a batch. `renamed`: the name in the weights file of a parameter of the model."""
+def make(name, model, batches, loss, betas=(0.9, 0.999), eps=1e-8, peak=2e-3, renamed=lambda name: name, fixed=()):
+    """`loss` of a model and a batch. `renamed`: the name in the weights file of a parameter of the model. `fixed`: of
+    tensors in that file that no step changes."""
     weights = load_file(FOLDERS / name / "model.safetensors")
     exact = copy.deepcopy(model).double()
     value = loss(exact, {k: v[0].double() if v.is_floating_point() else v[0] for k, v in batches.items()})
     value.backward()
     out = {f"gradient:{renamed(n)}": p.grad.float() for n, p in exact.named_parameters() if p.grad is not None}
+    out |= {f"gradient:{k}": torch.zeros_like(weights[k]) for k in fixed}
     missing = {f"gradient:{k}" for k in weights} ^ set(out)
     optimiser = torch.optim.Adam(model.parameters(), lr=1, betas=betas, eps=eps)
     rates = torch.tensor([peak * min(t / WARM, (WARM / t) ** 0.5) for t in range(1, STEPS + 1)])
@@ -176,6 +178,43 @@ def vanilla():
     make("vanilla_lm", model, {"input_ids": draw(31, 3, 12), "labels": some(draw(31, 3, 12), 0.8)}, loss, peak=3e-4)
 
 
+def torch_transformer(name="torch_transformer_is_causal"):
+    config = json.loads((FOLDERS / name / "config.json").read_text())
+    keys = ("d_model", "nhead", "dim_feedforward", "num_encoder_layers", "num_decoder_layers", "batch_first", "norm_first")
+    model = torch.nn.Transformer(**{k: config[k] for k in keys if k in config}, dropout=0)
+    model.load_state_dict(load_file(FOLDERS / name / "model.safetensors"))
+
+    def loss(model, batch):
+        forbid = lambda rows, columns: torch.ones(rows, columns, dtype=torch.bool).triu(1)  # noqa: E731
+        padding = batch["src_key_padding_mask"].bool()
+        masks = {f"{side}_mask": forbid(rows, columns) for side, rows, columns in (("src", 9, 9), ("tgt", 7, 7), ("memory", 7, 9))
+                 if side == "tgt" or config.get(f"{side}_is_causal")}  # fmt: skip
+        y = model(batch["src"], batch["tgt"], **masks, src_key_padding_mask=padding, memory_key_padding_mask=padding)
+        return ((y - batch["wanted"]) ** 2).mean()
+
+    inputs = {k: torch.randn(4, 3, n, 20) for k, n in (("src", 9), ("tgt", 7), ("wanted", 7))}
+    inputs["src_key_padding_mask"] = 1 - mask(3, 9)[:4]
+    make(name, model, inputs, loss)
+
+
+def setr():
+    sys.path.append(str(FOLDERS.parent))
+    import make_vision_goldens as maker
+
+    name = "setr_pup"
+    model = maker.Setr(json.loads((FOLDERS / name / "config.json").read_text())).eval()
+    weights = load_file(FOLDERS / name / "model.safetensors")
+    model.load_state_dict(weights, strict=False)
+    labels = draw(5, 2, 48, 48)[:4]
+    inputs = {"pixel_values": torch.randn(4, 2, 3, 48, 48).to(torch.bfloat16).float(), "labels": torch.where(torch.rand(labels.shape) < 0.9, labels, 255)}
+
+    def loss(model, batch):
+        logits = model(batch["pixel_values"])["logits"]
+        return F.cross_entropy(logits.flatten(0, 2), batch["labels"].flatten(), ignore_index=255)
+
+    make(name, model, inputs, loss, peak=3e-4, fixed=[k for k in weights if "running" in k])
+
+
 def transformer_xl(folder):
     """Over segments: the memory goes on from step to step. The code gives the loss of each word. A cluster's projections into and
     out of the model's width are two parameters, as the weights file has them."""
@@ -204,6 +243,9 @@ if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     HERE.mkdir(exist_ok=True)
-    for seed, maker in enumerate((bert, gpt2, marian, vit, seq2seq, lambda: transformer_xl(sys.argv[1]), lstm, vanilla)):
+    makers = (bert, gpt2, marian, vit, seq2seq, transformer_xl, lstm, vanilla, torch_transformer, setr)
+    for seed, maker in enumerate(makers):
         torch.manual_seed(seed)
-        maker()
+        if sys.argv[2:] and maker.__name__ not in sys.argv[2:]:
+            continue
+        maker(*sys.argv[1:2] * (maker is transformer_xl))

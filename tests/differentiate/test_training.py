@@ -66,6 +66,12 @@ class Training(Scratch):
     def test_transformer_xl_over_segments(self):
         self.follow("transfo_xl_authors")
 
+    def test_torch_transformer(self):
+        self.follow("torch_transformer_is_causal")
+
+    def test_setr(self):
+        self.follow("setr_pup")
+
 
 if __name__ == "__main__":
     unittest.main()
