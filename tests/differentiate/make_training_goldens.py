@@ -215,6 +215,36 @@ def setr():
     make(name, model, inputs, loss, peak=3e-4, fixed=[k for k in weights if "running" in k])
 
 
+def detr():
+    """The assignment is given. All of the backbone is trained but its norms, which transformers fixes."""
+    from transformers.loss.loss_for_object_detection import center_to_corners_format, generalized_box_iou
+
+    name = "detr_bottleneck"
+    model = without_dropout(transformers.DetrForObjectDetection, name).requires_grad_(True)
+    weights = load_file(FOLDERS / name / "model.safetensors")
+    names = {}
+    for own, value in model.named_parameters():
+        names[own], = (k for k, w in weights.items() if w.shape == value.shape and torch.equal(w, value))
+    classes = torch.where(torch.rand(STEPS, 2, 7) < 0.4, draw(5, 2, 7), 5)[:4]
+    classes[:, :, 0] = 2
+    boxes = torch.cat([torch.rand(4, 2, 7, 2) * 0.6 + 0.2, torch.rand(4, 2, 7, 2) * 0.3 + 0.1], -1)
+    seen = torch.ones(4, 2, 65, 70, dtype=torch.int64)
+    seen[:, 1, :, 50:] = 0
+    inputs = {"pixel_values": torch.randn(4, 2, 3, 65, 70).to(torch.bfloat16).float(), "pixel_mask": seen, "labels": classes, "boxes": boxes}
+
+    def loss(model, batch):
+        model.model.backbone.to(batch["pixel_values"].dtype)
+        done = model(pixel_values=batch["pixel_values"], pixel_mask=batch["pixel_mask"])
+        weight = torch.tensor([1.0] * 5 + [0.1], dtype=done.logits.dtype)
+        found = batch["labels"] != 5
+        own, wanted = done.pred_boxes[found], batch["boxes"][found]
+        overlap = generalized_box_iou(center_to_corners_format(own), center_to_corners_format(wanted)).diag()
+        off = 5 * (own - wanted).abs().sum() + 2 * (1 - overlap).sum()
+        return F.cross_entropy(done.logits.transpose(1, 2), batch["labels"], weight) + off / len(own)
+
+    make(name, model, inputs, loss, peak=3e-4, renamed=names.__getitem__, fixed=[k for k in weights if k not in names.values()])
+
+
 def transformer_xl(folder):
     """Over segments: the memory goes on from step to step. The code gives the loss of each word. A cluster's projections into and
     out of the model's width are two parameters, as the weights file has them."""
@@ -243,7 +273,7 @@ if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     HERE.mkdir(exist_ok=True)
-    makers = (bert, gpt2, marian, vit, seq2seq, transformer_xl, lstm, vanilla, torch_transformer, setr)
+    makers = (bert, gpt2, marian, vit, seq2seq, transformer_xl, lstm, vanilla, torch_transformer, setr, detr)
     for seed, maker in enumerate(makers):
         torch.manual_seed(seed)
         if sys.argv[2:] and maker.__name__ not in sys.argv[2:]:

@@ -72,6 +72,9 @@ class Training(Scratch):
     def test_setr(self):
         self.follow("setr_pup")
 
+    def test_detr_with_a_given_assignment(self):
+        self.follow("detr_bottleneck")
+
 
 if __name__ == "__main__":
     unittest.main()
