@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -65,7 +67,7 @@ void Worker::start() {
   close(ends[1]);
   pipe_ = ends[0];
   buffer_.clear();
-  timed_out_ = false;
+  lost_by_ = nullptr;
 }
 
 void Worker::stop() {
@@ -88,6 +90,21 @@ static double cpu_of(pid_t process) {
   return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
 }
 
+/// Whether each thread of a process sleeps: one that is ready to run, stopped, or reads memory back from disk, waits for the
+/// machine and not for the program.
+static bool sleeps(pid_t process) {
+  std::error_code gone;
+  for (std::filesystem::directory_iterator at("/proc/" + std::to_string(process) + "/task", gone), end; !gone && at != end;
+       at.increment(gone)) {
+    std::string stat;
+    std::getline(std::ifstream(at->path() / "stat"), stat);
+    size_t name = stat.rfind(") "); // it may hold parentheses, too
+    if (name != stat.npos && stat[name + 2] != 'S')
+      return false;
+  }
+  return true;
+}
+
 bool Worker::fill() {
   // What counts is the time that the child gets, not what passes: the machine may be busy, and both may be stopped.
   pollfd wait{pipe_, POLLIN, 0};
@@ -99,10 +116,10 @@ bool Worker::fill() {
     if (ready < 0 && errno != EINTR)
       return false;
     double now = cpu_of(child_);
-    idle = now > last ? 0 : idle + 1;
+    idle = now > last || !sleeps(child_) ? 0 : idle + 1;
     last = now;
     if (now - begun > seconds_per_program || idle > seconds_per_program) {
-      timed_out_ = true;
+      lost_by_ = now - begun > seconds_per_program ? " s of CPU" : " s in which every thread slept";
       return false;
     }
   }
@@ -130,11 +147,11 @@ std::optional<Worker::Finished> Worker::next() {
   while (!whole())
     if (!fill()) {
       Finished lost{seed, {}};
-      lost.verdict.kind = timed_out_ ? Verdict::hang : Verdict::crash;
+      lost.verdict.kind = lost_by_ ? Verdict::hang : Verdict::crash;
       int status = 0;
-      if (!timed_out_ && waitpid(child_, &status, 0) == child_)
+      if (!lost_by_ && waitpid(child_, &status, 0) == child_)
         child_ = -1;
-      lost.verdict.what = timed_out_ ? "no answer within " + std::to_string(seconds_per_program) + " s of CPU"
+      lost.verdict.what = lost_by_ ? "no answer within " + std::to_string(seconds_per_program) + lost_by_
                           : WIFSIGNALED(status) ? std::string("died of ") + strsignal(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
       stop();

@@ -11,7 +11,7 @@
 
 namespace heddle::fuzz {
 
-constexpr int seconds_per_program = 120; // of CPU, or without any
+constexpr int seconds_per_program = 120; // of CPU, or asleep
 
 /// A child that examines programs one after the other and tells of each.
 class Worker {
@@ -35,7 +35,8 @@ private:
 
   std::vector<uint64_t> seeds_; // those not told yet
   std::function<std::string(uint64_t)> text_of_;
-  bool compile_, timed_out_ = false;
+  bool compile_;
+  const char *lost_by_ = nullptr; // what the last program had too much of, while it gave no answer
   pid_t child_ = -1;
   int pipe_ = -1;
   std::string buffer_;
