@@ -25,6 +25,22 @@ static bool reads_argument(LinalgOp op, Value read) {
   return isa<BlockArgument>(tensor);
 }
 
+/// Whether a value of a body is made from elements of tensors.
+static bool reads_data(LinalgOp op, Value value) {
+  if (isa<BlockArgument>(value) || value.getDefiningOp<tensor::ExtractOp>())
+    return true;
+  Operation *made = value.getDefiningOp();
+  return made->getBlock() == op.getBlock() &&
+         llvm::any_of(made->getOperands(), [&](Value operand) { return reads_data(op, operand); });
+}
+
+/// Whether a factor's place, or what makes it 0, depends on data.
+static bool is_led_by_data(LinalgOp op, const PlainRead &plain) {
+  auto leads = [&](Value value) { return reads_data(op, value); };
+  auto read = plain.read ? plain.read.getDefiningOp<tensor::ExtractOp>() : tensor::ExtractOp();
+  return llvm::any_of(plain.conditions, leads) || (read && llvm::any_of(read.getIndices(), leads));
+}
+
 Copied Staging::copies(const Nest &nest, const Factor &factor, Type element) {
   PlainRead plain = plain_read(factor.value);
   LinalgOp op = nest.product.op;
@@ -41,7 +57,8 @@ Staging::Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest
     : Arithmetic(thread.b, thread.loc), program(program), thread(thread), nest(nest), element(element), lines(lines),
       extents(extents), buffers(buffers), of_group(terms_of_line(element) / groups),
       value(staged_value(*lines.factor, element)), plain(plain_read(lines.factor->value)),
-      copied(copies(nest, *lines.factor, element)) {
+      copied(copies(nest, *lines.factor, element)),
+      led_by_data(copied != Copied::none && is_led_by_data(nest.product.op, plain)) {
   constexpr int64_t near = 4; // elements apart, so that a sector has several
   LinalgOp op = nest.product.op;
   Value read = element_read(lines.factor->value);
@@ -59,6 +76,8 @@ Staging::Staging(gpu::Program &program, gpu::Program::Thread &thread, const Nest
     group.number = lines_lie_together ? div(mine, index(lines.count)) : rem(mine, index(groups));
     Value line = add(lines.first, group.line);
     group.inside = below(line, lines.end);
+    if (led_by_data)
+      line = choose(group.inside, line, lines.first);
     group.loops.assign(loops.begin(), loops.end());
     SmallVector<Value> own_extents =
         llvm::map_to_vector(lines.loops, [&](unsigned loop) { return this->extents[loop]; });
@@ -109,8 +128,9 @@ FailureOr<Staging::Made> Staging::bring(const Group &group, Value term, Value te
       return failure();
     return out;
   }
-  SmallVector<Value> loops = at_term(group, term);
-  Value inside = both(group.inside, below(term, term_count)), is_read = inside; // where nothing is, zeros are copied
+  Value is_term = below(term, term_count);
+  SmallVector<Value> loops = at_term(group, led_by_data ? choose(is_term, term, index(0)) : term);
+  Value inside = both(group.inside, is_term), is_read = inside; // where nothing is, zeros are copied
   for (Value condition : plain.conditions) {
     Value holds = thread.elements.inner(nest.product.op, condition, loops);
     if (!holds)

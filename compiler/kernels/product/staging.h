@@ -75,6 +75,7 @@ private:
   mlir::Value value;      // of the body
   PlainRead plain;        // of what is copied
   Copied copied;
+  bool led_by_data; // where nothing is copied from, data are not read either
   llvm::SmallVector<Group> own;
   mlir::Value has_own; // whether this thread has them; null: all have
   llvm::SmallVector<Made> made;
