@@ -85,7 +85,7 @@ class Reductions(OnEmulatedGpu):
 
     def test_a_product_of_one_row_reads_its_weights_once(self):
         with self.compiled(1024) as model, model.session() as session:
-            self.assertIn('"lanes": 32', self.manifest)
+            self.assertIn('"few_rows"', self.manifest)
             self.emulator.heddle_emulator_clear_counters()
             session.run({"x": self.draw.normal(size=(1, 1024)).astype(np.float32)}, entry="product")
             loads = counted(self.emulator, "load_global")

@@ -60,21 +60,21 @@ class Show(OnEmulatedGpu):
     def test_what_they_take(self):
         text = self.launches("--dim", "M=5")
         self.assertTrue(text.startswith("cuda:sm_80, B = 64, M = 5, L = 64\n\nentry layer: 1 launch, expected "), text)
-        # 4 elements of 5 x 24 to a block of 4 warps; f32: inputs, weights, results.
+        # A tile of 64 x 64 has all of 5 x 24; f32: inputs, weights, results.
         moved = 4 * (5 * 16 + 24 * 16 + 24 + 2 * 5 * 24)
-        self.assertRegex(text, rf"contraction, each_element \(lanes = 32\): layer\.y\n    4\.2 kflop, {moved / 1000:.3g} kB, expected ")
-        self.assertIn(": 30 blocks of 128 threads; at most 16 at once, 100 % of the warps\n", text)
+        self.assertRegex(text, rf"contraction, staged_tiles \(per_thread = 2\): layer\.y\n    4\.2 kflop, {moved / 1000:.3g} kB, expected ")
+        self.assertIn(": 1 block of 256 threads, 16384 bytes of shared memory; at most 8 at once, 100 % of the warps\n", text)
         self.assertIn("Registers are not known", text)
         seconds, share = re.search(r"kB, expected ([\d.]+) us: ([\d.]+) % of the roof \(memory\)", text).groups()
         self.assertAlmostEqual(float(share), 100 * moved / 1.56e12 / (1e-6 * float(seconds)), delta=0.06)
 
     def test_registers_are_the_assemblers(self):
         text = self.launches("--dim", "M=5", ptxas=self.assembler())
-        self.assertIn(": 30 blocks of 128 threads, 128 registers, 96 bytes spilled; 4 at once, 25 % of the warps\n", text)
+        self.assertIn(": 1 block of 256 threads, 16384 bytes of shared memory, 128 registers, 96 bytes spilled; 2 at once, 25 % of the warps\n", text)
         self.assertNotIn("not known", text)
         self.heddle("show", "--target", "cuda:sm_80", "--dim", "M=5", "--html", self.folder / "page.html", ptxas=self.assembler())
         page = (self.folder / "page.html").read_text()
-        self.assertIn("30 blocks of 128 threads, 128 registers, 96 bytes spilled; 4 at once, 25 % of the warps", page)
+        self.assertIn("1 block of 256 threads, 16384 bytes of shared memory, 128 registers, 96 bytes spilled; 2 at once, 25 % of the warps", page)
         self.assertIn("% of the roof (memory)", page)
 
     def compile(self, *words, **how):
@@ -94,7 +94,7 @@ class Show(OnEmulatedGpu):
     def test_machine_code_lies_beside_the_text(self):
         text = ASSEMBLER.replace('b"cubin"', r'b"\x7fELF" + text.encode()')  # which the emulator does not take
         out = self.compile(ptxas=self.assembler(text))
-        self.assertEqual((out / "libproducts.so").read_bytes().count(b".visible .entry k0_1_0("), 2)
+        self.assertEqual((out / "libproducts.so").read_bytes().count(b".visible .entry k0_0_0("), 2)
         x, rest = self.normal(3, 16), self.normal(3, 24)
         results = []
         for sm in (80, 90):  # which takes the machine code, and which can't

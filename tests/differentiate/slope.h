@@ -55,6 +55,11 @@ public:
       what = none->reason;
       return refused;
     }
+    // What the loss depends on by stop() alone is none of the direction.
+    if (std::ranges::any_of(program_->exprs, [](const Expr &expr) { return expr.stopped; }))
+      for (size_t i = 0; i < wanted_.size(); ++i)
+        if (std::ranges::find(unrelated, wanted_[i]) != unrelated.end())
+          std::ranges::fill(directions_[i], 0);
     checking::keep_needed(*entry_);
     backward = Work(dims).of(entry_->steps) - forward;
     if (std::string wrong = verify(*program_, *entry_); !wrong.empty()) {

@@ -229,7 +229,7 @@ TEST_F(GenerateTest, the_session_is_busy_until_the_end) {
   };
   Texts first = generate(options, {input});
   ASSERT_EQ(status, HEDDLE_OK) << heddle_last_error();
-  EXPECT_EQ(heard.answers, std::vector<heddle_status>(10, HEDDLE_BUSY));
+  EXPECT_EQ(heard.answers, std::vector<heddle_status>(11, HEDDLE_BUSY));
   options.listener = nullptr;
   EXPECT_EQ(first, generate(options, {input}));
 }
