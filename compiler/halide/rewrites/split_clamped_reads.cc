@@ -57,10 +57,12 @@ class Split : public IRMutator {
       return Call::make(op->type, Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
     };
     Expr free = without_bounds(op->index), mixed = read;
-    if (free.defined()) {
+    Expr begin = free.defined() ? simplify(lane(free, step > 0 ? 0 : lanes - 1)) : Expr();
+    // Known to be negative, it would end in an internal error ("base >= 0").
+    if (begin.defined() && !Halide::Internal::is_negative_const(begin)) {
       Expr is_free = op->index == free;
       Expr held = select(op->index == Broadcast::make(first, lanes), same(first), same(last));
-      mixed = select(is_free, row(simplify(lane(free, step > 0 ? 0 : lanes - 1)), is_free), held);
+      mixed = select(is_free, row(begin, is_free), held);
     }
     Expr value =
         either(first == last, same(first), either(last - first == lanes - 1, row(first, const_true(lanes)), mixed));

@@ -90,12 +90,12 @@ static double cpu_of(pid_t process) {
   return double(used.tv_sec) + double(used.tv_nsec) * 1e-9;
 }
 
-/// Whether each thread of a process sleeps: one that is ready to run, stopped, or reads memory back from disk, waits for the
-/// machine and not for the program.
+/// Whether each thread of a process sleeps: one that is ready to run, stopped, or reads memory back from disk, waits
+/// for the machine and not for the program.
 static bool sleeps(pid_t process) {
   std::error_code gone;
-  for (std::filesystem::directory_iterator at("/proc/" + std::to_string(process) + "/task", gone), end; !gone && at != end;
-       at.increment(gone)) {
+  for (std::filesystem::directory_iterator at("/proc/" + std::to_string(process) + "/task", gone), end;
+       !gone && at != end; at.increment(gone)) {
     std::string stat;
     std::getline(std::ifstream(at->path() / "stat"), stat);
     size_t name = stat.rfind(") "); // it may hold parentheses, too
@@ -151,7 +151,7 @@ std::optional<Worker::Finished> Worker::next() {
       int status = 0;
       if (!lost_by_ && waitpid(child_, &status, 0) == child_)
         child_ = -1;
-      lost.verdict.what = lost_by_ ? "no answer within " + std::to_string(seconds_per_program) + lost_by_
+      lost.verdict.what = lost_by_              ? "no answer within " + std::to_string(seconds_per_program) + lost_by_
                           : WIFSIGNALED(status) ? std::string("died of ") + strsignal(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
       stop();
