@@ -37,14 +37,14 @@ struct Source {
 /// The reads of inputs inside of a statement that fills copies.
 class FindSources : public IRVisitor {
 public:
-  explicit FindSources(const KeysAhead &ahead) : ahead_(ahead) {}
+  explicit FindSources(const std::vector<KeysAhead::Copy> &copies) : copies_(copies) {}
   std::vector<Source> sources;
 
 private:
   using IRVisitor::visit;
   void visit(const ProducerConsumer *op) override {
     const KeysAhead::Copy *outside = copy_;
-    for (const KeysAhead::Copy &copy : ahead_.copies)
+    for (const KeysAhead::Copy &copy : copies_)
       if (op->is_producer && op->name == copy.func)
         copy_ = &copy;
     IRVisitor::visit(op);
@@ -120,11 +120,22 @@ private:
     sources.push_back(source);
   }
 
-  const KeysAhead &ahead_;
+  const std::vector<KeysAhead::Copy> &copies_;
   const KeysAhead::Copy *copy_ = nullptr;
   std::vector<const For *> loops_;
   std::vector<std::pair<std::string, Expr>> lets_;
 };
+
+/// Where a line of a key lies, if loops over keys are `at` these places.
+Expr address_of_line(const Source &source, Expr line, std::map<std::string, Expr> at) {
+  line = line * source.stride;
+  for (size_t i = source.others.size(); i-- > 0;) {
+    const For *loop = source.others[i];
+    at[loop->name] = loop->min + (i > 0 ? line % loop->extent : line);
+    line = line / loop->extent;
+  }
+  return substitute(at, source.address);
+}
 
 class Pass : public IRMutator {
 public:
@@ -135,7 +146,7 @@ private:
 
   Stmt visit(const For *op) override {
     if (is(op, ahead_.block_loop)) {
-      FindSources find(ahead_);
+      FindSources find(ahead_.copies);
       op->body.accept(&find);
       sources_ = find.sources;
       block_ = op;
@@ -160,19 +171,13 @@ private:
   static Expr iterations(const For *loop) { return loop ? loop->extent : Expr(1); }
 
   /// Where a line of a key of the next block lies.
-  Expr address(const Source &source, int key, Expr line) const {
+  Expr address(const Source &source, int key, const Expr &line) const {
     std::map<std::string, Expr> at = {{block_->name, Variable::make(Halide::Int(32), block_->name) + 1}};
     for (size_t i = 0; i < source.keys.size(); ++i) {
       int before = i > 0 ? source.keys_of_turn[i - 1] : 1 << 30;
       at[source.keys[i]->name] = source.keys[i]->min + key % before / source.keys_of_turn[i];
     }
-    line = line * source.stride;
-    for (size_t i = source.others.size(); i-- > 0;) {
-      const For *loop = source.others[i];
-      at[loop->name] = loop->min + (i > 0 ? line % loop->extent : line);
-      line = line / loop->extent;
-    }
-    return substitute(at, source.address);
+    return address_of_line(source, line, at);
   }
 
   Stmt with_prefetch(const For *op) {
@@ -208,6 +213,47 @@ private:
   const For *block_ = nullptr, *rows_ = nullptr, *tile_ = nullptr;
 };
 
+class PassInPlace : public IRMutator {
+public:
+  explicit PassInPlace(const KeysInPlace &ahead) : ahead_(ahead) {}
+
+private:
+  using IRMutator::visit;
+
+  Stmt visit(const ProducerConsumer *op) override {
+    for (const KeysAhead::Copy &reader : ahead_.readers)
+      if (op->is_producer && op->name == reader.func) {
+        std::vector<KeysAhead::Copy> one{reader};
+        FindSources find(one);
+        op->accept(&find);
+        sources_ = find.sources;
+        Stmt result = IRMutator::visit(op);
+        sources_.clear();
+        return result;
+      }
+    return IRMutator::visit(op);
+  }
+
+  Stmt visit(const For *op) override {
+    Stmt result = IRMutator::visit(op);
+    Expr later = Variable::make(Halide::Int(32), op->name) + ahead_.distance;
+    std::vector<Stmt> asked;
+    for (const Source &source : sources_)
+      if (source.keys.front() == op)
+        for (int line = 0; line < source.lines; ++line)
+          asked.push_back(contraction::ask(simplify(address_of_line(source, line, {{op->name, later}}))));
+    if (asked.empty())
+      return result;
+    const For *loop = result.as<For>();
+    asked.push_back(loop->body);
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                     Block::make(asked));
+  }
+
+  KeysInPlace ahead_;
+  std::vector<Source> sources_;
+};
+
 class JoinTiles : public IRMutator {
   using IRMutator::visit;
 
@@ -232,5 +278,6 @@ class JoinTiles : public IRMutator {
 std::shared_ptr<IRMutator> join_tiles() { return std::make_shared<JoinTiles>(); }
 
 std::shared_ptr<IRMutator> make_pass(const KeysAhead &ahead) { return std::make_shared<Pass>(ahead); }
+std::shared_ptr<IRMutator> make_pass(const KeysInPlace &ahead) { return std::make_shared<PassInPlace>(ahead); }
 
 } // namespace heddle::attention

@@ -27,6 +27,13 @@ struct KeysAhead {
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const KeysAhead &ahead);
 
+/// Where keys and values are read where they lie, each asks for the one so many keys behind it.
+struct KeysInPlace {
+  std::vector<KeysAhead::Copy> readers; // with one loop over keys
+  int distance;
+};
+std::shared_ptr<Halide::Internal::IRMutator> make_pass(const KeysInPlace &ahead);
+
 /// (x / n - c) * n + x % n, which is where element x of tiles of n lies, as x - c * n. Halide leaves it, and the loop
 /// over x would divide at every step.
 std::shared_ptr<Halide::Internal::IRMutator> join_tiles();

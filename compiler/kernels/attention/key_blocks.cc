@@ -134,6 +134,8 @@ private:
     kernel_.passes.push_back(join_tiles());
     if (block_by_block())
       ask_ahead();
+    if (in_place())
+      ask_in_place();
     for (Func &func : row_funcs_)
       per_row(func.compute_at(result, block));
     Func &reader = several() ? part_ : result;
@@ -236,6 +238,14 @@ private:
       ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
     for (const Func &copy : copies_)
       ahead.copies.push_back({copy.name(), {{"." + key_.name(), 1}}});
+    kernel_.passes.push_back(make_pass(ahead));
+  }
+  void ask_in_place() {
+    constexpr int distance = 32;
+    KeysInPlace ahead{{{weighted_.func.name(), {{"." + weighted_.tile.loops()[0].name(), 1}}}}, distance};
+    for (const CopiedPanels &panels : panels_)
+      if (panels.natural.defined())
+        ahead.readers.push_back({panels.natural.name(), {{"." + lane_.name(), 1}}});
     kernel_.passes.push_back(make_pass(ahead));
   }
   void per_row(Func &func) {
