@@ -339,17 +339,21 @@ class Road(Scratch):
             self.assertGreater(kernel["ms"], 0)
             self.assertGreater(kernel["of_roof"], 0)
 
-    def test_bench_says_what_many_cores_would_take(self):
-        (self.folder / "wide.heddle").write_text("""dim B
-model Wide {
-  param w: real[64, 64]
-  entry apply(x: real[B, 64]) -> y: real[B, 64] {
+    def write_layer(self, size):
+        (self.folder / "wide.heddle").write_text(f"""config N = {size}
+dim B
+model Wide {{
+  param w: real[N, N]
+  entry apply(x: real[B, N]) -> y: real[B, N] {{
     y[b, o] = sum[i](x[b, i] * w[o, i])
     return y
-  }
-}
+  }}
+}}
 """)
-        self.save("wide.safetensors", {"w": np.ones((64, 64), np.float32)})
+        self.save("wide.safetensors", {"w": np.ones((size, size), np.float32)})
+
+    def test_bench_says_what_many_cores_would_take(self):
+        self.write_layer(64)
         self.done("compile", "wide.heddle", "--weights", "wide.safetensors", "-o", "wide")
         tasks = {}
         for cores in 1, 4, 64:
@@ -367,16 +371,7 @@ model Wide {
 
     @unittest.skipUnless("avx512_bf16" in Path("/proc/cpuinfo").read_text(), "needs a CPU with AVX-512 BF16")
     def test_bench_holds_products_against_the_limit_of_the_numbers_that_they_multiply(self):
-        (self.folder / "wide.heddle").write_text("""dim B
-model Wide {
-  param w: real[512, 512]
-  entry apply(x: real[B, 512]) -> y: real[B, 512] {
-    y[b, o] = sum[i](x[b, i] * w[o, i])
-    return y
-  }
-}
-""")
-        self.save("wide.safetensors", {"w": np.ones((512, 512), np.float32)})
+        self.write_layer(512)
         for precision, type, micro_kernel in (("bf16", r"bf16 \(vdpbf16ps\)", "dot_bf16"), ("int8", r"int8 \(vpdpbusd\)", "dot_u8s8")):
             self.done("compile", "wide.heddle", "--weights", "wide.safetensors", "--precision", precision, "-o", "wide")
             out = self.done("bench", "wide", "--dim", "B=256", "--threads", "1", "--json", "bench.json")
