@@ -7,10 +7,9 @@
 //   y[m, n] = f(sum[k](a[m, k] * b[n, k]), m, n)
 #include "compiler/kernels/product/few_rows.h"
 
-#include "compiler/gpu/arithmetic.h"
 #include "compiler/gpu/program.h"
 #include "compiler/kernels/product/micro_kernel.h"
-#include "compiler/kernels/product/nest.h"
+#include "compiler/kernels/product/nest_code.h"
 #include "compiler/kernels/product/returned.h"
 #include "compiler/kernels/product/staging.h"
 #include "compiler/kernels/sizes.h"
@@ -80,56 +79,19 @@ Result<std::vector<Nest>> with_few_rows(func::FuncOp kernel) {
   return nests;
 }
 
-class RowCode : gpu::Arithmetic {
+class RowCode : NestCode {
 public:
   RowCode(gpu::Program &program, gpu::Program::Thread &thread, ArrayRef<Nest> nests, int64_t rows, int64_t sharing)
-      : Arithmetic(thread.b, thread.loc), program(program), thread(thread), nests(nests), elements(thread.elements),
-        rows(rows), columns(columns_of(rows)), sharing(sharing), columns_of_block(columns * warps_of_block / sharing) {
-    for (Value value : program.kernel().front().getTerminator()->getOperands())
-      elements.hide(value);
-  }
+      : NestCode(program, thread, nests), rows(rows), columns(columns_of(rows)), sharing(sharing),
+        columns_of_block(columns * warps_of_block / sharing) {}
 
   LogicalResult write() {
-    const Nest &first = nests.front();
-    for (AffineExpr extent : first.extents)
-      extents.push_back(elements.size(extent, program.kernel()));
-    row_count = count_of(first.rows), column_count = count_of(first.columns);
-    SmallVector<Value> tiles = {index(int64_t(nests.size()))};
-    for (unsigned loop : first.batches)
-      tiles.push_back(extents[loop]);
-    tiles.push_back(times(row_count, rows)), tiles.push_back(times(column_count, columns_of_block));
-    SmallVector<Value> at = gpu::digits(thread, thread.block, tiles);
-    loops.assign(extents.size(), Value());
-    for (auto [loop, value] : llvm::zip_equal(first.batches, ArrayRef(at).slice(1, first.batches.size())))
-      loops[loop] = value;
-    first_row = mul(at[at.size() - 2], index(rows)), first_column = mul(at.back(), index(columns_of_block));
-    sum_type = cast<RankedTensorType>(LinalgOp(first.product.op)->getResult(0).getType()).getElementType();
+    sum_type = cast<RankedTensorType>(LinalgOp(nests.front().product.op)->getResult(0).getType()).getElementType();
     partial = program.shared(thread, warps_of_block * rows * columns, sum_type);
-    for (auto [number, nest] : llvm::enumerate(nests)) {
-      OpBuilder::InsertionGuard guard(b);
-      if (nests.size() > 1) {
-        Value is_own = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, at[0], index(int64_t(number)));
-        b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_own, /*withElseRegion=*/false).thenBlock());
-      }
-      if (failed(write(nest)))
-        return failure();
-    }
-    return success();
+    return write_tiles(rows, columns_of_block, [&](const Nest &nest) { return write(nest); });
   }
 
 private:
-  Value count_of(ArrayRef<unsigned> some) {
-    Value out = index(1);
-    for (unsigned loop : some)
-      out = mul(out, extents[loop]);
-    return out;
-  }
-  /// Gives these loops the digits of a number.
-  void place(SmallVector<Value> &at, ArrayRef<unsigned> some, Value number) {
-    SmallVector<Value> of_some = llvm::map_to_vector(some, [&](unsigned loop) { return extents[loop]; });
-    for (auto [loop, value] : llvm::zip_equal(some, gpu::digits(thread, number, of_some)))
-      at[loop] = value;
-  }
   Value zero() { return arith::ConstantOp::create(b, loc, b.getZeroAttr(sum_type)); }
 
   LogicalResult write(const Nest &nest) {
@@ -255,14 +217,9 @@ private:
     return store_returned(program, thread, nest, at, sum);
   }
 
-  gpu::Program &program;
-  gpu::Program::Thread &thread;
-  const ArrayRef<Nest> nests;
-  gpu::Elements &elements;
   const int64_t rows, columns; // of a warp
   const int64_t sharing, columns_of_block;
-  SmallVector<Value> loops, extents;
-  Value row_count, column_count, first_row, first_column, partial;
+  Value partial;
   Type sum_type;
 };
 

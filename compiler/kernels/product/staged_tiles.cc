@@ -9,7 +9,7 @@
 #include "compiler/gpu/program.h"
 #include "compiler/ir/precision.h"
 #include "compiler/kernels/product/micro_kernel.h"
-#include "compiler/kernels/product/nest.h"
+#include "compiler/kernels/product/nest_code.h"
 #include "compiler/kernels/product/returned.h"
 #include "compiler/kernels/product/staging.h"
 #include "compiler/kernels/product/thread_tiles.h"
@@ -33,53 +33,22 @@ int64_t buffers_of(int64_t tile) { return tile >= 64 ? 3 : 4; }
 
 using MakeTile = llvm::function_ref<std::unique_ptr<ThreadTile>(gpu::Program &, gpu::Program::Thread &, int64_t tile)>;
 
-class TileCode : gpu::Arithmetic {
+class TileCode : NestCode {
 public:
   TileCode(gpu::Program &program, gpu::Program::Thread &thread, ArrayRef<Nest> nests, int64_t tile, Type element,
            MakeTile make)
-      : Arithmetic(thread.b, thread.loc), tile(tile), buffers(buffers_of(tile)), program(program), thread(thread),
-        nests(nests), element(element), elements(thread.elements), part(make(program, thread, tile)) {
-    for (Value value : program.kernel().front().getTerminator()->getOperands())
-      elements.hide(value);
-  }
+      : NestCode(program, thread, nests), tile(tile), buffers(buffers_of(tile)), element(element),
+        part(make(program, thread, tile)) {}
 
   LogicalResult write() {
-    const Nest &first = nests.front();
-    for (AffineExpr extent : first.extents)
-      extents.push_back(elements.size(extent, program.kernel()));
-    row_count = count_of(first.rows), column_count = count_of(first.columns), term_count = count_of(first.terms);
-    SmallVector<Value> tiles = {index(int64_t(nests.size()))};
-    for (unsigned loop : first.batches)
-      tiles.push_back(extents[loop]);
-    tiles.push_back(times(row_count, tile)), tiles.push_back(times(column_count, tile));
-    SmallVector<Value> at = gpu::digits(thread, thread.block, tiles);
-    loops.assign(extents.size(), Value());
-    for (auto [loop, value] : llvm::zip_equal(first.batches, ArrayRef(at).slice(1, first.batches.size())))
-      loops[loop] = value;
-    first_row = mul(at[at.size() - 2], index(tile)), first_column = mul(at.back(), index(tile));
+    term_count = count_of(nests.front().terms);
     Type bytes = b.getI8Type();
     shared_rows = program.shared(thread, buffers * tile * line_bytes, bytes);
     shared_columns = program.shared(thread, buffers * tile * line_bytes, bytes);
-    for (auto [number, nest] : llvm::enumerate(nests)) {
-      OpBuilder::InsertionGuard guard(b);
-      if (nests.size() > 1) {
-        Value is_own = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, at[0], index(int64_t(number)));
-        b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_own, /*withElseRegion=*/false).thenBlock());
-      }
-      if (failed(write(nest)))
-        return failure();
-    }
-    return success();
+    return write_tiles(tile, tile, [&](const Nest &nest) { return write(nest); });
   }
 
 private:
-  Value count_of(ArrayRef<unsigned> some) {
-    Value out = index(1);
-    for (unsigned loop : some)
-      out = mul(out, extents[loop]);
-    return out;
-  }
-
   LogicalResult write(const Nest &nest) {
     Staging rows(program, thread, nest, element, {&nest.product.left, nest.rows, tile, first_row, row_count}, loops,
                  extents, shared_rows);
@@ -128,13 +97,6 @@ private:
     return success();
   }
 
-  /// Gives these loops the digits of a number.
-  void place(ArrayRef<unsigned> some, Value number) {
-    SmallVector<Value> of_some = llvm::map_to_vector(some, [&](unsigned loop) { return extents[loop]; });
-    for (auto [loop, value] : llvm::zip_equal(some, gpu::digits(thread, number, of_some)))
-      loops[loop] = value;
-  }
-
   /// What the kernel returns of one element of a product.
   LogicalResult finish(const Nest &nest, int64_t number, Value sum) {
     OpBuilder::InsertionGuard guard(b);
@@ -143,8 +105,8 @@ private:
     Value inside = both(below(row, row_count), below(column, column_count));
     auto own = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
-    place(nest.rows, row);
-    place(nest.columns, column);
+    place(loops, nest.rows, row);
+    place(loops, nest.columns, column);
     if (failed(store_returned(program, thread, nest, loops, sum)))
       return failure();
     for (unsigned loop : llvm::concat<const unsigned>(nest.rows, nest.columns))
@@ -153,14 +115,9 @@ private:
   }
 
   const int64_t tile, buffers; // elements of a side
-  gpu::Program &program;
-  gpu::Program::Thread &thread;
-  const ArrayRef<Nest> nests;
   const Type element;
-  gpu::Elements &elements;
-  SmallVector<Value> loops, extents; // values and extents
   std::unique_ptr<ThreadTile> part;
-  Value row_count, column_count, term_count, first_row, first_column, shared_rows, shared_columns;
+  Value term_count, shared_rows, shared_columns;
 };
 
 LogicalResult write(gpu::Program &program, int64_t tile, Type element, MakeTile make) {
