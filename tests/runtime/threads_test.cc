@@ -56,9 +56,9 @@ heddle_status run_parallel(Fixture &f, std::function<int32_t(const heddle_call &
   return heddle_run(f.session, custom, &input, 1, nullptr, 0);
 }
 
-int for_each(void *session, int n, std::function<int(int)> body) {
+int for_each(void *context, int n, std::function<int(int)> body) {
   return halide_do_par_for(
-      session,
+      context,
       [](void *, int i, uint8_t *closure) { return (*reinterpret_cast<std::function<int(int)> *>(closure))(i); }, 0, n,
       reinterpret_cast<uint8_t *>(&body));
 }
@@ -131,9 +131,11 @@ TEST(Threads, an_observer_is_told_of_every_task) {
     for (bool watched : {true, false}) {
       ASSERT_EQ(heddle_session_observe_tasks(f.session, watched ? +observer : nullptr, &seen), HEDDLE_OK);
       ASSERT_EQ(run_parallel(f,
-                             [&](const heddle_call &call) { // a loop within a task is none of its own
-                               return for_each(call.context, 97,
-                                               [&](int) { return for_each(call.context, 3, [](int) { return 0; }); });
+                             [](const heddle_call &call) {
+                               auto task = [](void *thread, int, uint8_t *) {
+                                 return for_each(thread, 3, [](int) { return 0; }); // its rounds are no tasks
+                               };
+                               return halide_do_par_for(call.context, task, 0, 97, nullptr);
                              }),
                 HEDDLE_OK);
     }
