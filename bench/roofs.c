@@ -7,19 +7,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #if defined(__AVX512F__)
 typedef float vec __attribute__((vector_size(64)));
+typedef uint64_t words __attribute__((vector_size(64)));
 #else
 typedef float vec __attribute__((vector_size(32)));
+typedef uint64_t words __attribute__((vector_size(32)));
 #endif
 enum {
   LANES = sizeof(vec) / sizeof(float),
   CHAINS = 12,
+  PLACES = 4, // that are read at a time
   TURNS = 1000000,
   TRIES = 4,
   BUFFER = 128 << 20,
+  HUGE_PAGE = 2 << 20,
   MAX_THREADS = 256
 };
 
@@ -36,7 +41,9 @@ static double now(void) {
 
 static float multiply_adds(void) {
   vec sum[CHAINS], a, b;
-  memset(sum, 0, sizeof sum);
+  for (int c = 0; c < CHAINS; ++c)
+    for (int i = 0; i < LANES; ++i)
+      sum[c][i] = c; // else compilers see that all are the same
   for (int i = 0; i < LANES; ++i)
     a[i] = 1.0f - 1e-7f, b[i] = 1e-7f;
   for (int turn = 0; turn < TURNS; ++turn) {
@@ -51,14 +58,17 @@ static float multiply_adds(void) {
   return total;
 }
 
+// From several places a core's prefetchers bring more than from one.
 static uint64_t stream(const uint64_t *from) {
-  uint64_t sums[8] = {0};
-  for (size_t i = 0; i < BUFFER / sizeof *from; i += 8)
-    for (int k = 0; k < 8; ++k)
-      sums[k] += from[i + k];
+  words sums[PLACES] = {0};
+  size_t each = BUFFER / sizeof *sums / PLACES;
+  for (size_t i = 0; i < each; ++i)
+    for (int place = 0; place < PLACES; ++place)
+      sums[place] += ((const words *)from)[place * each + i];
   uint64_t total = 0;
-  for (int k = 0; k < 8; ++k)
-    total += sums[k];
+  for (int place = 0; place < PLACES; ++place)
+    for (size_t i = 0; i < sizeof *sums / sizeof total; ++i)
+      total += sums[place][i];
   return total;
 }
 
@@ -68,9 +78,10 @@ static void *work(void *argument) {
   CPU_ZERO(&set);
   CPU_SET(cpus[number], &set);
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-  uint64_t *buffer = malloc(BUFFER);
+  uint64_t *buffer = aligned_alloc(HUGE_PAGE, BUFFER);
   if (!buffer)
     abort();
+  madvise(buffer, BUFFER, MADV_HUGEPAGE);
   memset(buffer, 1, BUFFER);
   for (int try = 0; try < TRIES; ++try) {
     pthread_barrier_wait(&barrier);

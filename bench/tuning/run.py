@@ -69,12 +69,12 @@ def make_weights(options, name):
 
 
 def tune(options, name, weights, precision, threads):
-    """What the search says of itself: the row of a table."""
+    """What the search says of itself: the row of a table; none where it failed, which others need not wait for."""
     sizes = [option for dim, size in {"B": 1, **MODELS[name].dims}.items() for option in ("--dim", f"{dim}={size}")]
     done = subprocess.run([options.heddle, "tune", *program(name), "--weights", weights, "--precision", precision, *sizes, "--threads", str(threads),
                            "--budget", options.budget, "--db", options.cache / "tuning.db"], capture_output=True, text=True)  # fmt: skip
     if done.returncode:
-        sys.exit(f"heddle tune failed:\n{done.stderr}")
+        return say(f"{name}: heddle tune failed: {done.stderr}")
     measured, candidates = re.search(r": (\d+) of (\d+) candidates of ", done.stdout).groups()
     row = {"measured": int(measured), "candidates": int(candidates)}
     if compared := re.search(r": (\S+ \S+) before, (\S+ \S+) with what was measured \(([\d.]+)\), (not kept|kept)", done.stdout):
@@ -134,8 +134,10 @@ def main():
             continue
         weights = make_weights(options, name)
         for key, precision, threads in missing:
-            rows[key] = tune(options, name, weights, precision, threads)
-            say(f"{key}: {cell(rows[key])}")
+            if not (row := tune(options, name, weights, precision, threads)):
+                continue
+            rows[key] = row
+            say(f"{key}: {cell(row)}")
             kept.write_text(json.dumps(rows, indent=1))
         weights.unlink()
     file = write(options, rows)
