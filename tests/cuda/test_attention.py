@@ -2,6 +2,7 @@
 """Attention on the emulated GPU: scores of several kinds at sizes around the edges of blocks against NumPy, and what the
 device counts where blocks are full."""
 
+import json
 import subprocess
 import sys
 import unittest
@@ -79,6 +80,68 @@ class Attention(OnEmulatedGpu):
             scores = scores + self.near[:, np.clip(i - j, -8, 8) + 8]
             want = attended(np.where(j <= i, scores, -np.inf), np.concatenate([was, v], 1), heavy[:, None, None, :])
             np.testing.assert_allclose(got, want, atol=2e-5, err_msg=f"{t} {p}")
+
+    def check_sliding(self, session, entry, b, t, h, e, left, step, keys):
+        q, k, v = (self.normal(b, t, h, e) for _ in range(3))
+        mask = self.draw.uniform(size=(b, t)) < 0.8
+        given, atol = (q, k, v), 2e-5
+        if entry == "sliding_narrow":  # a weight is off by 2⁻⁹ of itself
+            q, k, v = map(rounded, (q, k, v))
+            given, atol = [(x.view(np.uint32) >> 16).astype(np.uint16) for x in (q, k, v)], 2**-8 * np.abs(v).max()
+        self.emulator.heddle_emulator_clear_counters()
+        got = session.run(dict(zip("qkv", given), mask=mask), entry=entry)["y"]
+        self.assertEqual(counted(self.emulator, "matrix").warps > 0, self.variant_of(entry)[0] == "tensor_keys")
+        ahead = np.arange(t)[None, :] - np.arange(t)[:, None] + left
+        seen = (ahead >= 0) & (ahead % step == 0) & (ahead < step * keys) & mask[:, None, None, :]
+        scores = self.scores(q, k) + self.near[:, np.clip(ahead // step, 0, 16)]
+        want = attended(np.where(seen, scores, -np.inf), v)
+        np.testing.assert_allclose(got, want, atol=atol, err_msg=f"{entry} {left} {step} {keys} {t}")
+
+    def variant_of(self, entry):
+        """That of the kernel of an entry which does the most, and its parameters."""
+        manifest = json.loads(self.manifest)
+        entry = next(e for e in manifest["entries"] if e["name"] == entry)
+        kernel = max(entry["work"], key=lambda work: len(work["operations"]))["kernel"]
+        (row,) = next(k for k in manifest["kernels"] if k["name"] == kernel)["schedule"]
+        return row["variant"], row["params"]
+
+    def test_keys_that_slide_along_with_the_rows(self):
+        """Windows about each row, also with steps, and what is past the ends."""
+        for left, step, keys in ((9, 1, 14), (30, 3, 21), (0, 2, 70)):
+            settings = (f"LEFT={left}", f"STEP={step}", f"R={keys}", "E=40")
+            with self.compiled(*settings, dims=("B=8", "T=512", "P=16")) as model, model.session() as session:
+                self.assertEqual(self.variant_of("sliding")[0], "staged_keys")
+                self.assertEqual(self.variant_of("sliding_narrow")[0], "tensor_keys")
+                for entry in ("sliding", "sliding_narrow"):
+                    for t in (1, 20, 100):
+                        self.check_sliding(session, entry, 2, t, 3, 40, left, step, keys)
+
+    def test_blocks_that_share_the_keys_of_a_window(self):
+        settings = ("LEFT=900", "STEP=1", "R=1000", "E=40")
+        with self.compiled(*settings, dims=("B=1", "T=1", "P=16")) as model, model.session() as session:
+            for entry in ("sliding", "sliding_narrow"):
+                self.assertGreater(self.variant_of(entry)[1]["splits"], 1)
+                for t in (1, 20):
+                    self.check_sliding(session, entry, 1, t, 3, 40, 900, 1, 1000)
+
+    def test_a_band_costs_its_own_keys(self):
+        """Blocks of keys that are in no window of a block's rows are left out: it reads a window and its rows beside, and
+        products are of that many keys."""
+        window = 129
+        settings = ("E=64", "LEFT=64", f"R={window}")
+        with self.compiled(*settings, heads=2, dims=("B=8", "T=1024", "P=16")) as model, model.session() as session:
+            for entry, copies in (("sliding", "load_global"), ("sliding_narrow", "async_copy")):
+                variant, params = self.variant_of(entry)
+                rows, block = (params["rows"], 64) if variant == "tensor_keys" else (16 * params["per_thread"], 32)
+                for t in (512, 1024):
+                    self.check_sliding(session, entry, 1, t, 2, 64, 64, 1, window)
+                    self.assert_costs(load_shared=1.1, store_global=1.25, **{copies: 1.25})
+                    blocks, keys = t // rows, (window + rows - 1 + block - 1) // block * block
+                    line = 64 * (4 if entry == "sliding" else 2) // 32  # sectors of a row or key
+                    most = 2 * line * (t + blocks * keys * 2)  # the mask beside
+                    self.assertLessEqual(counted(self.emulator, copies).ideal, 1.15 * most, f"{entry} {t}")
+                    if variant == "tensor_keys":
+                        self.assertLessEqual(counted(self.emulator, "matrix").warps, 2 * 2 * blocks * rows * keys * 64 // (16 * 8 * 16))
 
     def test_heads_wider_than_a_block(self):
         with self.compiled("E=150", heads=1) as model, model.session() as session:

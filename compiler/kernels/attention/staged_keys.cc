@@ -8,6 +8,9 @@
 // https://arxiv.org/abs/2205.14135). What is the same for all keys of a row, such as 1 / total, comes at the end.
 // Keys that no row of the block needs (those after the last row, of causal scores) are left out.
 //
+// Keys that slide along with the rows are a band: a block goes over the numbers (staged_keys.h) of all of its rows'
+// windows, and each row leaves out those that are none of its own.
+//
 // Few rows make few blocks. Several blocks then share the keys of a row, a part each, and write what they have to
 // scratch memory, from which a second launch adds up parts in their order, by the same rule.
 //
@@ -165,7 +168,11 @@ private:
   Value inside(Value place, Value count) { return least(place, sub(count, index(1))); }
 
   /// The loops of an op at a place.
-  SmallVector<Value> loops(LinalgOp op, const Place &at) {
+  SmallVector<Value> loops(LinalgOp op, Place at) {
+    if (plan.match.slide && at.key && !at.row) { // what depends on the number alone: of any row that has it
+      Value behind = sub(at.key, first_row), step = index(plan.match.slide->key);
+      at.row = add(first_row, rem(behind, step)), at.key = div(behind, step);
+    }
     const std::vector<Role> &roles = plan.match.roles.find(op)->second;
     SmallVector<Value> out, extents, terms;
     auto formulas = op.getStaticLoopRanges();
@@ -241,6 +248,13 @@ private:
       first = first ? least(first, least_key) : least_key;
       end = end ? greatest(end, last_key) : last_key;
     }
+    if (plan.match.slide) {
+      Value step = index(plan.match.slide->key),
+            none = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, end, first);
+      first = add(first_row, mul(first, step));
+      end = add(variables["last_row"], add(mul(sub(end, index(1)), step), index(1)));
+      end = choose(none, first, end);
+    }
     first_key = first, end_key = greatest(end, first);
     return success();
   }
@@ -250,15 +264,22 @@ private:
     if (failed(sums))
       return failure();
     // Scores as the kernel makes them of these sums.
-    SmallVector<Value> score(rows_each * keys_each), is_key;
+    SmallVector<Value> score(rows_each * keys_each), is_key(rows_each * keys_each);
     SmallVector<Place> at(rows_each * keys_each);
     auto score_op = plan.score.getDefiningOp<LinalgOp>();
     for (int64_t j = 0; j < keys_each; ++j) {
-      Value key = add(first, tile->key(j));
-      is_key.push_back(below(key, end_key));
+      Value number = add(first, tile->key(j)), exists = below(number, end_key);
       for (int64_t i = 0; i < rows_each; ++i) {
         int64_t n = i * keys_each + j;
-        at[n] = {inside(row(i), rows), inside(key, end_key), {}, {}};
+        at[n] = {inside(row(i), rows), inside(number, end_key), {}, {}};
+        is_key[n] = exists;
+        if (plan.match.slide) {
+          Value behind = sub(number, at[n].row), step = index(plan.match.slide->key), key = div(behind, step);
+          Value is_own = both(below(behind, mul(keys_count, step)), // a number before the row is a large one
+                              arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rem(behind, step), index(0)));
+          is_key[n] = both(exists, is_own);
+          at[n].key = choose(is_own, key, index(0));
+        }
         give_products(*sums, n);
         score[n] = result_at(score_op, at[n]);
         if (!score[n])
@@ -269,7 +290,7 @@ private:
     for (int64_t i = 0; i < rows_each; ++i) {
       Value top = so_far[i], block;
       for (int64_t j = 0; j < keys_each; ++j) {
-        Value own = choose(is_key[j], score[i * keys_each + j], real(lowest));
+        Value own = choose(is_key[i * keys_each + j], score[i * keys_each + j], real(lowest));
         block = block ? larger(block, own) : own;
       }
       next.push_back(larger(top, across(block, [&](Value p, Value q) { return larger(p, q); })));
@@ -289,7 +310,7 @@ private:
           Value term = of_key(term_of(sum), sum, at[n], score[n], subtracted[i]);
           if (!term)
             return failure();
-          own = real_sum(own, choose(is_key[j], term, real(0)));
+          own = real_sum(own, choose(is_key[n], term, real(0)));
         }
         next.push_back(own);
       }
@@ -301,7 +322,7 @@ private:
         Value weight = of_key(plan.weights.value, plan.match.weighted.product.op, at[n], score[n], subtracted[i]);
         if (!weight)
           return failure();
-        weights.push_back(choose(is_key[j], weight, real(0)));
+        weights.push_back(choose(is_key[n], weight, real(0)));
       }
     take_back_products();
     SmallVector<Value> weighted;

@@ -11,6 +11,8 @@ namespace heddle::attention {
 /// Threads of a block along rows, and as many along keys or features.
 inline constexpr int64_t side = 16;
 
+/// Keys have numbers. Where they slide along with the rows, row i with key j of its window is number i + step * j:
+/// lines of keys and values depend on the number alone, and of a block's numbers a row has those of its window.
 struct StagedKeys {
   /// A product of scores.
   struct Scores {

@@ -15,7 +15,7 @@ using contraction::Factor;
 using contraction::Product;
 using mlir::linalg::LinalgOp;
 
-/// The factor of scores that depends on rows, or on keys, and not on the other; null where there is none.
+/// The factor of `product` that depends on `role` and not on `other`; null where there is none.
 static const Factor *factor_along(const Product &product, const std::vector<Role> &roles, Role role, Role other) {
   for (const Factor *factor : {&product.left, &product.right}) {
     bool along = false, across = false;
@@ -26,6 +26,20 @@ static const Factor *factor_along(const Product &product, const std::vector<Role
     if (along && !across)
       return factor;
   }
+  return nullptr;
+}
+
+/// The factor of `product` that has the same lines for all rows, by `along`, an axis of these lines, or, where keys
+/// slide along with the rows, lines that depend on rows and keys by that form alone. Null where there is none.
+static const Factor *factor_of_lines(const Match &match, const Product &product, Role along) {
+  const std::vector<Role> &roles = match.roles.find(product.op)->second;
+  if (!match.slide)
+    return factor_along(product, roles, along, match.row_axis);
+  auto loop_of = [&](Role role) { return unsigned(llvm::find(roles, role) - roles.begin()); };
+  for (const Factor *factor : {&product.left, &product.right})
+    if (factor->loops.test(loop_of(along)) &&
+        slide_of(product.op, factor->value, loop_of(match.row_axis), loop_of(keys)) == match.slide)
+      return factor;
   return nullptr;
 }
 
@@ -65,7 +79,7 @@ static Status add_products(StagedKeys &plan, mlir::func::FuncOp kernel) {
       if (role == summed)
         scores.terms = mlir::ShapedType::isDynamic(extent) || scores.terms < 0 ? -1 : scores.terms * extent;
     const Factor *queries = factor_along(*product, found->second, plan.match.row_axis, keys);
-    const Factor *of_keys = factor_along(*product, found->second, keys, plan.match.row_axis);
+    const Factor *of_keys = factor_of_lines(plan.match, *product, keys);
     if (queries && of_keys && scores.terms > 0) {
       scores.queries = *queries, scores.keys = *of_keys, scores.staged = true;
       for (auto [number, earlier] : llvm::enumerate(plan.products))
@@ -82,8 +96,8 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
   std::optional<Match> matched = match(kernel);
   if (!matched)
     return Error{"it is no attention"};
-  if (matched->slide)
-    return Error{"keys slide along with the rows"};
+  if (matched->slide && (matched->slide->row != 1 || matched->slide->key < 1))
+    return Error{"keys slide along with the rows, but not by one for each"};
   std::optional<Softmax> softmax = softmax_of(*matched);
   if (!softmax || !softmax->top)
     return Error{"the weights are no softmax over the keys"};
@@ -106,10 +120,9 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
       plan.others.push_back({axis, extent});
   }
   const Product &product = matched->weighted.product;
-  const std::vector<Role> &roles = plan.match.roles.find(weighted)->second;
-  const Factor *values = factor_along(product, roles, plan.match.lane_axis, plan.match.row_axis);
+  const Factor *values = factor_of_lines(plan.match, product, plan.match.lane_axis);
   if (!values)
-    return Error{"values depend on the row"};
+    return Error{plan.match.slide ? "values don't slide along with the rows" : "values depend on the row"};
   plan.values = *values;
   plan.weights = values == &product.left ? product.right : product.left;
   if (Status found = add_products(plan, kernel); !found)
@@ -178,7 +191,10 @@ static double seconds(const StagedKeys &plan, llvm::ArrayRef<int64_t> sizes, con
                   std::ceil(sizes::value_of(plan.features, sizes) / double(plan.block_features()));
   for (auto [axis, extent] : plan.others)
     blocks *= sizes::value_of(extent, sizes);
-  double key_blocks = std::ceil(sizes::value_of(plan.keys, sizes) / double(plan.block_keys() * plan.splits));
+  double keys = sizes::value_of(plan.keys, sizes);
+  if (plan.match.slide) // those of any row
+    keys = keys * double(plan.match.slide->key) + double(plan.block_rows());
+  double key_blocks = std::ceil(keys / double(plan.block_keys() * plan.splits));
   double parts = blocks * double(plan.splits * plan.threads() * plan.numbers_of_thread()) * 4;
   blocks *= double(plan.splits);
   double block = key_blocks * double(plan.block_rows() * plan.block_keys()) * of_score;
