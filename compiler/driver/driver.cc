@@ -332,8 +332,8 @@ private:
         ->type_name("FILE");
     sub->add_option(
            "--dim", show.dims,
-           "A dim's value, such as B=8: for the numbers on the page; else a size to expect, as of `compile`; may "
-           "be given again")
+           "A dim's value, such as B=8: a size to expect, as of `compile`, and for the numbers that are shown; may be "
+           "given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
     sub->add_flag("--measure", show.measure,

@@ -133,6 +133,7 @@ Status show_command(const ShowCommand &options) {
   auto goal = find_compile_goal(options.compile);
   if (!goal)
     return goal.error();
+  goal->dims = options.dims; // schedules are chosen for the sizes that are shown
   const Target &target = goal->target;
   if ((options.stage == "ptx" || options.stage == "launches") && !target.gpu)
     return Error{"--stage " + options.stage + " is for GPUs, and --target is " + target.name +
@@ -155,7 +156,6 @@ Status show_command(const ShowCommand &options) {
     std::fputs(to_text(*model->program).c_str(), stdout);
     return Done{};
   }
-  goal->dims = options.dims;
   Progress progress(Progress::Show::nothing);
   // Halide, LLVM and assembly are forms of what the last stage of the pipeline leaves.
   passes::PipelineStage stage = passes::find_stage(options.stage).value_or(passes::PipelineStage::schedule);

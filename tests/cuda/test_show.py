@@ -30,7 +30,8 @@ open(sys.argv[sys.argv.index("-o") + 1], "wb").write(b"cubin")
 
 class Show(OnEmulatedGpu):
     def heddle(self, command, *words, status=0, ptxas="none"):
-        words = [HEDDLE, command, ROOT / "tests/cuda/products.heddle", "--set", "N=24", "--set", "K=16", *words]
+        sizes = () if "--set" in words else ("--set", "N=24", "--set", "K=16")
+        words = [HEDDLE, command, ROOT / "tests/cuda/products.heddle", *sizes, *words]
         done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "HEDDLE_PTXAS": ptxas})
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stderr if status else done.stdout
@@ -45,8 +46,8 @@ class Show(OnEmulatedGpu):
         return self.heddle("show", "--target", "cuda:sm_80", "--stage", "launches", *words, **how)
 
     def test_launches_are_those_that_are_made(self):
-        out = self.compile()
         for rows in (1, 5, 1000):
+            out = self.compile("--dim", f"M={rows}")
             text = self.launches("--dim", f"M={rows}").split("entry batches")[0]
             shown = re.findall(r"^    (\w+): (\d+) blocks? of", text, re.M)
             self.emulator.heddle_emulator_clear_counters()
@@ -56,6 +57,12 @@ class Show(OnEmulatedGpu):
                 self.assertEqual(self.emulator.heddle_emulator_launches(b""), len(shown))
             self.assertEqual(made, {name: 1 for name, _ in shown})
             self.assertIn(f"entry layer: {len(shown)} launch", text)
+
+    def test_schedules_are_those_of_the_sizes_that_are_given(self):
+        """A library for all sizes has one schedule for a few rows; for one row there is a better one."""
+        large = ("--set", "N=1001", "--set", "K=768")
+        for rows, variant in ((1, "few_rows (rows = 1, warps = 2)"), (5, "few_rows (rows = 8, warps = 2)")):
+            self.assertIn(f"contraction, {variant}: layer.y\n", self.launches(*large, "--dim", f"M={rows}"))
 
     def test_what_they_take(self):
         text = self.launches("--dim", "M=5")
