@@ -53,6 +53,22 @@ void add_choice_cases(const std::vector<std::string> &rows, std::vector<Case> &c
     bool ftz = std::find(p.begin(), p.end(), "ftz") != p.end();
     if (op == "setp") {
       unsigned set = accepted(p[1]);
+      if (type == "f16x2" || type == "bf16x2") { // a result of each half, combined with a third predicate
+        std::string half = type.substr(0, type.size() - 2), text = row;
+        text.insert(text.find('.', 5), ".and");
+        for (unsigned shift : {0, 16}) {
+          auto holds = [=](uint64_t a, uint64_t b) {
+            return (outcome(half, ftz, a >> shift & 0xffff, b >> shift & 0xffff) & set) != 0;
+          };
+          cases.push_back({row, "{ .reg .pred r; " + row + (shift ? " r|D" : " D|r") + ", A, B; }", "pred", type, type,
+                           "", [=](uint64_t a, uint64_t b, uint64_t) { return uint64_t(holds(a, b)); }});
+          cases.push_back(
+              {row, "{ .reg .pred q, r; setp.ne.u32 q, C, 0; " + text + (shift ? " r|D" : " D|r") + ", A, B, !q; }",
+               "pred", type, type, "u32",
+               [=](uint64_t a, uint64_t b, uint64_t c) { return uint64_t(holds(a, b) && c == 0); }});
+        }
+        continue;
+      }
       cases.push_back({row, spelled(row, 2), "pred", type, type, "", [=](uint64_t a, uint64_t b, uint64_t) {
                          return uint64_t((outcome(type, ftz, a, b) & set) != 0);
                        }});

@@ -52,6 +52,18 @@ template <class T, class F> void set_predicates(Warp &warp, const Op &op, Mask m
     warp.set_predicate(op.q, q, mask);
 }
 
+/// F of one half of pairs.
+template <class T, class F, bool high> struct OfHalf {
+  bool operator()(Two<T> a, Two<T> b) const { return high ? F{}(a.high, b.high) : F{}(a.low, b.low); }
+};
+/// setp p|q, a, b, c on pairs: p is of their low halves, q of their high ones.
+template <class T, class F> void set_predicates_of_halves(Warp &warp, const Op &op, Mask mask) {
+  Mask p = combined(warp, op, compare_lanes<Two<T>, OfHalf<T, F, false>>(warp, op));
+  Mask q = combined(warp, op, compare_lanes<Two<T>, OfHalf<T, F, true>>(warp, op));
+  warp.set_predicate(op.d, p, mask);
+  warp.set_predicate(op.q, q, mask);
+}
+
 /// set d, a, b: all ones, or 1.0, where it holds.
 template <class T, class F> void set_value(Warp &warp, const Op &op, Mask mask) {
   Mask result = combined(warp, op, compare_lanes<T, F>(warp, op));
@@ -81,6 +93,12 @@ void decode_setp(Decoder &d, const Instruction &row) {
   combination(d, 3);
 }
 
+void decode_setp_of_halves(Decoder &d, const Instruction &row) {
+  decode_setp(d, row);
+  if (d.op.vector != 2)
+    throw Unsupported{"one result of two comparisons"};
+}
+
 void decode_set(Decoder &d, const Instruction &row) {
   d.op.d = d.destination(0, 4);
   d.op.a = d.source(1, row.operands[1]), d.op.b = d.source(2, row.operands[1]);
@@ -102,6 +120,12 @@ public:
 
   template <class F> void add(const std::string &name, F) const {
     table.add({"setp." + name + rest, set_predicates<T, F>, decode_setp, Class::predicate, {0, sizeof(Lane<T>)}});
+    if constexpr (sizeof(T) == 2 && !std::is_integral_v<T>)
+      table.add({"setp." + name + rest + "x2",
+                 set_predicates_of_halves<T, F>,
+                 decode_setp_of_halves,
+                 Class::predicate,
+                 {0, sizeof(Two<T>)}});
     size_t dot = rest.rfind('.');
     for (std::string result : {".u32", ".f32"})
       if (sizeof(T) > 2 || std::is_integral_v<T> || result == ".u32")
