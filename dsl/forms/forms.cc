@@ -83,17 +83,19 @@ static bool may_have_form(const Stage &stage) {
 }
 
 /// What a formula reads of a stage's result in another shape is a view of that: x[m // N, m % N] + b[m]  becomes
-/// v[m] + b[m].
-std::vector<Stage> Forms::with_views(const Stage &stage) {
+/// v[m] + b[m]. So is what it reads of a product that may be computed in that order.
+std::vector<Stage> Forms::with_views(const Stage &stage, Readers *readers) {
   std::vector<Stage> made;
   if (stage.value->op == Expr::read)
     return made;
   std::map<const Expr *, const Tensor *> views;
   for (const Expr *node : nodes_of(stage.value))
-    if (node->op == Expr::read && node->tensor->kind == Tensor::stage && reshapes(*node, stage.space)) {
+    if (node->op == Expr::read && node->tensor->kind == Tensor::stage) {
       Stage view = stage;
-      view.result = new_tensor(stage, "view", node->type, stage.result->shape);
       view.value = node;
+      if (!reshapes(*node, stage.space) && !(readers && readers->product_at(view)))
+        continue;
+      view.result = new_tensor(stage, "view", node->type, stage.result->shape);
       views[node] = view.result;
       made.push_back(std::move(view));
     }
@@ -121,46 +123,64 @@ std::vector<Stage> Forms::with_views(const Stage &stage) {
   return made;
 }
 
-std::vector<Step> Forms::rewritten(const std::vector<Step> &steps, FactorForms factors) {
+std::vector<Stage> Forms::solved(const Stage &stage) {
+  Product product(terms_, whole_, stage);
+  product.solve();
+  return product.changed() ? product.stages(make_) : std::vector<Stage>();
+}
+
+std::vector<Stage> Forms::rewritten(const Stage &stage, Readers *readers) {
+  std::vector<Stage> made, out;
+  if (may_have_form(stage))
+    made = solved(stage);
+  else if (stage.reducer == Reducer::none && !stage.exact)
+    made = with_views(stage, readers);
+  if (made.empty())
+    made.push_back(stage);
+  for (Stage &one : made) {
+    std::optional<Stage> product = readers ? readers->product_at(one) : std::nullopt;
+    std::vector<Stage> at_places = product ? solved(*product) : std::vector<Stage>();
+    if (at_places.empty())
+      at_places.push_back(std::move(one));
+    out.insert(out.end(), at_places.begin(), at_places.end());
+  }
+  return out;
+}
+
+std::vector<Step> Forms::rewritten(const std::vector<Step> &steps, FactorForms factors, Readers *readers) {
   std::vector<Step> out;
   for (const Step &step : steps) {
     if (auto *loop = std::get_if<Loop>(&step.what)) {
       Loop copy = *loop;
       loops_.push_back(loop->index.extent);
       whole_.in_loops(loops_);
-      copy.steps = rewritten(loop->steps, factors);
+      copy.steps = rewritten(loop->steps, factors, nullptr);
       loops_.pop_back();
       whole_.in_loops(loops_);
       out.push_back({std::move(copy)});
-      continue;
-    }
-    auto *stage = std::get_if<Stage>(&step.what);
-    std::vector<Stage> made;
-    if (stage)
-      note_range(*stage);
-    if (stage && stage->reducer == Reducer::none && !stage->exact)
-      made = with_views(*stage);
-    if (stage && may_have_form(*stage)) {
-      Product product(terms_, whole_, *stage);
-      product.solve();
-      if (product.changed())
-        made = product.stages(make_);
-    }
-    if (stage && made.empty())
-      made.push_back(*stage);
-    for (const Stage &one : made)
-      for (Stage &part : factors.of(one))
-        out.push_back({std::move(part)});
-    if (!stage)
+    } else if (auto *written = std::get_if<Stage>(&step.what)) {
+      std::optional<Stage> inlined = readers ? readers->with_formulas(*written) : std::nullopt;
+      const Stage &stage = inlined ? *inlined : *written;
+      note_range(stage);
+      for (const Stage &one : rewritten(stage, readers))
+        for (Stage &part : factors.of(one))
+          out.push_back({std::move(part)});
+      if (readers)
+        readers->note(stage);
+    } else {
       out.push_back(step);
+    }
   }
   return out;
 }
 
 std::vector<std::vector<Step>> Forms::steps(const Program &program) {
   std::vector<std::vector<Step>> out;
-  for (const Entry &entry : program.entries)
-    out.push_back(Order(terms_, make_, entry).ordered(rewritten(entry.steps, FactorForms(terms_, make_))));
+  for (const Entry &entry : program.entries) {
+    Readers readers(terms_, entry);
+    std::vector<Step> steps = rewritten(entry.steps, FactorForms(terms_, make_), &readers);
+    out.push_back(Order(terms_, make_, entry).ordered(readers.needed(std::move(steps))));
+  }
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include "dsl/check/program.h"
 #include "dsl/differentiate/whole.h"
 #include "dsl/forms/factors.h"
+#include "dsl/forms/readers.h"
 
 #include <deque>
 #include <set>
@@ -32,12 +33,15 @@ public:
   const std::deque<Tensor> &tensors() const { return tensors_; }
 
 private:
-  /// `factors`: what it knows of the steps before.
-  std::vector<Step> rewritten(const std::vector<Step> &steps, FactorForms factors);
+  /// `factors`: what it knows of the steps before. `readers`: those of the entry; null in its loops.
+  std::vector<Step> rewritten(const std::vector<Step> &steps, FactorForms factors, Readers *readers);
+  std::vector<Stage> rewritten(const Stage &stage, Readers *readers);
+  /// A sum with its conditions and divided indices solved; none where there are none.
+  std::vector<Stage> solved(const Stage &stage);
   /// What is known of the elements of a stage's result: that they are indices of something.
   void note_range(const Stage &stage);
   void note_range(const Tensor *tensor, const Size &below);
-  std::vector<Stage> with_views(const Stage &stage);
+  std::vector<Stage> with_views(const Stage &stage, Readers *readers);
   const Tensor *new_tensor(const Stage &of, const std::string &part, Type type, std::vector<Size> shape);
 
   differentiating::Terms terms_;

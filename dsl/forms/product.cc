@@ -4,6 +4,7 @@
 #include "dsl/forms/stages.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace heddle::forms {
@@ -276,20 +277,34 @@ Term Product::factor_of_its_own(Term factor, const MakeTensor &make, std::vector
 }
 
 /// The axes of the product: in the order of the result's, but that a piece comes first whose axis has pieces around it
-/// that fewer factors depend on: each of its values is a product by itself.
+/// that fewer factors depend on: each of its values is a product by itself. A piece of the one factor behind pieces of
+/// the other joins the axes that only its factor has:
+///   y[b, o, 2 i + p, 2 j + q] = sum[c](x[b, c, i, j] * w[4 o + 2 p + q, c])     is a product over [b, o, p, q, i, j].
 std::vector<int> Product::order_of_result() {
-  std::vector<int> first, rest;
-  auto factors_with = [&](int v) {
-    return value_->op == Expr::mul ? int(depends(value_->args[0], v)) + int(depends(value_->args[1], v)) : 1;
+  std::vector<int> first, rest, beside;
+  auto factors_with = [&](int v) { // a bit for each
+    return value_->op == Expr::mul ? int(depends(value_->args[0], v)) + 2 * int(depends(value_->args[1], v)) : 1;
   };
+  auto count = [](int factors) { return std::popcount(unsigned(factors)); };
   for (const Axis &axis : axes_) {
     rest.push_back(axis.pieces[0]);
     for (size_t i = 1; i < axis.pieces.size(); ++i) {
-      bool by_itself = !axis.exact;
-      for (size_t around = 0; around < i; ++around)
-        by_itself |= factors_with(axis.pieces[around]) < factors_with(axis.pieces[i]);
-      (by_itself ? first : rest).push_back(axis.pieces[i]);
+      int own = factors_with(axis.pieces[i]);
+      bool by_itself = !axis.exact, is_other = false;
+      for (size_t around = 0; around < i; ++around) {
+        int outer = factors_with(axis.pieces[around]);
+        by_itself |= count(outer) < count(own);
+        is_other |= outer && own && !(outer & own);
+      }
+      (by_itself ? first : is_other ? beside : rest).push_back(axis.pieces[i]);
     }
+  }
+  for (int piece : beside) {
+    auto like = std::find_if(rest.rbegin(), rest.rend(), [&](int v) { return factors_with(v) == factors_with(piece); });
+    if (like == rest.rend())
+      first.push_back(piece);
+    else
+      rest.insert(like.base(), piece);
   }
   first.insert(first.end(), rest.begin(), rest.end());
   return first;

@@ -119,6 +119,88 @@ model Grouped {
   EXPECT_EQ(compare_forms(grouped, {1, 4}), 3u);
 }
 
+/// The extents of the axes of each stage of the first entry in its forms.
+std::vector<std::string> axes_of_forms(const std::string &source) {
+  Checked checked = check_text(source);
+  forms::Forms forms(*checked.program);
+  std::vector<std::string> out;
+  std::vector<std::string> dims = checked.program->dim_names();
+  std::vector<Step> steps = forms.steps(*checked.program)[0];
+  for (const Step &step : steps) {
+    out.emplace_back();
+    for (const Index &index : std::get<Stage>(step.what).space)
+      out.back() += (out.back().empty() ? "" : ", ") + index.extent.text(dims);
+  }
+  return out;
+}
+
+/// Four phases of each channel side by side, as a sum of products and as a copy of one.
+std::string shuffled(const std::string &body) {
+  return R"(
+config C = 3, O = 2
+dim B, N
+model M {
+  param w: real[4 * O, C, 3]
+  entry run(x: real[B, C, N]) -> y: real[B, O, 4 * N] {
+)" + body +
+         R"(
+    return y
+  }
+}
+)";
+}
+
+TEST(Forms, PiecesJoinTheAxesOfTheirFactor) { // a product over [b, o, p, n], not over [b, o, n, p]
+  std::string text =
+      shuffled("    y[b, o in O, i in 4 * N] = sum[c, u](x[b, c, i // 4 + u - 1 | 0] * w[o * 4 + i % 4, c, u])");
+  EXPECT_EQ(compare_forms(text, {2, 3}), 3u);
+  EXPECT_EQ(axes_of_forms(text), (std::vector<std::string>{"2, 4, 3, 3", "B, 2, 4, N", "B, 2, 4 * N"}));
+}
+
+TEST(Forms, AProductIsComputedWhereItsOnlyCopyHasIt) {
+  std::string text = shuffled(R"(
+    t[b, o, n in N] = sum[c, u](x[b, c, n + u - 1 | 0] * w[o, c, u])
+    y[b, o in O, i in 4 * N] = t[b, o * 4 + i % 4, i // 4])");
+  EXPECT_EQ(compare_forms(text, {2, 3}), 3u);
+  EXPECT_EQ(axes_of_forms(text), (std::vector<std::string>{"2, 4, 3, 3", "B, 2, 4, N", "B, 2, 4 * N"}));
+}
+
+TEST(Forms, AnAxisOfGroupsStandsWhereTheResultHasIt) {
+  for (std::string formula : {"s[g, b, p, n]", "relu(s[g, b, p, n] + c[o])"}) {
+    std::string text = R"(
+config C = 3, G = 2, P = 5
+dim B, N
+model M {
+  param w: real[G, P, C, 3]
+  param c: real[G * P]
+  entry run(x: real[B, G * C, N]) -> y: real[B, G * P, N] {
+    s[g, b, p, n in N] = sum[c, u](x[b, g * C + c, n + u - 1 | 0] * w[g, p, c, u])
+    y[b, o in (g in G, p in P), n] = )" +
+                       formula + "\n    return y\n  }\n}\n";
+    compare_forms(text, {2, 3});
+    EXPECT_EQ(axes_of_forms(text)[0], "B, 2, 5, N");
+  }
+}
+
+TEST(Forms, OfAFormulaOnlyTheElementsThatAreReadAreComputed) {
+  std::string text = R"(
+config V = 7
+dim B
+model M {
+  entry run(x: real[B, V], ids: index(V)[B]) -> y: real[B], z: real[B, V] {
+    let p = softmax(x)
+    y[b] = -log(p[b, ids[b]])
+    let q = softmax(y)
+    z[b, v in V] = q[b] * x[b, v]
+    return y, z
+  }
+}
+)";
+  Checked checked = check_text(text);
+  size_t before = checked.program->entries[0].steps.size();
+  EXPECT_EQ(compare_forms(text, {3}), before - 1); // q, of which fewer elements are read than z has, stays
+}
+
 TEST(Forms, MergedRunTimeSizesAreAxes) {
   EXPECT_EQ(compare_forms(R"(
 config P = 2, D = 3
