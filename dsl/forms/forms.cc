@@ -4,6 +4,7 @@
 #include "dsl/forms/order.h"
 #include "dsl/forms/product.h"
 #include "dsl/forms/shapes.h"
+#include "dsl/forms/taps.h"
 
 #include <algorithm>
 
@@ -131,7 +132,9 @@ std::vector<Stage> Forms::solved(const Stage &stage) {
 
 std::vector<Stage> Forms::rewritten(const Stage &stage, Readers *readers) {
   std::vector<Stage> made, out;
-  if (may_have_form(stage))
+  if (std::optional<Stage> taps = with_taps_written_out(terms_, stage))
+    made.push_back(std::move(*taps));
+  else if (may_have_form(stage))
     made = solved(stage);
   else if (stage.reducer == Reducer::none && !stage.exact)
     made = with_views(stage, readers);

@@ -182,6 +182,29 @@ model M {
   }
 }
 
+TEST(Forms, AFewTapsWithChannelsLastAreWrittenOut) {
+  auto source = [](const std::string &taps, const std::string &formula) {
+    return "config C = 3\ndim B, T\nmodel M {\n  param w: real[C, " + taps +
+           "]\n  entry run(x: real[B, T, C]) -> y: real[B, T, C] {\n    y[b, t in T, c] = " + formula +
+           "\n    return y\n  }\n}\n";
+  };
+  auto is_sum = [](const std::string &text) {
+    Checked checked = check_text(text);
+    forms::Forms forms(*checked.program);
+    std::vector<Step> steps = forms.steps(*checked.program)[0];
+    return std::get<Stage>(steps[0].what).reducer == Reducer::sum;
+  };
+  for (std::string formula :
+       {"sum[u](x[b, t + u - 3, c | 0] * w[c, u])", "sum[u where t + u >= 3](x[b, t + u - 3, c] * w[c, u])"}) {
+    compare_forms(source("4", formula), {2, 5});
+    EXPECT_FALSE(is_sum(source("4", formula)));
+    EXPECT_TRUE(is_sum(source("5", "sum[u](x[b, t + u - 3, c | 0] * w[c, u])")));
+  }
+  // Channels that are summed, or no window: products and rows.
+  EXPECT_TRUE(is_sum(source("3", "sum[u in 3, d in C](x[b, t + u - 1, d | 0] * w[c, d])")));
+  EXPECT_TRUE(is_sum(source("3", "sum[u](x[b, t, u] * w[c, u])")));
+}
+
 TEST(Forms, OfAFormulaOnlyTheElementsThatAreReadAreComputed) {
   std::string text = R"(
 config V = 7
