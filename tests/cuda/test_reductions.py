@@ -30,6 +30,12 @@ model Rows {
     best[m] = argmax[k](x[m, k])
     return s, least, counts, most, best
   }
+  entry embedded(ids: index(20)[M]) -> y: real[M, K] {
+    x[m, k] = weight[ids[m], k] + 0.5 * weight[m % 20, k]
+    c[m, k] = x[m, k] - mean[i](x[m, i])
+    y[m, k] = c[m, k] / sqrt(mean[i](c[m, i] * c[m, i]) + 1e-5)
+    return y
+  }
   entry product(x: real[M, K]) -> y: real[M, 20] {
     y[m, n] = tanh(sum[k](x[m, k] * weight[n, k]))
     return y
@@ -82,6 +88,21 @@ class Reductions(OnEmulatedGpu):
                 self.assert_costs(load_global=1.01, store_global=1.01)
                 if terms == 768:
                     self.assertLessEqual(counted(self.emulator, "load_global").cost, 1.1 * 20 * terms * 4 // 32)
+
+    def test_a_lookup_and_its_norm_are_one_launch(self):
+        for terms, expected in ((31, 4), (768, 1), (768, 100000), (5000, 4)):
+            with self.compiled(terms, expected) as model, model.session() as session:
+                for rows in (0, 1, 37):
+                    ids = self.draw.integers(0, 20, size=rows).astype(np.int32)
+                    self.emulator.heddle_emulator_clear_counters()
+                    got = session.run({"ids": ids}, entry="embedded")["y"]
+                    wide = self.weight[ids] + 0.5 * self.weight.astype(np.float64)[np.arange(rows) % 20]
+                    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+                    np.testing.assert_allclose(got, want, atol=1e-5, err_msg=f"{rows} rows of {terms}")
+                    self.assertEqual(self.emulator.heddle_emulator_launches(b""), rows > 0)
+                    if rows and terms == 768:  # both rows that are added up are read once, and the number of one
+                        self.assert_costs(load_global=1.01, store_global=1.01)
+                        self.assertLessEqual(counted(self.emulator, "load_global").cost, 1.2 * 2 * rows * terms * 4 // 32)
 
     def test_a_product_of_one_row_reads_its_weights_once(self):
         with self.compiled(1024) as model, model.session() as session:

@@ -3,6 +3,7 @@
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
+#include "compiler/kernels/whole_rows.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -11,7 +12,7 @@ namespace heddle {
 namespace {
 
 const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
-const Variant *const variants[] = {&rows_variant, &each_element};
+const Variant *const variants[] = {&rows_variant, &whole_rows, &each_element};
 
 /// Whether an index of the read depends on the contents of a tensor.
 bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {

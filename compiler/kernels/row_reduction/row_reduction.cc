@@ -3,8 +3,8 @@
 #include "compiler/halide/infinities.h"
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/product/product.h"
-#include "compiler/kernels/row_reduction/whole_rows.h"
 #include "compiler/kernels/rows.h"
+#include "compiler/kernels/whole_rows.h"
 
 namespace heddle {
 

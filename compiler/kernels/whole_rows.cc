@@ -4,7 +4,7 @@
 // short enough, a thread keeps its elements of every stage in registers: the row is read once.
 //
 //   y[m, c] = f(x[m, c], sum[i](g(x[m, i])), …)
-#include "compiler/kernels/row_reduction/whole_rows.h"
+#include "compiler/kernels/whole_rows.h"
 
 #include "compiler/gpu/arithmetic.h"
 #include "compiler/gpu/program.h"
