@@ -61,6 +61,14 @@ class Attention(OnEmulatedGpu):
             self.assertRegex(self.manifest, r'"splits": (4|16)\b')
             self.check_scores_of_several_kinds(session)
             self.check_masked(session, 1, 2, 1100)
+            stored = []
+            for rows in (1, 8):  # what blocks have of a row is stored of the rows that there are
+                self.emulator.heddle_emulator_clear_counters()
+                self.check_masked(session, 1, rows, 1100)
+                self.assertEqual(self.emulator.heddle_emulator_launches(b""), 2)
+                self.assert_costs(store_global=1.25)
+                stored.append(counted(self.emulator, "store_global").cost)
+            self.assertLessEqual(8 * stored[0], 1.1 * stored[1])
 
     def check_scores_of_several_kinds(self, session):
         for b, t, p in ((2, 1, 1), (2, 17, 33), (1, 65, 31), (2, 3, 0), (2, 0, 3), (0, 3, 3), (2, 130, 70)):

@@ -77,8 +77,7 @@ public:
     }
     if (share == Share::all)
       return finish(over_keys.getResults());
-    for (auto [number, value] : llvm::enumerate(over_keys.getResults()))
-      elements.store(parts, place_of_part(part, int64_t(number)), value);
+    store_part(over_keys.getResults());
     return success();
   }
 
@@ -103,6 +102,44 @@ private:
     out.append({part, index(number), thread.number});
     return out;
   }
+  /// The row, of a thread's, that its number of that place belongs to.
+  int64_t row_of_number(int64_t number) const {
+    int64_t of_sums = number - rows_each, of_features = of_sums - (int64_t(plan.softmax.sums.size()) - 1) * rows_each;
+    return number < rows_each ? number : of_features < 0 ? of_sums % rows_each : of_features / features_each;
+  }
+  Value is_row(int64_t i) { return below(row(i), rows); }
+  void store_part(ValueRange found) {
+    for (int64_t i = 0; i < rows_each; ++i) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_row(i), /*withElseRegion=*/false).thenBlock());
+      for (auto [number, value] : llvm::enumerate(found))
+        if (row_of_number(int64_t(number)) == i)
+          elements.store(parts, place_of_part(part, int64_t(number)), value);
+    }
+  }
+  /// What the thread had of a part of the keys; of rows that there aren't it is as before all keys.
+  SmallVector<Value> load_part(Value part) {
+    SmallVector<Value> out = nothing_yet();
+    for (int64_t i = 0; i < rows_each; ++i) {
+      SmallVector<Value> own, none;
+      SmallVector<int64_t> numbers;
+      for (int64_t number = 0; number < int64_t(out.size()); ++number)
+        if (row_of_number(number) == i)
+          numbers.push_back(number), none.push_back(out[number]);
+      auto exists =
+          scf::IfOp::create(b, loc, SmallVector<Type>(numbers.size(), b.getF32Type()), is_row(i), /*withElse=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(exists.thenBlock());
+      for (int64_t number : numbers)
+        own.push_back(elements.element(parts, place_of_part(part, number)));
+      scf::YieldOp::create(b, loc, own);
+      b.setInsertionPointToStart(exists.elseBlock());
+      scf::YieldOp::create(b, loc, none);
+      for (auto [number, value] : llvm::zip_equal(numbers, exists.getResults()))
+        out[number] = value;
+    }
+    return out;
+  }
   /// Each thread adds up what it had of each part.
   LogicalResult sum_parts() {
     auto over_parts = scf::ForOp::create(b, loc, index(0), index(plan.splits), index(1), nothing_yet());
@@ -110,9 +147,7 @@ private:
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(over_parts.getBody());
       ValueRange so_far = over_parts.getRegionIterArgs();
-      SmallVector<Value> more, next;
-      for (int64_t number = 0; number < int64_t(so_far.size()); ++number)
-        more.push_back(elements.element(parts, place_of_part(over_parts.getInductionVar(), number)));
+      SmallVector<Value> more = load_part(over_parts.getInductionVar()), next;
       SmallVector<std::array<Value, 2>> scales;
       for (int64_t i = 0; i < rows_each; ++i) {
         Place at{inside(row(i), rows), {}, {}, {}};
@@ -124,10 +159,8 @@ private:
         scales.push_back({choose(is_lowest(so_far[i]), real(0), exp_of_difference(before_old, after)),
                           choose(is_lowest(more[i]), real(0), exp_of_difference(before_own, after))});
       }
-      int64_t sums = int64_t(plan.softmax.sums.size()) - 1;
       for (int64_t number = rows_each; number < int64_t(so_far.size()); ++number) {
-        int64_t of_sums = number - rows_each, of_features = of_sums - sums * rows_each;
-        auto [old, own] = scales[of_features < 0 ? of_sums % rows_each : of_features / features_each];
+        auto [old, own] = scales[row_of_number(number)];
         next.push_back(real_sum(real_product(so_far[number], old), real_product(more[number], own)));
       }
       scf::YieldOp::create(b, loc, next);

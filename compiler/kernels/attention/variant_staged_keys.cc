@@ -187,15 +187,17 @@ Result<StagedKeys> tensor_keys_plan(mlir::func::FuncOp kernel, int64_t rows, con
 
 /// What a call is expected to take at these sizes of the kernel: of each score so many operations, of a device's rate.
 static double seconds(const StagedKeys &plan, llvm::ArrayRef<int64_t> sizes, const Gpu &device, double of_score) {
-  double blocks = std::ceil(sizes::value_of(plan.rows, sizes) / double(plan.block_rows())) *
-                  std::ceil(sizes::value_of(plan.features, sizes) / double(plan.block_features()));
+  double rows = sizes::value_of(plan.rows, sizes), block_rows = double(plan.block_rows());
+  double blocks =
+      std::ceil(rows / block_rows) * std::ceil(sizes::value_of(plan.features, sizes) / double(plan.block_features()));
   for (auto [axis, extent] : plan.others)
     blocks *= sizes::value_of(extent, sizes);
   double keys = sizes::value_of(plan.keys, sizes);
   if (plan.match.slide) // those of any row
     keys = keys * double(plan.match.slide->key) + double(plan.block_rows());
   double key_blocks = std::ceil(keys / double(plan.block_keys() * plan.splits));
-  double parts = blocks * double(plan.splits * plan.threads() * plan.numbers_of_thread()) * 4;
+  double parts = blocks * double(plan.splits * plan.threads() * plan.numbers_of_thread()) * 4; // bytes
+  parts *= rows / std::max(1.0, std::ceil(rows / block_rows) * block_rows);                    // rows that there are
   blocks *= double(plan.splits);
   double block = key_blocks * double(plan.block_rows() * plan.block_keys()) * of_score;
   // Of small blocks a multiprocessor has several at a time, one of 256 threads otherwise.
