@@ -49,6 +49,19 @@ Result<Rows> rows_of(func::FuncOp kernel) {
   if (axes < 0)
     return Error{"its reductions have no rows in common"};
   Rows out{unsigned(axes), {}, {}};
+  for (Value returned :
+       kernel.front().getTerminator()->getOperands()) { // some may have other rows, which nothing reads
+    auto extents = ir::extent_formulas(returned);
+    if (failed(extents))
+      return Error{"an extent is no formula"};
+    if (out.extents.empty())
+      out.extents.assign(extents->begin(), extents->begin() + axes);
+    auto differs = std::mismatch(out.extents.begin(), out.extents.end(), extents->begin()).first;
+    out.extents.erase(differs, out.extents.end());
+    out.axes = unsigned(out.extents.size());
+    if (out.axes == 0)
+      return Error{"what it returns has no rows in common"};
+  }
   bool shared = false;
   for (auto op : kernel.getOps<LinalgOp>()) {
     if (isa<linalg::FillOp>(op.getOperation()) || op.getNumReductionLoops() == 0)
@@ -71,11 +84,6 @@ Result<Rows> rows_of(func::FuncOp kernel) {
   }
   if (!shared)
     return Error{"no reduction can be shared by threads"};
-  auto returned = kernel.front().getTerminator()->getOperand(0);
-  auto extents = ir::extent_formulas(returned);
-  if (failed(extents))
-    return Error{"an extent is no formula"};
-  out.extents.assign(extents->begin(), extents->begin() + axes);
   return out;
 }
 
