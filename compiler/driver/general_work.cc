@@ -1,5 +1,5 @@
-// Kernels that no schedule is made for, where it matters. The numbers are those of the page: for the dims' bounds
-// or 64.
+// Kernels that no schedule is made for, and row reductions that would be products, where it matters. The numbers are
+// those of the page: for the dims' bounds or 64.
 #include "compiler/driver/page_facts.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<GeneralWork> general_work(const PageFacts &facts) {
     for (const PageStep &step : facts.entries[i].steps) {
       double work = work_of(step);
       all += work;
-      if (step.kernel < 0 || facts.kernels[step.kernel].kind != "general")
+      if (step.kernel < 0 || facts.kernels[step.kernel].why.empty())
         continue;
       auto same = std::find_if(found.begin(), found.end(), [&](auto &other) { return other.kernel == step.kernel; });
       if (same == found.end())
@@ -48,7 +48,10 @@ std::string general_text(const PageFacts &facts, const GeneralWork &work) {
     sizes += (sizes.empty() ? "" : ", ") + name + " = " + std::to_string(value);
   return "`" + facts.kernels[work.kernel].reduced + "` takes " + share + " % of the work of `" +
          facts.entries[work.entry].name + "`" + (sizes.empty() ? "" : " (" + sizes + ")") +
-         " in a general kernel, the slowest kind: " + facts.kernels[work.kernel].why;
+         (facts.kernels[work.kernel].kind == "general"
+              ? " in a general kernel, the slowest kind: "
+              : " in a row reduction, which fetches a matrix for every row: ") +
+         facts.kernels[work.kernel].why;
 }
 
 std::vector<std::string> general_lines(const PageFacts &facts) {

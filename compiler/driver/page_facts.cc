@@ -188,8 +188,10 @@ private:
     PageKernel kernel;
     kernel.name = function.getName().str();
     kernel.kind = function->getAttrOfType<StringAttr>(ir::names::kernel).str();
-    if (kernel.kind == "general") {
-      kernel.why = why_general(function);
+    kernel.why = kernel.kind == "general"         ? why_general(function)
+                 : kernel.kind == "row_reduction" ? why_no_product(function)
+                                                  : "";
+    if (!kernel.why.empty()) {
       std::vector<ir::Definition> all;
       function.walk([&](linalg::LinalgOp op) {
         std::vector<ir::Definition> own = ir::definitions_in(op.getLoc());

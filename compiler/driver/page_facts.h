@@ -43,7 +43,7 @@ struct PageKernel {
   };
   std::vector<Row> rows;
   std::vector<PageSource> sources; // what its calls compute, in their order
-  std::string why;                 // it is of no other kind than `general`; else empty
+  std::string why;                 // it is `general`, or a row reduction and no product; else empty
   std::string reduced;             // then: the last reduction in it, and where that stands
   PageSource reduced_at;
   int calls = 0;
@@ -155,7 +155,8 @@ struct GeneralWork {
 /// All of them. The work of a call is what it takes at a machine's limits, where four operations take as long as moving
 /// a byte; calls whose work is only known during the run count for nothing.
 std::vector<GeneralWork> general_work(const PageFacts &facts);
-/// "`z` takes 98 % of the work of `forward` (N = 64) in a general kernel, the slowest kind: …".
+/// "`z` takes 98 % of the work of `forward` (N = 64) in a general kernel, the slowest kind: …"; the same of row
+/// reductions that would be products.
 std::string general_text(const PageFacts &facts, const GeneralWork &work);
 /// A line for each, with its place.
 std::vector<std::string> general_lines(const PageFacts &facts);

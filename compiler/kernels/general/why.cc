@@ -7,6 +7,9 @@
 #include "compiler/kernels/product/product.h"
 #include "compiler/kernels/rows.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
 namespace heddle {
 
 using contraction::Product;
@@ -77,6 +80,40 @@ std::string why_general(mlir::func::FuncOp kernel) {
   return (other ? name_of(other) : "a reduction") +
          " shares no leading index with what is computed with it, along which rows could be dealt out; let the indices "
          "that they have in common come first, in the same order";
+}
+
+/// sum[j where c](a[i, j] * v[j, e])
+static bool is_product_under_condition(LinalgOp op) {
+  auto sum = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<mlir::arith::AddFOp>();
+  if (op.getNumReductionLoops() == 0 || op.getNumDpsInits() != 1 || !sum)
+    return false;
+  for (mlir::Value added : sum->getOperands()) {
+    auto chosen = added.getDefiningOp<mlir::arith::SelectOp>();
+    auto product = chosen ? chosen.getTrueValue().getDefiningOp<mlir::arith::MulFOp>() : mlir::arith::MulFOp();
+    if (!product || !mlir::matchPattern(chosen.getFalseValue(), mlir::m_AnyZeroFloat()))
+      continue;
+    llvm::SmallBitVector left = contraction::loops_behind(op, product.getLhs()),
+                         right = contraction::loops_behind(op, product.getRhs());
+    llvm::SmallVector<unsigned> parallel;
+    op.getParallelDims(parallel);
+    auto reused = [&](const llvm::SmallBitVector &by, const llvm::SmallBitVector &other) {
+      return llvm::any_of(parallel, [&](unsigned loop) { return by.test(loop) && !other.test(loop); });
+    };
+    if (reused(left, right) && reused(right, left))
+      return true;
+  }
+  return false;
+}
+
+std::string why_no_product(mlir::func::FuncOp kernel) {
+  std::string why;
+  kernel.walk([&](LinalgOp op) {
+    if (is_product_under_condition(op))
+      why = "the sum " + name_of(op) +
+            " leaves out terms by a condition, which do not count whatever stands there, and a product would multiply "
+            "them; where all is finite, make one of its factors 0 instead (scores of a softmax -inf)";
+  });
+  return why;
 }
 
 } // namespace heddle
