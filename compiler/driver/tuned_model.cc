@@ -42,13 +42,22 @@ Result<TrialLibrary> TrialLibrary::make(Model &model, const CompileGoal &goal,
     }
   for (bool again = true; again && !waiting.empty();) {
     again = false;
-    for (int entry : std::vector<int>(waiting))
+    for (int entry : std::vector<int>(waiting)) {
+      std::vector<std::byte> state;
+      if (out.made_.library.keeps_state()) {
+        auto saved = out.made_.library.save();
+        if (!saved)
+          return saved.error();
+        state = std::move(*saved);
+      }
       if (auto results = out.made_.library.run(entry, out.inputs_[entry])) {
+        out.states_[entry] = std::move(state);
         out.results_[entry] = std::move(*results);
         out.entries_.push_back(entry);
         std::erase(waiting, entry);
         again = true;
       }
+    }
   }
   out.first_seconds_ = since(begin);
   return out;
@@ -62,6 +71,9 @@ static double now(int threads) {
 }
 
 Result<double> TrialLibrary::run(int entry) {
+  if (!states_[entry].empty())
+    if (Status restored = made_.library.restore(states_[entry]); !restored)
+      return restored.error();
   double begin = now(threads());
   if (Status ran = made_.library.run_into(entry, inputs_[entry], results_[entry]); !ran)
     return ran.error();

@@ -21,7 +21,7 @@ public:
   const std::vector<int> &entries() const { return entries_; }
   double compile_seconds() const { return compile_seconds_; }
   double first_seconds() const { return first_seconds_; } // of the entries' first calls
-  /// Seconds of one call.
+  /// Seconds of one call, on what the session held before the first one: a cache would be full soon.
   Result<double> run(int entry);
 
 private:
@@ -30,6 +30,7 @@ private:
   TemporaryLibrary made_;
   std::vector<int> entries_;
   std::map<int, TensorMap> inputs_, results_;
+  std::map<int, std::vector<std::byte>> states_; // by entry; empty: the model keeps nothing
   double compile_seconds_ = 0, first_seconds_ = 0;
 };
 
