@@ -121,6 +121,20 @@ TEST(Contraction, SumsInChunksPackWhatLiesRowMajor) {
   check_row(dense_text(101, 19, 0), chunks(4, 32, 8, 2), {{1}, {9}, {37}}, 1e-5);
 }
 
+TEST(Contraction, TasksSumsInChunksHaveTheRoomOfABlockOfRows) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  KernelText text(dense_text(5000, 64, 0));
+  ScheduleRow row = row_of("contraction", "chunks",
+                           {{"rows", 8}, {"width", 48}, {"depth", 32}, {"panels", 2}, {"block", 225}, {"tasks", 16}});
+  text.function()->setAttr("heddle.kernel", mlir::StringAttr::get(text.function().getContext(), "contraction"));
+  text.function()->setAttr("heddle.schedule", schedule_attribute(text.function().getContext(), std::vector{row}));
+  CompiledKernel kernel(text.function(), 0, *target, false);
+  const int64_t line = 16, sums = 2 * 224 * 48, panels = 2 * 32 * 48; // numbers
+  for (int32_t rows : {1, 100, 1000, 100000})
+    EXPECT_LE(kernel.scratch_lines({rows}), 2 * (sums + panels) / line) << rows;
+}
+
 TEST(Contraction, LongSumsAreCutIntoChunks) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);

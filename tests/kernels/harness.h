@@ -74,9 +74,10 @@ public:
   Function function() const { return function_; }
   const KernelObject &object() const { return object_; }
 
-private:
+  /// What it says that a thread needs.
   int64_t scratch_lines(const std::vector<int32_t> &sizes) const;
 
+private:
   mutable mlir::func::FuncOp kernel_; // its accessors are not const
   KernelObject object_;
   void *library_ = nullptr;

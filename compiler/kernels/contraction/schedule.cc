@@ -382,6 +382,8 @@ private:
     Func(sum.func).compute_at(Halide::LoopLevel(result, task)).bound(args[0], 0, width_);
     for (size_t i = 2; i + 1 < args.size(); ++i)
       sum.func.bound_extent(args[i], 1);
+    sum.func.bound_storage(args[1], most_rows_in_block());
+    sum.func.bound_storage(args.back(), most_panels_in_task());
     sum.func.vectorize(args[0], lanes_).unroll(args[0]);
     for (size_t i = 0; i < sum.pieces.size(); ++i) {
       std::string number = std::to_string(i);
@@ -491,14 +493,23 @@ private:
 
   /// Panels that one task computes, chunk by chunk.
   Expr panels_in_task() {
-    Expr panels = (lane_.extent + width_ - 1) / width_;
+    Expr most = most_panels_in_task();
     if (rows_outside_)
-      return panels;
-    Expr most = min(panels, group_);
+      return most;
+    Expr panels = (lane_.extent + width_ - 1) / width_;
     if (!has_rows_ || has_tiles_ || !others_.empty())
       return hi::simplify(most);
     Expr tiles = (row_.extent + rows_ - 1) / rows_;
     return hi::simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(tasks_), most), 1)));
+  }
+
+  /// So many whatever the threads: the room for a task's sums, of which Halide would take the distance of all tasks'.
+  Expr most_panels_in_task() {
+    Expr panels = (lane_.extent + width_ - 1) / width_;
+    return hi::simplify(rows_outside_ ? panels : min(panels, group_));
+  }
+  Expr most_rows_in_block() {
+    return hi::simplify(min((row_.extent + rows_ - 1) / rows_, std::max(block_ / rows_, few_tiles)) * rows_);
   }
 
   /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
