@@ -286,7 +286,8 @@ void *rt_state_value(const rt_state *state);  // the value, dense
 // ---- weights.c
 heddle_status rt_weights_load(heddle_model *model, const heddle_model_options *options);
 void rt_weights_release(heddle_model *model);
-uint64_t rt_checksum(const uint8_t *data, uint64_t bytes); // XXH64, seed 0
+void rt_weights_copied(const heddle_model *model, const uint8_t *from, int64_t bytes); // its pages may go
+uint64_t rt_checksum(const uint8_t *data, uint64_t bytes);                             // XXH64, seed 0
 
 // ---- bind.c: from the tensors of a call to its dims and shapes
 bool rt_call_allocate(rt_call *call, const heddle_model_desc *model);

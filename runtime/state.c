@@ -245,7 +245,10 @@ static void fill_initial(heddle_session *session, rt_state *state) {
   rt_memory *memory = &state->buffers[state->current];
   state->begin = 0;
   if (state->desc->parameter) {
-    rt_room_copy(session, memory->data, rt_parameter(session, state->desc->parameter), state->wanted);
+    const uint8_t *from = rt_parameter(session, state->desc->parameter);
+    rt_room_copy(session, memory->data, from, state->wanted);
+    if (!session->queue)
+      rt_weights_copied(session->model, from, state->wanted);
     state->zero[state->current] = false;
     return;
   }

@@ -161,6 +161,14 @@ static heddle_status map_payload(heddle_model *model, const source *from, uint64
   return HEDDLE_OK;
 }
 
+// What a session has copied is read from the file again where another one wants it.
+void rt_weights_copied(const heddle_model *model, const uint8_t *from, int64_t bytes) {
+  uintptr_t page = 4096, first = ((uintptr_t)from + page - 1) / page * page,
+            end = ((uintptr_t)from + (size_t)bytes) / page * page;
+  if (model->map && first < end)
+    madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 static heddle_status load_from(heddle_model *model, const source *from, bool copy) {
   heddle_weights_header header = {0}; // of a reader that writes nothing, too
   if (from->bytes < sizeof header)

@@ -78,6 +78,9 @@ struct KernelKind {
   std::vector<mlir::AffineExpr> (*ranges)(mlir::func::FuncOp kernel) = nullptr;
   /// How many rows a schedule may have, each of which is code.
   size_t most_rows = 4;
+  /// On CPUs: whether schedules compute each element once, and read all that it is made of at its own place before they
+  /// write any of it, so that a result may lie where an argument does.
+  bool writes_over = false;
 
   /// The variant of that name, or null.
   const Variant *find_variant(std::string_view name) const;

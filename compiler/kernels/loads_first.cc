@@ -47,13 +47,13 @@ private:
         return taken;
       }
       const hi::Store *store = stmt.as<hi::Store>();
-      if (!store || !hi::is_const_one(store->predicate))
+      if (!store)
         return false;
       Expr value = hi::substitute(names_, store->value);
       lets_.emplace_back(hi::unique_name(store->name + ".value"), value);
       stores_.push_back(hi::Store::make(store->name, hi::Variable::make(value.type(), lets_.back().first),
-                                        hi::substitute(names_, store->index), store->param, store->predicate,
-                                        store->alignment));
+                                        hi::substitute(names_, store->index), store->param,
+                                        hi::substitute(names_, store->predicate), store->alignment));
       written_.insert(store->name);
       return true;
     }

@@ -7,6 +7,7 @@
 #include "compiler/halide/threads.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -156,6 +157,7 @@ public:
 
   Status build() {
     join_outputs(kernel_);
+    kernel_.passes.push_back(loads_first());
     find_host();
     for (KernelOutput &output : kernel_.outputs)
       arrange(output);

@@ -9,6 +9,7 @@
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/plan_states.h"
+#include "compiler/passes/written_over.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -277,6 +278,7 @@ std::unique_ptr<Pass> plan_memory() { return std::make_unique<PlanMemory>(); }
 LogicalResult plan_memory(ModuleOp module) {
   for (func::FuncOp entry : entries(module)) {
     Planner planner(entry);
+    move_updates(entry);
     planner.unshare_empties();
     planner.place_results();
     planner.place_updates();

@@ -1,5 +1,6 @@
 // A state is updated in place where that costs nothing but the places that change: their new values are kept until the
-// entry's end, when nobody reads the old ones any more. Else the entry writes to the state's next buffer: a whole new
+// entry's end, when nobody reads the old ones any more; and where a kernel makes all of it element by element, after
+// everybody else has read it (written_over.h). Else the entry writes to the state's next buffer: a whole new
 // value, by its kernel itself where possible; or, where updates in a loop or of one state from another leave no end to
 // wait for, a copy of the old value in which places are overwritten.
 #include "compiler/passes/plan_states.h"
@@ -8,6 +9,7 @@
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
+#include "compiler/passes/written_over.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -74,6 +76,8 @@ public:
       return use;
     }
     if (updates[0].getOffsets().empty()) {
+      use.in_place = is_written_over(updates[0]);
+      use.reads |= use.in_place;
       out.push_back({updates[0], next({}), ir::CopyTime::at_end});
       return use;
     }

@@ -19,6 +19,6 @@ bool matches(mlir::func::FuncOp kernel) {
 } // namespace
 
 extern const KernelKind pointwise_kind;
-const KernelKind pointwise_kind = {"pointwise", variants, matches};
+const KernelKind pointwise_kind = {.name = "pointwise", .variants = variants, .matches = matches, .writes_over = true};
 
 } // namespace heddle

@@ -118,6 +118,7 @@ static const Variant *const variants[] = {&blocks, &each_element};
 } // namespace scatter
 
 extern const KernelKind scatter_kind;
-const KernelKind scatter_kind = {"scatter", scatter::variants, scatter::matches};
+const KernelKind scatter_kind = {
+    .name = "scatter", .variants = scatter::variants, .matches = scatter::matches, .writes_over = true};
 
 } // namespace heddle
