@@ -1,5 +1,6 @@
 // What contractions ask for ahead: the next panel, and the rows that an epilogue reads and writes.
 #include "compiler/choose/choice.h"
+#include "contraction_text.h"
 #include "harness.h"
 
 #include "compiler/targets/target.h"
@@ -64,6 +65,24 @@ TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
     ASSERT_EQ(int(asked.size()), buffers) << statement.substr(tile, produce - tile);
     for (const auto &[buffer, count] : asked)
       EXPECT_EQ(count, count_of_each) << buffer;
+  }
+}
+
+TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int rows : {8, 64}) {
+    std::string text = with(dense_text(96, 96, 48), "tensor<?x", "tensor<" + std::to_string(rows) + "x");
+    text = with(text, "tensor.empty(%M)", "tensor.empty()");
+    KernelText kernel(with(text, "(M) -> (M, ", "(M) -> (" + std::to_string(rows) + ", "));
+    kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}}));
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    const std::string &statement = lowered->bytes;
+    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
+    ASSERT_LT(produce, consume);
+    std::string sum = statement.substr(produce, consume - produce);
+    EXPECT_EQ(sum.find("prefetch") != std::string::npos, rows == 64) << sum;
   }
 }
 

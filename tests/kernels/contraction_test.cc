@@ -1,6 +1,7 @@
 // Contractions against the slow evaluation of the same text: every register tile at sizes around its edges, odd
 // columns and depths, weights in panels and as they lie, batches, computed places, several products in one kernel.
 #include "compiler/choose/choice.h"
+#include "contraction_text.h"
 #include "harness.h"
 
 #include "compiler/targets/target.h"
@@ -9,46 +10,6 @@
 #include <map>
 
 namespace heddle::test {
-
-/// y[m, o] = gelu-like(sum[i](x[m, i] * w[o, i]) + b[o]) + r[m, o], of N columns and K terms, in panels of WIDTH.
-static const char *const dense = R"(
-func.func private @k(%M: index, %x: tensor<?x{K}xf32> {heddle.extents = affine_map<(M) -> (M, {K})>},
-    %w: tensor<{N}x{K}xf32> {{layout}},
-    %b: tensor<{N}xf32>, %r: tensor<?x{N}xf32> {heddle.extents = affine_map<(M) -> (M, {N})>})
-    -> (tensor<?x{N}xf32> {heddle.extents = affine_map<(M) -> (M, {N})>}) {
-  %zero = arith.constant 0.0 : f32
-  %e = tensor.empty(%M) : tensor<?x{N}xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?x{N}xf32>) -> tensor<?x{N}xf32>
-  %p = linalg.generic {indexing_maps = [affine_map<(m, o, i) -> (m, i)>, affine_map<(m, o, i) -> (o, i)>, affine_map<(m, o, i) -> (m, o)>],
-                       iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%x, %w : tensor<?x{K}xf32>, tensor<{N}x{K}xf32>) outs(%f : tensor<?x{N}xf32>) {
-  ^bb0(%a: f32, %c: f32, %acc: f32):
-    %0 = arith.mulf %a, %c : f32
-    %1 = arith.addf %acc, %0 : f32
-    linalg.yield %1 : f32
-  } -> tensor<?x{N}xf32>
-  %y = linalg.generic {indexing_maps = [affine_map<(m, o) -> (m, o)>, affine_map<(m, o) -> (o)>, affine_map<(m, o) -> (m, o)>, affine_map<(m, o) -> (m, o)>],
-                       iterator_types = ["parallel", "parallel"]}
-      ins(%p, %b, %r : tensor<?x{N}xf32>, tensor<{N}xf32>, tensor<?x{N}xf32>) outs(%e : tensor<?x{N}xf32>) {
-  ^bb0(%pv: f32, %bv: f32, %rv: f32, %out: f32):
-    %0 = arith.addf %pv, %bv : f32
-    %1 = math.erf %0 : f32
-    %2 = arith.mulf %1, %0 : f32
-    %3 = arith.addf %2, %rv : f32
-    linalg.yield %3 : f32
-  } -> tensor<?x{N}xf32>
-  return %y : tensor<?x{N}xf32>
-})";
-
-static std::string sized(const char *text, int64_t columns, int64_t depth, const std::string &layout) {
-  return with(with(with(text, "{N}", std::to_string(columns)), "{K}", std::to_string(depth)), "{layout}",
-              layout.empty() ? "" : "heddle.layout = #heddle.layout<" + layout + ">");
-}
-
-static std::string dense_text(int64_t columns, int64_t depth, int64_t width) {
-  std::string w = std::to_string(width);
-  return sized(dense, columns, depth, width ? "(n, k) -> (n floordiv " + w + ", k, n mod " + w + ")" : "");
-}
 
 static double tolerance(int64_t depth) { return 1e-6 * std::max(1.0, std::sqrt(double(depth))); }
 
@@ -586,24 +547,6 @@ func.func private @k(%x: tensor<33xf32>, %w: tensor<33x70xf32>) -> tensor<70xf32
   return %p : tensor<70xf32>
 })",
                {{}}, 1e-5);
-}
-
-TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
-  Result<Target> target = find_target("x86-64-v4");
-  ASSERT_TRUE(target);
-  for (int rows : {8, 64}) {
-    std::string text = with(dense_text(96, 96, 48), "tensor<?x", "tensor<" + std::to_string(rows) + "x");
-    text = with(text, "tensor.empty(%M)", "tensor.empty()");
-    KernelText kernel(with(text, "(M) -> (M, ", "(M) -> (" + std::to_string(rows) + ", "));
-    kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}}));
-    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
-    ASSERT_TRUE(lowered) << lowered.error().message;
-    const std::string &statement = lowered->bytes;
-    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
-    ASSERT_LT(produce, consume);
-    std::string sum = statement.substr(produce, consume - produce);
-    EXPECT_EQ(sum.find("prefetch") != std::string::npos, rows == 64) << sum;
-  }
 }
 
 } // namespace heddle::test
