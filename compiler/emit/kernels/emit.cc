@@ -11,6 +11,9 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 #include "compiler/kernels/product/micro_kernel.h"
+#include "runtime/cpu_features.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <cerrno>
 #include <chrono>
@@ -179,6 +182,14 @@ bool multiplies_tiles(const KernelRow &row) {
   return micro_kernel && micro_kernel->takes_tiles();
 }
 
+bool rounds_to_bf16(mlir::func::FuncOp kernel) {
+  return kernel
+      .walk([](mlir::arith::TruncFOp rounding) {
+        return rounding.getType().isBF16() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 /// Of all rows of a kernel.
 uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
   auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
@@ -187,6 +198,9 @@ uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
   if (Result<std::vector<ScheduleRow>> rows = kind ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
     for (const ScheduleRow &row : *rows)
       features |= cpu_features(row, target);
+  if (uint32_t rounding = find_micro_kernel("dot_bf16")->needs;
+      (rounding & ~target.cpu_features()) == 0 && rounds_to_bf16(kernel))
+    features |= rounding;
   return features;
 }
 
@@ -215,7 +229,8 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
         scratch_function(row.kernel, kernel_symbol(row.kernel, row.row), lowered->module.get_conceptual_stmt()));
   }
   module.set_any_strict_float(true); // else what is said of no single operation may be rearranged
-  bool narrows = (halide_allows_more(features) || calls) && options.form != KernelForm::statement;
+  bool by_llvm = halide_allows_more(features) || calls || (features & HEDDLE_CPU_AVX512_BF16);
+  bool narrows = by_llvm && options.form != KernelForm::statement;
   if (options.form == KernelForm::object && !narrows) {
     Halide::Buffer<uint8_t> bytes = module.compile_to_buffer();
     object.bytes.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size_in_bytes());

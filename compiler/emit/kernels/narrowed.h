@@ -1,6 +1,6 @@
 // Halide knows CPUs by name and takes their features together: to have a dot product in the LLVM IR that it makes, it
 // is told of a CPU that has more besides. Such IR becomes code for what the kernel's own CPUs have here, and so does IR
-// that calls what Halide has no words for (matrix_tiles.h).
+// for what Halide has no words for (matrix_tiles.h, roundings.h).
 #pragma once
 
 #include "compiler/emit/kernels/emit.h"
