@@ -1,4 +1,6 @@
-// Tiles at the end of the rows, which multiply no more rows than there are.
+// Rows of blocks, and tiles at the end of the rows, which multiply no more rows than there are.
+#include "compiler/choose/choice.h"
+#include "contraction_text.h"
 #include "harness.h"
 
 #include "compiler/targets/target.h"
@@ -54,6 +56,24 @@ TEST(ContractionRows, AreRightWhereverTheyEnd) {
           << row.variant << ", " << rows << " rows";
     }
   }
+}
+
+/// x[M, terms] times weights of 768 columns, in panels of `width` or, 0, as they lie.
+ScheduleRow chosen_for(int64_t terms, int64_t width, int64_t rows, const Target &target) {
+  KernelText kernel(dense_text(768, terms, width));
+  return choose(kernel.function(), target, {{rows}}).rows.front();
+}
+
+TEST(ContractionRows, AllPassOverAPanelThatIsPacked) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int64_t terms : {768, 3072}) {
+    ScheduleRow packed = chosen_for(terms, 0, 512, *target);
+    EXPECT_EQ(packed.variant, "tiles") << terms;
+    EXPECT_GE(packed.params.at("block"), 512) << terms;
+    EXPECT_LT(chosen_for(terms, 48, 512, *target).params.at("block"), 512) << terms;
+  }
+  EXPECT_EQ(chosen_for(30000, 0, 512, *target).variant, "chunks"); // of which the second cache holds the panel
 }
 
 } // namespace

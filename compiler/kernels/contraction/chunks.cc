@@ -28,8 +28,9 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       continue;
     for (int64_t rows : tile_heights(problem, width, target))
       for (bool widened : {false, true})
-        if (rows > 4 && (problem.narrow || !widened))
-          out.push_back(candidate(problem, chunks.name, {rows, width, depth, true, widened}, target));
+        for (int64_t block : blocks_of_rows(problem, target, depth))
+          if (rows > 4 && (problem.narrow || !widened))
+            out.push_back(candidate(problem, chunks.name, {rows, width, depth, true, widened, block}, target));
   }
   if (out.empty())
     return Error{"the sum is no longer than a chunk"};

@@ -58,11 +58,15 @@ constexpr int64_t least_tasks = 16;
 /// kernel's terms at a time (0: all).
 int64_t rows_of_block(const Problem &problem, const Target &target, int64_t depth = 0);
 
+/// The blocks that are worth trying: that one and, where panels are packed for each block, larger ones.
+std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target, int64_t depth = 0);
+
 /// What variants share of a row of the schedule and of its cost.
 struct Tiling {
   int64_t rows, width; // of a tile
   int64_t depth;       // terms of a chunk; 0: the whole sum at once
   bool ahead, widened;
+  int64_t block;       // rows
   int64_t abreast = 1; // panels that a tile computes at a time
 };
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);

@@ -11,15 +11,17 @@ static constexpr int64_t rows_to_ask_ahead = 6;
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   bool one_place = problem.rows_of_tile == 0; // all rows pass over one panel, then over the next
+  std::vector<int64_t> blocks = blocks_of_rows(problem, target);
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
     for (int64_t rows : tile_heights(problem, width, target)) {
       for (bool ahead : {true, false})
         for (bool widened : {false, true})
-          if ((!ahead || (one_place && rows >= rows_to_ask_ahead)) && (!widened || (one_place && problem.narrow)))
-            out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened}, target));
+          for (int64_t block : blocks)
+            if ((!ahead || (one_place && rows >= rows_to_ask_ahead)) && (!widened || (one_place && problem.narrow)))
+              out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));
       if (may_be_abreast(problem, rows, width, target))
-        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, 2}, target));
+        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, blocks.front(), 2}, target));
     }
   return out;
 }
