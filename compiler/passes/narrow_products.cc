@@ -239,11 +239,11 @@ private:
         continue;
       OpBuilder builder(times);
       Value narrow = narrowed(builder, op, factor.value);
-      Operation *before = operand.get().getDefiningOp();
       operand.set(widened(builder, narrow, builder.getF32Type()));
-      if (before && isa<arith::ExtFOp>(before) && before->use_empty())
-        before->erase();
     }
+    for (Operation &before : llvm::make_early_inc_range(llvm::reverse(*op.getBlock())))
+      if (isOpTriviallyDead(&before)) // else its kernel would be given, and another one keep, what it reads
+        before.erase();
   }
 
   /// The element in the narrow type: of a rounded tensor, where it is read from one, else rounded here.
