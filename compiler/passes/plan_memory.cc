@@ -1,8 +1,9 @@
 // Lifetimes are intervals of op numbers: an op within a loop has a number of its own, and a value from outside that a
 // loop reads lives until the loop's end. Slots are chosen greedily, the largest value first (sizes taken at one nominal
-// choice of the dims), into the first slot whose values it never meets: a slot is then as large as its first value
-// wherever sizes grow together. The order only moves memory about; that no two values overlap holds for every choice of
-// dims. plan_states.cc decides how states get their values.
+// choice of the dims), among those whose values it never meets into the one that grows least, at that choice and at
+// smaller ones: where the gradient of a weight, of one size, followed the activations of a batch, each of their slots
+// would be as large as the larger of both. The order only moves memory about; that no two values overlap holds for
+// every choice of dims. plan_states.cc decides how states get their values.
 #include "compiler/passes/plan_memory.h"
 
 #include "compiler/ir/dialect.h"
@@ -26,14 +27,14 @@ namespace {
 
 constexpr llvm::StringLiteral places_name = "heddle.places"; // one per result; of a loop an array each
 constexpr llvm::StringLiteral slots_name = "heddle.slots";   // entry: how many
-constexpr int64_t nominal_dim = 64;                          // or the bound, where that is smaller
+constexpr int64_t sampled_dims[] = {64, 16, 4, 1};           // or the bound, where that is smaller; the first: nominal
 
 /// Something that needs a slot from op `first` to op `last` inclusive.
 struct Candidate {
   Value value;     // that it is as large as
   unsigned number; // among the results of its op
   int64_t first, last;
-  int64_t bytes;
+  SmallVector<int64_t> bytes;          // at each sample of the dims
   SmallVector<ir::PlaceAttr *> places; // that are this slot
 };
 
@@ -114,15 +115,23 @@ public:
       }
     });
     auto module = entry->getParentOfType<ModuleOp>();
-    std::vector<int64_t> dims;
-    for (const ModuleDim &dim : module_dims(module))
-      dims.push_back(dim.most < 0 ? nominal_dim : std::min(dim.most, nominal_dim));
-    SizeEvaluator sizes(module, dims);
+    std::vector<SizeEvaluator> samples;
+    for (int64_t sample : sampled_dims) {
+      std::vector<int64_t> dims;
+      for (const ModuleDim &dim : module_dims(module))
+        dims.push_back(dim.most < 0 ? sample : std::min(dim.most, sample));
+      samples.emplace_back(module, dims);
+    }
     auto add = [&](Value value, unsigned number, int64_t first, SmallVector<ir::PlaceAttr *> own) -> LogicalResult {
-      auto bytes = sizes.bytes(value);
-      if (succeeded(bytes))
-        candidates.push_back({value, number, first, std::max(first, last.lookup(value)), *bytes, own});
-      return success(succeeded(bytes));
+      SmallVector<int64_t> bytes;
+      for (SizeEvaluator &sizes : samples) {
+        auto known = sizes.bytes(value);
+        if (failed(known))
+          return failure();
+        bytes.push_back(*known);
+      }
+      candidates.push_back({value, number, first, std::max(first, last.lookup(value)), bytes, own});
+      return success();
     };
     // A loop's places first: the value that it starts from may be made in one of them.
     WalkResult known = entry.walk([&](scf::ForOp loop) {
@@ -161,21 +170,36 @@ public:
 
   void choose_slots() {
     std::sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
-      return std::tuple(-a.bytes, a.first, a.number) < std::tuple(-b.bytes, b.first, b.number);
+      return std::tuple(-a.bytes[0], a.first, a.number) < std::tuple(-b.bytes[0], b.first, b.number);
     });
-    std::vector<std::vector<const Candidate *>> slots;
+    struct Slot {
+      std::vector<const Candidate *> members;
+      SmallVector<int64_t> bytes;
+    };
+    std::vector<Slot> slots;
     for (const Candidate &candidate : candidates) {
       auto meets = [&](const Candidate *other) {
         return candidate.first <= other->last && other->first <= candidate.last;
       };
-      auto slot = llvm::find_if(slots, [&](const auto &members) { return llvm::none_of(members, meets); });
-      if (slot == slots.end())
-        slot = slots.insert(slots.end(), std::vector<const Candidate *>());
-      slot->push_back(&candidate);
+      auto growth = [&](const Slot &slot) { // as shares of the value, so that samples count alike
+        double sum = 0;
+        for (auto [value, slot] : llvm::zip(candidate.bytes, slot.bytes))
+          sum += double(std::max<int64_t>(value - slot, 0)) / double(std::max<int64_t>(value, 1));
+        return sum;
+      };
+      size_t best = slots.size();
+      for (size_t i = 0; i < slots.size(); ++i)
+        if (llvm::none_of(slots[i].members, meets) && (best == slots.size() || growth(slots[i]) < growth(slots[best])))
+          best = i;
+      if (best == slots.size())
+        slots.push_back({{}, SmallVector<int64_t>(candidate.bytes.size(), 0)});
+      slots[best].members.push_back(&candidate);
+      for (auto [value, slot] : llvm::zip(candidate.bytes, slots[best].bytes))
+        slot = std::max(slot, value);
       for (ir::PlaceAttr *each : candidate.places)
-        *each = place(ir::PlaceKind::slot, slot - slots.begin());
+        *each = place(ir::PlaceKind::slot, int64_t(best));
     }
-    slot_count = slots.size();
+    slot_count = int64_t(slots.size());
   }
 
   void annotate() {

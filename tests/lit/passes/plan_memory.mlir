@@ -52,3 +52,32 @@ module attributes {heddle.dims = [{name = "S"}]} {
   func.func private @add(index, tensor<?x4xf32>, tensor<?x4xf32>) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 4)>})
       attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
 }
+
+// -----
+
+// What has one size goes where a value of that size was, and not where one was that is smaller for a small S.
+// CHECK-LABEL: func.func @gradients
+// CHECK: call @wide(%{{.*}}, %arg0) {heddle.places = [#heddle.place<slot [[WIDE:[01]]]>]}
+// CHECK: call @sum(%{{.*}}) {heddle.places = [#heddle.place<slot [[SUM:[01]]]>]}
+// CHECK: call @thin(%{{.*}}, %{{.*}}) {heddle.places = [#heddle.place<slot [[WIDE]]>]}
+// CHECK: call @sum_of_thin(%{{.*}}) {heddle.places = [#heddle.place<slot [[SUM]]>]}
+module attributes {heddle.dims = [{name = "S"}]} {
+  func.func @gradients(%x: tensor<?x4xf32> {heddle.extents = affine_map<(S) -> (S, 4)>})
+      -> (tensor<?x4xf32> {heddle.extents = affine_map<(S) -> (S, 4)>}) attributes {heddle.entry} {
+    %S = heddle.dim "S"
+    %0 = call @wide(%S, %x) : (index, tensor<?x4xf32>) -> tensor<?x64xf32>
+    %1 = call @sum(%0) : (tensor<?x64xf32>) -> tensor<32x32xf32>
+    %2 = call @thin(%S, %1) : (index, tensor<32x32xf32>) -> tensor<?x4xf32>
+    %3 = call @sum_of_thin(%2) : (tensor<?x4xf32>) -> tensor<32x32xf32>
+    %4 = call @thin(%S, %3) : (index, tensor<32x32xf32>) -> tensor<?x4xf32>
+    return %4 : tensor<?x4xf32>
+  }
+  func.func private @wide(index, tensor<?x4xf32>) -> (tensor<?x64xf32> {heddle.extents = affine_map<(d0) -> (d0, 64)>})
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+  func.func private @sum(tensor<?x64xf32>) -> tensor<32x32xf32>
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+  func.func private @thin(index, tensor<32x32xf32>) -> (tensor<?x4xf32> {heddle.extents = affine_map<(d0) -> (d0, 4)>})
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+  func.func private @sum_of_thin(tensor<?x4xf32>) -> tensor<32x32xf32>
+      attributes {heddle.kernel = "general", heddle.schedule = [{variant = "plain"}]}
+}
