@@ -549,7 +549,7 @@ void Clusters::join_contractions() {
 void Clusters::join_neighbours() {
   for (int consumer = 0; consumer < int(ops_.size()); ++consumer)
     for (int p : llvm::reverse(producers_[consumer])) // the latest first: an epilogue goes to the last product it needs
-      if (cluster_[p] != cluster_[consumer] && may_join(p, consumer))
+      if (cluster_[p] != cluster_[consumer] && !op(consumer)->hasAttr(again) && may_join(p, consumer))
         join(joined(p, consumer));
 }
 
@@ -571,6 +571,7 @@ std::vector<BlockItem> Clusters::in_order() const {
       done.set(c);
       out.push_back({ops_of(members_[c]), nullptr});
       progress = true;
+      c = -1; // what stands before it, and had to wait for it, comes before what stands behind it
     }
     for (auto [i, other] : llvm::enumerate(others_)) {
       bool ready = llvm::all_of(other.producers, [&](int p) { return done.test(cluster_[p]); }) &&

@@ -8,6 +8,8 @@ namespace heddle::passes {
 
 /// On ops: the number of the kernel that they are to be (recompute_scores).
 inline constexpr llvm::StringLiteral together = "heddle.together";
+/// On an op that computes something again: no kernel that makes what it reads has it, too (recompute_kept).
+inline constexpr llvm::StringLiteral again = "heddle.again";
 
 /// One thing that a block does: a cluster, in program order, or an op between kernels (a loop, a slice, a scalar, an
 /// update, a requirement) that needs what kernels compute.
