@@ -143,7 +143,8 @@ Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made, 
   if (known == weights_.end()) {
     if (!made)
       return nullptr;
-    const Tensor *tensor = make_(stage, name, e->type, key.second);
+    // Nothing rounds what has no name, and a table is kept; weights are a product's factor, which it may round.
+    const Tensor *tensor = make_(stage, name, is_of_places(e) ? Type::f32 : e->type, key.second);
     made->push_back(stage_of(terms_, stage, tensor, space, e, {}));
     known = weights_.emplace(key, tensor).first;
   }
