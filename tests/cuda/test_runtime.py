@@ -5,13 +5,17 @@ and restored, a machine without what the library needs, and driver calls that fa
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from little import HEDDLE, TOKENS, Little, heddle  # noqa: E402
+from little import HEDDLE, ROOT, TOKENS, Emulator, Little, heddle  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tests" / "models"))
+from heddle_command import GOLDENS, must  # noqa: E402
 
 
 class Calls(Little):
@@ -150,6 +154,30 @@ class Faults(Little):
 
     def test_a_device_that_is_lost(self):
         self.fail_each(719, {"DEVICE_FAILED"}, False)
+
+
+class FaultsOfTexts(Faults):
+    """The same of a model that writes texts: opened, asked for one greedily and one by a search, closed."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.libraries, cls.emulator = {}, Emulator()
+        for target in ("cuda:sm_80", "native"):
+            cls.libraries[target] = Path(cls.scratch.name) / target
+            must("compile", GOLDENS / "gpt2", "--target", target, "-o", cls.libraries[target])
+        cls.want = cls.life(cls, "native")
+
+    def life(self, target="cuda:sm_80"):
+        prompts = {"input_ids": np.array([[3, 1, 4]], np.int32)}
+        with heddle.load(self.libraries[target]) as model, model.session() as session:
+            return [session.generate(prompts, 3), session.generate(prompts, 2, beams=2)]
+
+    def assert_as_wanted(self, got):
+        for (mine, scores), (theirs, best) in zip(got, self.want, strict=True):
+            self.assertEqual(mine.tolist(), theirs.tolist())
+            np.testing.assert_allclose(scores, best, rtol=1e-4)
 
 
 if __name__ == "__main__":
