@@ -5,7 +5,8 @@ folders say what they hold.
 
     python tests/models/test_goldens.py [FOLDER...]           ctest runs each folder as a case of its own, models_FOLDER
 
-With $HEDDLE_TARGET libraries are compiled for that target; ctest does so for GPUs, as cuda_FOLDER on the emulated one."""
+With $HEDDLE_TARGET libraries are compiled for that target; ctest does so for GPUs, as cuda_FOLDER on the emulated one. With
+HEDDLE_PRECISION=bf16 products are in bf16, and results are held to that precision's limits: cuda_bf16_FOLDER."""
 
 import json
 import os
@@ -25,9 +26,17 @@ sys.path.insert(0, str(ROOT / "python"))
 import heddle  # noqa: E402
 
 TARGET = ["--target", os.environ["HEDDLE_TARGET"]] if "HEDDLE_TARGET" in os.environ else []
-evaluates = unittest.skipIf(TARGET, "the evaluator is the same for every target")
+IN_BF16 = os.environ.get("HEDDLE_PRECISION") == "bf16"
+OPTIONS = [*TARGET, *(["--precision", "bf16"] if IN_BF16 else [])]
+evaluates = unittest.skipIf(OPTIONS, "the evaluator is the same for every target")
 
 TOLERANCE = 2e-4  # of the largest value: float32 sums in another order, over several layers
+# With products in bf16, mean and largest distance, on CPUs as on GPUs: docs/testing.md. Further off are results that are small beside
+# what they are sums of, and what a deep ResNet of random weights or a memory in which two keys weigh nearly the same makes of a rounding.
+NARROW = (0.003, 0.03)
+NARROW_OF = {"detr": (0.01, 0.03), "detr_resnet18": (0.04, 0.2), "detr_resnet34": (0.04, 0.2), "deit": (0.005, 0.03),
+             "bert_next_sentence": (0.01, 0.03), "bert_pretraining": (0.01, 0.03), "transfo_xl": (0.01, 0.25),
+             "transfo_xl_authors": (0.01, 0.1)}  # fmt: skip
 
 
 def answer(path):
@@ -47,6 +56,15 @@ def sessions(folder):
                              for path in sorted(session.glob("*.in.safetensors"))]
 
 
+def largest_values(folder):
+    """Of each result, in all of a folder's calls and sessions."""
+    out = {}
+    for path in folder.glob("**/*.out.safetensors"):
+        for name, values in tensors(path).items():
+            out[name] = max(out.get(name, 0), float(np.abs(values.astype(np.float64)).max(initial=0)))
+    return out
+
+
 class Folder:
     """The tests of one golden folder; one class per folder is made below."""
 
@@ -62,15 +80,32 @@ class Folder:
             source.mkdir()
             shutil.copy(cls.folder / "config.json", source)
             save(source / "model.safetensors", draw(cls.folder))
-        must("compile", source, "-o", Path(cls.scratch.name) / "library", *TARGET)
+        must("compile", source, "-o", Path(cls.scratch.name) / "library", *OPTIONS)
         cls.model = heddle.load(Path(cls.scratch.name) / "library")
         cls.addClassCleanup(cls.model.close)
+        cls.largest = largest_values(cls.folder)
         cls.entry = "forward" if "forward" in cls.model.entries else None
 
     def assert_close(self, got, want, call):
+        if IN_BF16:
+            return self.assert_close_in_bf16(got, want, call)
         worst = difference(got, want)
         self.assertNotIsInstance(worst, str, f"{call}: {worst}")
         self.assertLessEqual(worst, TOLERANCE, call)
+
+    def assert_close_in_bf16(self, got, want, call):
+        """As shares of the largest value that the golden has of a result in any call; of whole numbers, how many differ."""
+        self.assertEqual(sorted(got), sorted(want))
+        name = self.folder.name
+        mean, most = NARROW_OF.get(name) or NARROW_OF.get(name.split("_")[0]) or NARROW
+        for key, value in want.items():
+            self.assertEqual((got[key].dtype, got[key].shape), (value.dtype, value.shape), f"{call}: {key}")
+            if value.dtype.kind != "f":
+                self.assertLessEqual((got[key] != value).sum(), 0.02 * value.size, f"{call}: {key}")
+            elif value.size:
+                off = np.abs(got[key].astype(np.float64) - value) / self.largest[key]
+                self.assertLessEqual(off.mean(), mean, f"{call}: {key}")
+                self.assertLessEqual(off.max(), most, f"{call}: {key}")
 
     def test_one_library_agrees_for_every_shape_with_the_same_bits_for_any_number_of_threads(self):
         for call, given, want in calls(self.folder):
@@ -133,6 +168,7 @@ class Generation:
     def inputs(self, case):
         return {name: np.array(case[name]) for name in ("input_ids", "attention_mask", "lengths") if name in case}
 
+    @unittest.skipIf(IN_BF16, "texts of random weights part where two words are nearly as likely")
     def test_generated_texts_and_scores_are_those_of_the_source(self):
         with self.model.session() as session:
             for number, case in enumerate(self.cases):
@@ -168,7 +204,7 @@ class Perplexity:
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for name in ("perplexity", "bits per character"):
             got = float(re.search(rf"^{name} +(\S+)$", done.stdout, re.M)[1])
-            self.assertAlmostEqual(got, want[name], delta=2e-4 * want[name])
+            self.assertAlmostEqual(got, want[name], delta=(5e-3 if IN_BF16 else 2e-4) * want[name])
 
 
 for folder in sorted(path for path in GOLDENS.iterdir() if path.is_dir()):
