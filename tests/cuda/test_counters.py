@@ -66,8 +66,26 @@ class Counters(OnEmulatedGpu):
         times = self.emulator.heddle_emulator_launches(launch.encode())
         return getattr(counted(self.emulator, what, launch), field) * launched / executed / times
 
-    def check(self, folder, calls, products, narrow):
-        """`products`: of each contraction or convolution, in the order of kernels, rows, columns, and terms."""
+    def check_attention(self, row, launch, what, rows, keys):
+        """Of 12 heads with 64 features; a block reads its rows once, and keys and values of its head."""
+        width, params = 64, row["params"]
+        if row["variant"] == "tensor_keys":
+            side, block, element, brings = params["rows"], 64, 2, "async_copy"
+            needed = 12 * 2 * -(-rows // side) * side * -(-keys // block) * block * width // (16 * 8 * 16)
+            self.assertAlmostEqual(self.each_call("matrix", launch, "warps") / needed, 1, delta=0.05, msg=what)
+        else:
+            self.assertEqual(row["variant"], "staged_keys", what)
+            side, element, brings = 16 * params["per_thread"], 4, "load_global"
+        # Behind a cache both arms of a choice are read: beside each key of the cache one of the call's own, the same for all,
+        # which takes half as many sectors.
+        lines = 3 if rows < keys else 2
+        least = 12 * (rows * params["splits"] + lines * keys * -(-rows // side)) * width * element
+        self.assertLessEqual(self.each_call(brings, launch) * 32, 1.3 * least, what)
+        self.assertGreater(self.each_call(brings, launch) * 32, 0.5 * least, what)
+
+    def check(self, folder, calls, products, attention, narrow):
+        """`products`: of each contraction or convolution, in the order of kernels, rows, columns, and terms; `attention`: rows
+        and keys of the one that there is."""
         products, found, element = iter(products), 0, 2 if narrow else 4
         for kernel, row, launches in self.kernels_of(folder, calls):
             what = f"{kernel['name']}, {row['variant']} {row['params']}"
@@ -76,6 +94,9 @@ class Counters(OnEmulatedGpu):
                     for name in names:
                         counter = counted(self.emulator, name, launch)
                         self.assertLessEqual(counter.cost, most * counter.ideal, f"{what}: {name}")
+            if kernel["kind"] == "attention":
+                self.check_attention(row, launches[0], what, *attention)
+                attention = None
             if kernel["kind"] not in ("contraction", "convolution"):
                 continue
             rows, columns, terms = next(products)
@@ -97,13 +118,14 @@ class Counters(OnEmulatedGpu):
                 self.assertAlmostEqual(self.each_call("matrix", launches[0], "warps") / needed, 1, delta=0.05, msg=what)
         self.assertGreater(found, 3)
         self.assertIsNone(next(products, None), "a product is missing")
+        self.assertIsNone(attention, "attention is missing")
 
     def test_bert_base(self):
         words = ["--set", "num_hidden_layers=1", "--set", "vocab_size=99", "--dim", "B=1", "--dim", "S=128"]
         products = [(128, 3 * 768, 768), (128, 768, 768), (128, 3072, 768), (128, 768, 3072), (1, 768, 768)]
         for precision in ("f32", "bf16"):
             folder = self.compiled("bert", precision, words)
-            self.check(folder, [("encode", {"input_ids": np.zeros((1, 128), np.int32)})], products, precision == "bf16")
+            self.check(folder, [("encode", {"input_ids": np.zeros((1, 128), np.int32)})], products, (128, 128), precision == "bf16")
 
     def test_vit_base(self):
         words = ["--set", "num_hidden_layers=1", "--dim", "B=1"]
@@ -111,7 +133,7 @@ class Counters(OnEmulatedGpu):
         for precision in ("f32", "bf16"):
             folder = self.compiled("vit", precision, words)
             picture = np.zeros((1, 3, 224, 224), np.float32)
-            self.check(folder, [("encode", {"pixel_values": picture})], products, precision == "bf16")
+            self.check(folder, [("encode", {"pixel_values": picture})], products, (197, 197), precision == "bf16")
 
     def test_gpt2_decodes(self):
         """A token behind 950."""
@@ -120,7 +142,7 @@ class Counters(OnEmulatedGpu):
         for precision in ("f32", "bf16"):
             folder = self.compiled("decoder_lm", precision, words)
             calls = [("step", {"input_ids": np.zeros((1, count), np.int32)}) for count in (950, 1)]
-            self.check(folder, calls, products, precision == "bf16")
+            self.check(folder, calls, products, (1, 951), precision == "bf16")
 
 
 if __name__ == "__main__":
