@@ -12,7 +12,8 @@
 // weights of a softmax, which never leave their kernel, are rounded in it (skip_roundings.cc). Products between which
 // there are only element-wise ops and reductions are one kernel's, which multiplies one type: all of them or none. What
 // comes from a state, or is read at computed places, stays f32, and so do short sums, and parts that are to be kept so;
-// a weight that these share with others is stored in both types.
+// a weight that these share with others is stored in both types. GPUs round what is read of parts, too, or at places
+// that slide along with the rows, such as the keys of neighbours.
 //
 // An erf that makes what is rounded so is marked (`fastmath<afn>`): its last digits needn't be right (math::rough_erf).
 //
@@ -20,6 +21,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/attention/sliding.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
@@ -50,8 +52,8 @@ Value tensor_read(linalg::LinalgOp op, Value element) {
 
 class Narrowing {
 public:
-  Narrowing(ModuleOp module, FloatType type, bool activations)
-      : module_(module), symbols_(module), precisions_(module), type_(type), activations_(activations) {}
+  Narrowing(ModuleOp module, FloatType type, bool activations, bool parts)
+      : module_(module), symbols_(module), precisions_(module), type_(type), activations_(activations), parts_(parts) {}
 
   void run() {
     SmallVector<Product> products, of_activations;
@@ -129,11 +131,38 @@ private:
   }
 
   /// Whether a factor is an element of what a kernel makes, which can round it.
-  static bool reads_rounded(const Product &product, const contraction::Factor &factor) {
-    linalg::LinalgOp op = product.op;
-    auto element = dyn_cast<BlockArgument>(factor.value);
-    return element && element.getType().isF32() && element.getOwner() == op.getBlock() &&
-           op->getOperand(element.getArgNumber()).getDefiningOp<linalg::GenericOp>();
+  bool reads_rounded(const Product &product, const contraction::Factor &factor) {
+    bool whole = isa<BlockArgument>(factor.value);
+    return is_made(product.op, factor.value) &&
+           (whole || (parts_ && (is_of_a_part(factor.value) || slides(product.op, factor.value))));
+  }
+
+  /// Whether a value is such an element, or a constant where conditions say so.
+  static bool is_made(linalg::LinalgOp op, Value element) {
+    if (auto choice = element.getDefiningOp<arith::SelectOp>())
+      return llvm::all_of(ValueRange{choice.getTrueValue(), choice.getFalseValue()},
+                          [&](Value arm) { return matchPattern(arm, m_Constant()) || is_made(op, arm); });
+    Value tensor = tensor_read(op, element);
+    return tensor && element.getType().isF32() && tensor.getDefiningOp<linalg::GenericOp>();
+  }
+
+  /// t[b, i, 2, h, e]: the values that were computed with queries and keys.
+  static bool is_of_a_part(Value element) {
+    auto read = element.getDefiningOp<tensor::ExtractOp>();
+    return read && llvm::all_of(read.getIndices(), [](Value place) {
+             return place.getDefiningOp<linalg::IndexOp>() || matchPattern(place, m_Constant());
+           });
+  }
+
+  /// Whether a factor is read at places that slide along with rows of the result, as keys of neighbours are.
+  static bool slides(linalg::LinalgOp op, Value factor) {
+    auto loops = llvm::seq(0u, op.getNumLoops());
+    return llvm::any_of(loops, [&](unsigned row) {
+      return op.getIteratorTypesArray()[row] == utils::IteratorType::parallel && llvm::any_of(loops, [&](unsigned key) {
+               auto slide = key != row ? attention::slide_of(op, factor, row, key) : std::nullopt;
+               return slide && slide->row == 1 && slide->key > 0;
+             });
+    });
   }
 
   bool stays_wide(Operation *op) {
@@ -327,7 +356,7 @@ private:
   SymbolTable symbols_;
   ir::Precisions precisions_;
   FloatType type_;
-  bool activations_;
+  bool activations_, parts_;
   DenseMap<Operation *, bool> narrowable_;
   DenseMap<Value, Value> rounded_;
 };
@@ -357,7 +386,7 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
       return;
     const MicroKernel &dot = *find_micro_kernel("dot_bf16");
     bool multiplies = target.gpu || (dot.needs & ~target.cpu_features()) == 0; // every GPU does, on tensor cores
-    Narrowing(getOperation(), BFloat16Type::get(&getContext()), multiplies).run();
+    Narrowing(getOperation(), BFloat16Type::get(&getContext()), multiplies, target.gpu != nullptr).run();
   }
 
   Target target;

@@ -162,14 +162,17 @@ model Layer {
   param wq: real[H, E, D]
   param wk: real[H, E, D]
   param wv: real[H, E, D]
-  entry run(x: real[B, S, D], mask: i32[B, S]) -> masked: real[B, S, H, E], causal: real[B, S, H, E] {
+  entry run(x: real[B, S, D], mask: i32[B, S]) -> masked: real[B, S, H, E], causal: real[B, S, H, E], near: real[B, S, H, E] {
     q[b, s, h, e] = sum[d](x[b, s, d] * wq[h, e, d])
     k[b, s, h, e] = sum[d](x[b, s, d] * wk[h, e, d])
     v[b, s, h, e] = sum[d](x[b, s, d] * wv[h, e, d])
     score[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e]) / sqrt(E)
-    near[b, h, i, j] = if mask[b, j] != 0 then score[b, h, i, j] else -inf
+    seen[b, h, i, j] = if mask[b, j] != 0 then score[b, h, i, j] else -inf
     past[b, h, i in S, j in S] = if j <= i then score[b, h, i, j] else -inf
-    return attend(near, v), attend(past, v)
+    beside[b, h, i in S, o in 33] = if mask[b, i + o - 16 | 0] != 0 then sum[e](q[b, i, h, e] * k[b, i + o - 16, h, e | 0]) / sqrt(E) else -inf
+    let p = softmax(beside)
+    near[b, i, h, e] = sum[o](p[b, h, i, o] * v[b, i + o - 16, h, e | 0])
+    return attend(seen, v), attend(past, v), near
   }
 }
 """
