@@ -56,9 +56,9 @@ typedef struct heddle_dim_desc {
 } heddle_dim_desc;
 
 // A call, as the runtime hands it to an entry. In a model for a device all addresses of tensors, arena and weights are
-// the device's; only `dims` lies here. All tensors are dense, row-major, 64-byte aligned (states that slide:
-// aligned to their rows), of the dtype in their descriptor. The arena is 64-byte aligned and holds arena_bytes(dims)
-// bytes.
+// the device's; only `dims` lies here. All tensors are dense, row-major, of the dtype in their descriptor. Inputs and
+// results are aligned to their elements, all others and those of a device to 64 bytes (states that slide: to their
+// rows). The arena is 64-byte aligned and holds arena_bytes(dims) bytes.
 typedef struct heddle_call {
   const int64_t *dims;
   const void *const *inputs;

@@ -13,7 +13,7 @@ static heddle_status null_data(const rt_call *call, const rt_value *value) {
 
 // Whether kernels can read or write the caller's tensor itself.
 static bool is_used_in_place(const rt_value *value, bool is_input, bool on_device) {
-  if (!value->given || !rt_usable_in_place(value))
+  if (!value->given || !rt_usable_in_place(value, on_device))
     return false;
   return !on_device || (value->given->memory == HEDDLE_DEVICE_MEMORY && !(is_input && rt_is_looked_at(value)));
 }

@@ -76,9 +76,9 @@ enum {
 };
 
 // A tensor of the caller. Element [i0, i1, …] lies at data + i0 * strides[0] + i1 * strides[1] + … bytes; strides of
-// inputs may be zero or negative. Dense row-major tensors at 64-byte aligned addresses are used in place, all others
-// go through the arena. `data` may be NULL where an extent is 0. Tensors on the device are for models that compute
-// there; text generation takes none.
+// inputs may be zero or negative. Dense row-major tensors are used in place where their address is a multiple of an
+// element's size (on a GPU: of 64 bytes), all others go through the arena. `data` may be NULL where an extent is 0.
+// Tensors on the device are for models that compute there; text generation takes none.
 typedef struct heddle_tensor {
   const char *name; // which input or result; NULL: the one at this place in the list
   void *data;
@@ -560,7 +560,7 @@ static inline heddle_status heddle_result_shapes(const heddle_model *model, int3
   return HEDDLE_CALL(model, result_shapes, model, entry, inputs, n_inputs, results, n_results);
 }
 
-// Bytes of arena that a call takes whose tensors are all given, dense and aligned; dims as in heddle_run_dense.
+// Bytes of arena that a call takes whose tensors are all used in place (heddle_tensor); dims as in heddle_run_dense.
 // Tensors that must be staged come on top with their own size.
 static inline heddle_status heddle_memory_needed(const heddle_model *model, int32_t entry, const int64_t *dims,
                                                  int64_t *bytes) {

@@ -317,7 +317,8 @@ heddle_status rt_give_info(void *to, const void *from, size_t bytes);
 // ---- stage.c: between the caller's tensors and dense ones in the model's dtype
 bool rt_is_integer(int32_t dtype);
 bool rt_is_dense(const rt_value *value);
-bool rt_usable_in_place(const rt_value *value);
+// Kernels of a CPU take any address that is right for an element, those of a device lines.
+bool rt_usable_in_place(const rt_value *value, bool on_device);
 // Whether rt_stage_in looks at each element of an input: to convert it, or to see whether it is allowed.
 bool rt_is_looked_at(const rt_value *value);
 // Tensors whose shapes have been checked; NULL overlaps nothing.

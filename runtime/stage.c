@@ -19,9 +19,9 @@ bool rt_is_dense(const rt_value *value) {
   return true;
 }
 
-bool rt_usable_in_place(const rt_value *value) {
-  return value->given->dtype == value->desc->dtype && (uintptr_t)value->given->data % RT_ALIGN == 0 &&
-         rt_is_dense(value);
+bool rt_usable_in_place(const rt_value *value, bool on_device) {
+  uintptr_t unit = on_device ? RT_ALIGN : (uintptr_t)rt_dtype_bytes(value->given->dtype);
+  return value->given->dtype == value->desc->dtype && (uintptr_t)value->given->data % unit == 0 && rt_is_dense(value);
 }
 
 bool rt_is_looked_at(const rt_value *value) {

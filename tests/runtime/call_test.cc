@@ -43,17 +43,18 @@ TEST(Call, tensors_without_names_are_taken_by_place_and_the_rest_may_be_left_out
   ASSERT_EQ(heddle_run(f.session, encode, &input, 1, nullptr, 0), HEDDLE_OK) << heddle_last_error();
 }
 
-TEST(Call, aligned_dense_tensors_are_used_in_place_and_others_are_not) {
+TEST(Call, dense_tensors_of_whole_elements_are_used_in_place_and_others_are_not) {
   Fixture f;
-  Aligned<int32_t> ids(6, 3), mask(7, 1);
-  Aligned<float> y(24);
-  heddle_tensor inputs[] = {tensor("ids", HEDDLE_I32, ids.data(), {2, 3}),
-                            tensor("mask", HEDDLE_I32, mask.data() + 1, {2, 3})};
-  heddle_tensor result = tensor("y", HEDDLE_F32, y.data(), {2, 3, 4});
+  Aligned<int32_t> ids(7, 3), mask(7, 1);
+  Aligned<float> y(25);
+  void *inside = reinterpret_cast<char *>(mask.data()) + 1; // of an element
+  heddle_tensor inputs[] = {tensor("ids", HEDDLE_I32, ids.data() + 1, {2, 3}),
+                            tensor("mask", HEDDLE_I32, inside, {2, 3})};
+  heddle_tensor result = tensor("y", HEDDLE_F32, y.data() + 1, {2, 3, 4});
   ASSERT_EQ(heddle_run(f.session, encode, inputs, 2, &result, 1), HEDDLE_OK) << heddle_last_error();
-  EXPECT_EQ(seen.inputs[0], ids.data());
-  EXPECT_NE(seen.inputs[1], mask.data() + 1);
-  EXPECT_EQ(seen.results[0], y.data());
+  EXPECT_EQ(seen.inputs[0], ids.data() + 1);
+  EXPECT_NE(seen.inputs[1], inside);
+  EXPECT_EQ(seen.results[0], y.data() + 1);
   for (const void *pointer : {seen.inputs[1], seen.results[1], static_cast<const void *>(seen.arena)})
     EXPECT_EQ(reinterpret_cast<uintptr_t>(pointer) % 64, 0u);
 }
