@@ -342,7 +342,7 @@ private:
     if (has_lanes)
       vectorize(Halide::Stage(stage.func), stage.axes.back(), size_of(stage, stage.axes.back()));
     if (stage.has_update())
-      reduce(stage, by_rows);
+      reduce(stage);
   }
 
   /// Reading it again costs no more than reading its copy would.
@@ -369,7 +369,7 @@ private:
         combiner_of(stage.op));
   }
 
-  void reduce(LoweredOp &stage, bool by_rows) {
+  void reduce(LoweredOp &stage) {
     Halide::Stage update = stage.func.update();
     if (reduces_across(stage.op)) { // lanes along the result
       Halide::Var inner = stage.axes.back();
@@ -408,10 +408,10 @@ private:
     Halide::Var part("part");
     update.split(along->rvar, outer, inner, width * unroll, Halide::TailStrategy::GuardWithIf);
     Halide::Func partial = update.rfactor(inner, part);
-    if (by_rows)
-      partial.compute_at(host().func, row_);
-    else
+    if (stage.axes.empty())
       partial.compute_root();
+    else // one result after the other, so that its lanes stay in registers
+      partial.compute_at(stage.func, stage.axes.back());
     auto across = [&](Halide::Stage definition) {
       if (unroll == 1) {
         definition.vectorize(part);

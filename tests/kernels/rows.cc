@@ -1,5 +1,8 @@
 // Kernels that go by rows: element-wise chains, norms, softmax, lookups, at sizes around the vector width.
+#include "compiler/choose/choice.h"
 #include "harness.h"
+
+#include "compiler/targets/target.h"
 
 #include <cmath>
 
@@ -324,6 +327,47 @@ TEST(RowReductionKernels, softmax_over_run_time_lengths_is_zero_where_nothing_is
                   {9, 33},
                   {59, 211},
                   {3, 5003}});
+}
+
+/// s[b, n] = sum[d](x[b, n, d] * w[d]);  y[b, d] = sum[n](s[b, n] * x[b, n, d])
+TEST(RowReductionKernels, sum_several_times_per_row_without_storing_the_lanes_of_each_sum) {
+  std::string text = with_width(R"(
+    #bnd = affine_map<(b, n, d) -> (b, n, d)>
+    func.func private @k(%b: index, %n: index, %x: tensor<?x?xWxf32> {heddle.extents = affine_map<(b, n) -> (b, n, W)>}, %w: tensor<Wxf32>)
+        -> (tensor<?xWxf32> {heddle.extents = affine_map<(b, n) -> (b, W)>}) {
+      %zero = arith.constant 0.0 : f32
+      %es = tensor.empty(%b, %n) : tensor<?x?xf32>
+      %fs = linalg.fill ins(%zero : f32) outs(%es : tensor<?x?xf32>) -> tensor<?x?xf32>
+      %s = linalg.generic {indexing_maps = [#bnd, affine_map<(b, n, d) -> (d)>, affine_map<(b, n, d) -> (b, n)>],
+                           iterator_types = ["parallel", "parallel", "reduction"]}
+           ins(%x, %w : tensor<?x?xWxf32>, tensor<Wxf32>) outs(%fs : tensor<?x?xf32>) {
+      ^bb0(%p: f32, %q: f32, %o: f32):
+        %v = arith.mulf %p, %q : f32
+        %r = arith.addf %o, %v : f32
+        linalg.yield %r : f32
+      } -> tensor<?x?xf32>
+      %ey = tensor.empty(%b) : tensor<?xWxf32>
+      %fy = linalg.fill ins(%zero : f32) outs(%ey : tensor<?xWxf32>) -> tensor<?xWxf32>
+      %y = linalg.generic {indexing_maps = [affine_map<(b, d, n) -> (b, n)>, affine_map<(b, d, n) -> (b, n, d)>, affine_map<(b, d, n) -> (b, d)>],
+                           iterator_types = ["parallel", "parallel", "reduction"]}
+           ins(%s, %x : tensor<?x?xf32>, tensor<?x?xWxf32>) outs(%fy : tensor<?xWxf32>) {
+      ^bb0(%p: f32, %q: f32, %o: f32):
+        %v = arith.mulf %p, %q : f32
+        %r = arith.addf %o, %v : f32
+        linalg.yield %r : f32
+      } -> tensor<?xWxf32>
+      return %y : tensor<?xWxf32>
+    })",
+                                "256");
+  check_all_rows(text, "row_reduction", {{0, 5}, {3, 0}, {1, 1}, {9, 17}, {2, 64}});
+  KernelText kernel(text);
+  mlir::MLIRContext *context = kernel.function().getContext();
+  heddle::Result<heddle::Target> target = heddle::find_target("x86-64-v3");
+  ASSERT_TRUE(target);
+  kernel.function()->setAttr("heddle.kernel", mlir::StringAttr::get(context, "row_reduction"));
+  kernel.function()->setAttr("heddle.schedule",
+                             heddle::schedule_attribute(context, std::vector{row_of("row_reduction", "rows", {})}));
+  EXPECT_LT(CompiledKernel(kernel.function(), 0, *target, false).scratch_lines({1, 1024}), 1024) << "of 16 numbers";
 }
 
 /// y[b, i, j, c] = max[u, v](x[b, 2 * i + u - 1, 2 * j + v - 1, c | -inf])

@@ -10,7 +10,7 @@ namespace heddle {
 
 namespace {
 
-const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements", 2);
+const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements", 3);
 const Variant *const variants[] = {&rows_variant, &whole_rows, &each_element};
 
 bool matches(mlir::func::FuncOp kernel) {
