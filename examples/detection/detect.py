@@ -34,14 +34,18 @@ def main():
     parser.add_argument("-o", "--output", type=Path, default=Path("found.png"), help="the picture with boxes")
     parser.add_argument("--threshold", type=float, default=0.7, help="least probability of an object")
     options = parser.parse_args()
+    model = compiled.load(options)
+    try:
+        picture = Image.open(options.picture).convert("RGB")
+    except OSError as error:
+        sys.exit(f"error: {options.picture}: {error.strerror or 'is no picture'}")
     config = json.loads((options.folder / "config.json").read_text())
     settings = options.folder / "preprocessor_config.json"
     settings = json.loads(settings.read_text()) if settings.exists() else {}
-    picture = Image.open(options.picture).convert("RGB")
     small = resized(picture, settings.get("size", {"shortest_edge": 800, "longest_edge": 1333}))
     pixels = np.asarray(small, np.float32) / 255
     pixels = (pixels - settings.get("image_mean", [0.485, 0.456, 0.406])) / settings.get("image_std", [0.229, 0.224, 0.225])
-    results = compiled.load(options).session().run({"pixel_values": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
+    results = model.session().run({"pixel_values": pixels.transpose(2, 0, 1)[None].astype(np.float32)})
 
     shares = np.exp(results["logits"][0] - results["logits"][0].max(-1, keepdims=True))
     shares = (shares / shares.sum(-1, keepdims=True))[:, :-1]  # the last class: no object
