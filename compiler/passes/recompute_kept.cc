@@ -11,6 +11,7 @@
 //
 // Numbers of rows are kept instead, if that is all there is to keep: means and variances of a norm.
 #include "compiler/ir/dialect.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/passes/form_kernels.h"
 #include "compiler/passes/loop_classes.h"
 #include "compiler/passes/passes.h"
@@ -123,9 +124,8 @@ struct RecomputeKept : PassWrapper<RecomputeKept, OperationPass<ModuleOp>> {
     return "what the way back needs and is cheaper computed again than kept";
   }
   void runOnOperation() override {
-    for (auto entry : getOperation().getOps<func::FuncOp>())
-      if (entry->hasAttr(ir::names::entry))
-        Kept(entry.front()).run();
+    for (func::FuncOp entry : entries(getOperation()))
+      Kept(entry.front()).run();
   }
 };
 

@@ -224,9 +224,12 @@ int64_t rows_of_block(const Problem &problem, const Target &target, int64_t dept
   return std::clamp<int64_t>(target.l2 * block_share / 100 / (problem.micro_kernel->bytes() * terms), 96, 512);
 }
 
+/// Whether a factor is copied into panels in every call, once for each block of rows.
+static bool packs(const Problem &problem) { return problem.packing.cycles(1) > 0; }
+
 std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target, int64_t depth) {
   std::vector<int64_t> out = {rows_of_block(problem, target, depth)};
-  if (problem.packing.cycles(1) > 0)
+  if (packs(problem))
     out.push_back(packed_block);
   return out;
 }
@@ -290,8 +293,7 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double panel_loading = panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4) /
                          (tiling.abreast > 1 ? several_streams : 1);
   double row_loading = row_bytes / target.l3_bytes_per_cycle;
-  bool packs = problem.packing.cycles(1) > 0;
-  double computing = tiles * of_tile + row_loading * (packs ? seen_of_l3 : 1);
+  double computing = tiles * of_tile + row_loading * (packs(problem) ? seen_of_l3 : 1);
   double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
   double blocks = std::ceil(rows / block);
   if (problem.others.empty()) // else they make tasks enough
