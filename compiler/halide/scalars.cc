@@ -6,6 +6,7 @@
 
 #include "compiler/halide/affine.h"
 #include "compiler/halide/infinities.h"
+#include "compiler/halide/lower.h"
 #include "compiler/halide/math.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -217,6 +218,38 @@ template <class F> static Expr as_unsigned(Expr a, Expr b, F f) {
   return cast(type, f(cast(unsigned_type, a), cast(unsigned_type, b)));
 }
 
+/// What of an expression Halide decides by: the Funcs that it calls. A tensor from outside is read through one, too.
+class Calls : public Halide::Internal::IRVisitor {
+public:
+  explicit Calls(const Expr &e) { e.accept(this); }
+  bool any = false, of_stages = false, chosen = false; // chosen: some of them, by what is read
+
+private:
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::Call *call) override {
+    if (call->call_type == Halide::Internal::Call::Halide) {
+      any = true;
+      const std::vector<Expr> &values = Halide::Internal::Function(call->func).values();
+      auto *read = values.size() == 1 ? values[0].as<Halide::Internal::Call>() : nullptr;
+      of_stages |= !read || read->call_type != Halide::Internal::Call::Image;
+    }
+    IRVisitor::visit(call);
+  }
+  void visit(const Halide::Internal::Select *select) override {
+    chosen |= Calls(select->condition).any;
+    IRVisitor::visit(select);
+  }
+};
+
+/// Halide 21 leaves out a stage whose values aren't chosen. Where what a tensor holds decides, and the condition is
+/// used twice, so that it is a let, it forms `not` and `and` of an unknown that is no bool (SkipStages.cpp): it is
+/// shown a number there.
+static Expr choose(Expr condition, const Expr &a, const Expr &b) {
+  if (Calls then(a), otherwise(b); Calls(condition).any && (otherwise.of_stages || (then.of_stages && then.chosen)))
+    condition = hidden_value(select(condition, Expr(1), Expr(2))) == 1;
+  return select(condition, a, b);
+}
+
 Expr Scalars::arithmetic(mlir::Operation &op) {
   using Node = Halide::Internal::IRNodeType;
   auto a = [&] { return operand(op, 0); };
@@ -267,7 +300,7 @@ Expr Scalars::arithmetic(mlir::Operation &op) {
       .Case<arith::ShLIOp>([&](auto) { return a() << b(); })
       .Case<arith::ShRSIOp>([&](auto) { return a() >> b(); })
       .Case<arith::ShRUIOp>([&](auto) { return as_unsigned(a(), b(), [](Expr x, Expr y) { return x >> y; }); })
-      .Case<arith::SelectOp>([&](auto) { return select(a(), b(), operand(op, 2)); })
+      .Case<arith::SelectOp>([&](auto) { return choose(a(), b(), operand(op, 2)); })
       .Case<arith::CmpIOp>([&](auto c) { return compare(c, a(), b()); })
       .Case<arith::CmpFOp>([&](auto c) { return compare(c, a(), b()); })
       .Default([](mlir::Operation *) { return Expr(); });
