@@ -60,10 +60,18 @@ static std::vector<ScheduleRow> tiles() {
   return out;
 }
 
+/// As many panels as a tile of the row takes at a time, two at least, the last of them not full.
+static int64_t columns_for(const ScheduleRow &row) {
+  auto abreast = row.params.find("abreast");
+  int64_t panels = std::max<int64_t>(abreast == row.params.end() ? 1 : abreast->second, 2);
+  return (panels - 1) * row.params.at("width") + 5;
+}
+
 TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
   for (const ScheduleRow &row : tiles()) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
-    check_row(dense_text(width + 5, 13, width), row, {{1}, {rows - 1 ? rows - 1 : 2}, {rows}, {rows + 1}, {37}}, 1e-5);
+    check_row(dense_text(columns_for(row), 13, width), row, {{1}, {rows - 1 ? rows - 1 : 2}, {rows}, {rows + 1}, {37}},
+              1e-5);
   }
 }
 
@@ -136,7 +144,7 @@ TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     row.micro_kernel = "dot_bf16";
     for (int64_t terms : {12, 13})
-      check_row(sized(narrow, width + 5, terms, pairs(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 1e-5);
+      check_row(sized(narrow, columns_for(row), terms, pairs(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 1e-5);
   }
   for (int64_t terms : {15, 16, 17})
     for (ScheduleRow row : {chunks(6, 16, 8, 2), row_of("contraction", "tiles", {{"rows", 4}, {"width", 32}})}) {
@@ -216,7 +224,8 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
     std::string w = std::to_string(width);
     row.micro_kernel = "dot_u8s8";
     for (int64_t terms : {16, 19})
-      check_row(with(with(with(bytes, "{N}", std::to_string(width + 5)), "{K}", std::to_string(terms)), "{layout}",
+      check_row(with(with(with(bytes, "{N}", std::to_string(columns_for(row))), "{K}", std::to_string(terms)),
+                     "{layout}",
                      ", heddle.layout = #heddle.layout<(n, k) -> (n floordiv " + w + ", k floordiv 4, n mod " + w +
                          ", k mod 4)>"),
                 row, {{1}, {rows}, {rows + 1}, {37}}, 0);

@@ -153,6 +153,6 @@ static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,
 extern const KernelKind contraction_kind;
 const KernelKind contraction_kind = {
     "contraction",        contraction::variants, contraction::matches,
-    contraction::layouts, contraction::ranges,   6}; // heights of tiles: a step of one row is the commonest call
+    contraction::layouts, contraction::ranges,   7}; // heights of tiles, the commonest call being a step of one row
 
 } // namespace heddle

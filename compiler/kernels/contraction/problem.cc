@@ -202,11 +202,15 @@ std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const T
   return out;
 }
 
-bool may_be_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target) {
+std::vector<int64_t> panels_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target) {
+  std::vector<int64_t> out;
   if (!problem.weights || problem.rows_of_tile > 0 || problem.columns < 0)
-    return false;
+    return out;
   int64_t panels = (problem.columns + width - 1) / width, vectors = std::max<int64_t>(1, width / target.lanes);
-  return panels % 2 == 0 && rows * 2 * vectors * problem.products <= target.registers - 4;
+  for (int64_t abreast : {2, 4})
+    if (panels % abreast == 0 && rows * abreast * vectors * problem.products <= target.registers - 4)
+      out.push_back(abreast);
+  return out;
 }
 
 /// Panels of a task that takes the sum in chunks: two share the rows of a chunk, more gain nothing (measured).
@@ -247,9 +251,10 @@ static double in_vain_cycles(const TileShape &tile, double rows) {
   return 0.25 * double(tile.vectors) * std::max(double(tile.rows) - rows, 0.0);
 }
 
-/// What a core reads from memory in several places at a time, over what it reads in one. Measured on Zen 3, weights of
-/// 150 MB in panels of 48 KiB: 25 GB/s from two or four panels, 20 GB/s from one.
-static constexpr double several_streams = 1.25;
+/// What a core reads from memory in so many places at a time, over what it reads in one. Measured with weights of 150
+/// MB in panels of 48 KiB and more: on Zen 3 25 GB/s from two or four panels, 20 GB/s from one; on Zen 4 26 to 27 from
+/// four, 22 to 23 from two, 21 to 22 from one. The factors lie between the two.
+static double streams(int64_t places) { return places >= 4 ? 1.3 : places > 1 ? 1.25 : 1; }
 
 /// Cycles in which a vector of partial sums is added to.
 static constexpr double partial_cycles = 3;
@@ -290,8 +295,8 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   }
   double used = (block + 2 * double(width)) * terms_at_once * micro_kernel.bytes();
   double row_bytes = used > double(target.l2) ? rows * double(problem.terms * micro_kernel.bytes()) : 0;
-  double panel_loading = panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4) /
-                         (tiling.abreast > 1 ? several_streams : 1);
+  double panel_loading =
+      panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4) / streams(tiling.abreast);
   double row_loading = row_bytes / target.l3_bytes_per_cycle;
   double computing = tiles * of_tile + row_loading * (packs(problem) ? seen_of_l3 : 1);
   double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));

@@ -47,9 +47,9 @@ std::vector<int64_t> panel_widths(const Problem &problem, const Target &target);
 /// Heights of a tile of so many columns, from 1 to what the registers hold.
 std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const Target &target);
 
-/// Whether tiles of so few rows may compute two panels at a time: of weights that are read once, so that they come from
-/// two places of the memory at once.
-bool may_be_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target);
+/// How many panels tiles of so few rows may compute at a time: of weights that are read once, so that they come from
+/// several places of the memory at once.
+std::vector<int64_t> panels_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target);
 
 /// Tasks that a kernel should at least have, so that threads finish together.
 constexpr int64_t least_tasks = 16;

@@ -20,8 +20,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
           for (int64_t block : blocks)
             if ((!ahead || (one_place && rows >= rows_to_ask_ahead)) && (!widened || (one_place && problem.narrow)))
               out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));
-      if (may_be_abreast(problem, rows, width, target))
-        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, blocks.front(), 2}, target));
+      for (int64_t abreast : panels_abreast(problem, rows, width, target))
+        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, blocks.front(), abreast}, target));
     }
   return out;
 }
@@ -32,7 +32,7 @@ static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target 
 
 static std::vector<Parameter> parameters() {
   std::vector<Parameter> out = tile_parameters({1, 4, 6, 8, 12}, {16, 32, 48, 64});
-  out.push_back({"abreast", "panels that a tile computes at a time", 1, 4, {1, 2}});
+  out.push_back({"abreast", "panels that a tile computes at a time", 1, 4, {1, 2, 4}});
   return out;
 }
 

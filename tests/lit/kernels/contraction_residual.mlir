@@ -5,7 +5,7 @@
 // A tile's sums are registers: of 8 rows three vectors each, one iteration of the sum's loop takes a column of the panel. The epilogue is in
 // the same tile. Kernels for fewer rows follow.
 // SCHEDULE: heddle.kernel = "contraction", heddle.schedule = [
-// SCHEDULE-SAME: {micro_kernel = "fma", params = {abreast = {{[12]}} : i64, ahead = 1 : i64, block = {{[0-9]+}} : i64, rows = 8 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {{.*}}, {micro_kernel = "fma", params = {abreast = {{[12]}} : i64, ahead = 0 : i64, block = {{[0-9]+}} : i64, rows = 2 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles"}]
+// SCHEDULE-SAME: {micro_kernel = "fma", params = {abreast = {{[124]}} : i64, ahead = 1 : i64, block = {{[0-9]+}} : i64, rows = 8 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles", when = #{{.*}}}, {{.*}}, {micro_kernel = "fma", params = {abreast = {{[124]}} : i64, ahead = 0 : i64, block = {{[0-9]+}} : i64, rows = 1 : i64, tasks = 16 : i64, widened = 0 : i64, width = 48 : i64}, variant = "tiles"}]
 // CHECK: // k_contraction_0
 // CHECK: for (result0_tiled.s0.a0.tiles.tile, 0,
 // CHECK: allocate sum[float32 * 48 * 8 * 1]
@@ -22,7 +22,7 @@
 // CHECK: strict_add(sum[ramp(368, 1, 16)], arg3[
 // CHECK: halide_do_par_for((halide_task_t)::k_contraction_0_par_for_result0_tiled
 // CHECK: // k_contraction_5
-// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 2 * 2]
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 2 * 4]
 // NARROW: // k_contraction_0
 // NARROW: sum[ramp(0, 1, 8)] = sum[ramp(0, 1, 8)] + (arg2[ramp(
 // NARROW-NOT: 1, 16)
