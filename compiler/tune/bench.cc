@@ -225,6 +225,7 @@ Batch ProcessBench::measure(const Task &task, std::span<const size_t> options, d
         {"scalars", task.scalars},
         {"seconds", std::clamp(40 * all, least_turns, most_turns)},
         {"work", std::max(task.operations, task.bytes)},
+        {"weights", task.weights},
         {"memory", uint64_t(memory_beside + 1.5 * task.memory * double(left.size()))},
         {"serial", serial},
         {"options",

@@ -113,6 +113,14 @@ static void count_work(Task &task, func::FuncOp kernel) {
     }
 }
 
+static double weight_bytes(func::CallOp call) {
+  double out = 0;
+  for (mlir::Value operand : call.getOperands())
+    if (operand.getDefiningOp<ir::GetOp>())
+      out += bytes_of(operand.getType(), {}, {});
+  return out;
+}
+
 /// The kernel with that row as its only schedule.
 static Option option_of(func::FuncOp kernel, ScheduleRow row, double expected) {
   const KernelKind &kind = kind_of(kernel);
@@ -214,6 +222,7 @@ Tasks tasks_of(ModuleOp module, const Target &target) {
     auto [at, is_new] = known.try_emplace({task.structure, task.sizes}, out.all.size());
     if (is_new) {
       count_work(task, kernel);
+      task.weights = weight_bytes(call);
       add_options(task, kernel, target);
       out.all.push_back(std::move(task));
     }

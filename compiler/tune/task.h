@@ -27,6 +27,7 @@ struct Task {
   double bytes = 0;
   double memory = 0;           // bytes of all operands and results
   std::vector<Option> options; // what is compiled without records, then the others from the least expected time on
+  double weights = 0;          // bytes of those operands that are the model's weights
 };
 
 struct Tasks {

@@ -39,8 +39,8 @@ Option option(const std::string &text) {
   return out;
 }
 
-Batch measure(const std::vector<std::string> &texts, double limit = 60) {
-  Task task{"k", "0123456789abcdef", "contraction", {64}, {}, 1, 0, 0, 1e6, {}};
+Batch measure(const std::vector<std::string> &texts, double limit = 60, double weights = 0) {
+  Task task{"k", "0123456789abcdef", "contraction", {64}, {}, 1, 0, 0, 1e6, {}, weights};
   std::vector<size_t> numbers;
   for (const std::string &text : texts) {
     numbers.push_back(task.options.size());
@@ -99,6 +99,16 @@ TEST(Worker, OptionsOfAKernelAreTimed) {
   }
   EXPECT_GT(batch.peak, 1e8);
   EXPECT_LT(batch.wall, 60);
+}
+
+TEST(Worker, WithWeightsFromMemoryTooTheyAreTimed) {
+  Batch batch = measure({dense, dense}, 60, 1e8);
+  ASSERT_EQ(batch.failure, "");
+  for (const Outcome &outcome : batch.outcomes) {
+    EXPECT_EQ(outcome.fault, "");
+    EXPECT_GT(outcome.seconds, 1e-7);
+    EXPECT_LT(outcome.seconds, 1e-2);
+  }
 }
 
 TEST(Worker, NonsenseIsFoundByComparingWithOptionZero) {
