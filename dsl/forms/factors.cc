@@ -1,6 +1,7 @@
 #include "dsl/forms/factors.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle::forms {
 
@@ -48,6 +49,26 @@ std::set<int> numbers(const std::vector<Term> &indices, size_t from, size_t to) 
   return out;
 }
 
+/// A term that counts under conditions only: what it is where they hold, and what else.
+struct Counted {
+  double neutral;
+  std::vector<Term> conditions; // outermost first
+  Term value;
+
+  explicit Counted(Term e, double neutral = 0) : neutral(neutral), value(e) {
+    while (value->op == Expr::select && is_number(value->args[2], neutral)) {
+      conditions.push_back(value->args[0]);
+      value = value->args[1];
+    }
+  }
+  /// `e` under the same conditions.
+  Term under(Terms &terms, Term e) const {
+    for (size_t i = conditions.size(); i-- > 0;)
+      e = terms.make(Expr::select, e->type, {conditions[i], e, terms.real(neutral, e->type)});
+    return e;
+  }
+};
+
 bool has_one_outside(const std::set<int> &a, const std::set<int> &b, const std::set<int> &among) {
   return std::any_of(a.begin(), a.end(), [&](int v) { return among.count(v) && !b.count(v); });
 }
@@ -61,7 +82,8 @@ Term FactorForms::grouped(const Stage &stage, Term value, const std::vector<Term
   };
   if (value->op != Expr::mul && value->op != Expr::div && value->op != Expr::negate)
     return value;
-  if (value->op == Expr::mul && are_reused(terms_.variables(value->args[0]), terms_.variables(value->args[1])))
+  auto counted = [&](Term factor) -> const std::set<int> & { return terms_.variables(Counted(factor).value); };
+  if (value->op == Expr::mul && are_reused(counted(value->args[0]), counted(value->args[1])))
     return value;
   Factors all = factors(value);
   std::vector<Term> list = all.above;
@@ -130,12 +152,27 @@ Term FactorForms::tables_of_their_own(const Stage &stage, Term e, std::vector<St
   });
 }
 
+/// A read at bare indices, those of `own`, each once.
+static bool is_whole_read(Term node, const std::set<int> &own) {
+  std::set<int> at;
+  for (Term arg : node->args)
+    if (arg->op == Expr::index)
+      at.insert(arg->position);
+  return node->op == Expr::read && at == own && at.size() == node->args.size();
+}
+
 Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made, const std::string &name) {
-  std::vector<int> space(terms_.variables(e).begin(), terms_.variables(e).end());
+  const std::set<int> &own = terms_.variables(e);
+  std::vector<int> space(own.begin(), own.end());
+  for (Term node : nodes_of(e))
+    if (is_whole_read(node, own)) { // in the order of what they are made of, whoever asks
+      std::transform(node->args.begin(), node->args.end(), space.begin(), [](Term at) { return at->position; });
+      break;
+    }
   std::vector<Term> at, positions;
   for (int v : space) {
     at.push_back(terms_.index(v));
-    positions.resize(size_t(v) + 1);
+    positions.resize(std::max(positions.size(), size_t(v) + 1));
     positions[v] = terms_.index(int(at.size()) - 1);
   }
   auto key = std::pair(terms_.import(e, positions), extents(terms_, space));
@@ -176,7 +213,59 @@ Term FactorForms::weights_of_their_own(const Stage &stage, Term e, std::vector<S
     return e;
   if (e->op == Expr::div && terms_.variables(e->args[0]) == own)
     e = terms_.make(Expr::div, e->type, {weights_of_their_own(stage, e->args[0], made), e->args[1]});
-  return element(stage, e, &made);
+  return element(stage, with_scores(stage, e), &made);
+}
+
+Term FactorForms::with_scores(const Stage &stage, Term e) {
+  Counted masked(e);
+  masked.neutral = -INFINITY;
+  if (masked.conditions.empty())
+    return e;
+  const std::set<int> &own = terms_.variables(e);
+  return terms_.rewrite(e, [&](Term node) -> Term {
+    bool may_be = is_floating(node->type) && terms_.variables(node) == own;
+    return may_be ? element(stage, masked.under(terms_, node), nullptr) : nullptr;
+  });
+}
+
+Term FactorForms::scores_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made) {
+  Counted masked(e, -INFINITY);
+  const std::set<int> &own = terms_.variables(e);
+  std::vector<Term> nodes = nodes_of(masked.value);
+  bool computed = std::any_of(nodes.begin(), nodes.end(), [&](Term node) {
+    return is_whole_read(node, own) && node->tensor->kind == Tensor::stage;
+  });
+  return computed && !masked.conditions.empty() ? element(stage, e, &made, "scores") : e;
+}
+
+Term FactorForms::with_weights(const Stage &stage, Term e, const std::vector<Term> &indices, std::vector<Stage> &made) {
+  Counted counted(e);
+  Term value = grouped(stage, counted.value, indices);
+  if (value->op != Expr::mul)
+    return weights_of_their_own(stage, counted.conditions.empty() ? value : e, made);
+  std::set<int> space = numbers(indices, 0, stage.space.size());
+  auto is_weight = [&](Term factor, Term other) { // the other one's elements are used again
+    return has_one_outside(terms_.variables(other), terms_.variables(factor), space);
+  };
+  std::vector<Term> factors = value->args;
+  if (counted.conditions.empty()) {
+    for (int side : {0, 1})
+      if (is_weight(factors[side], factors[1 - side]))
+        factors[side] = weights_of_their_own(stage, factors[side], made);
+    return factors == value->args ? value : terms_.make(Expr::mul, value->type, factors);
+  }
+  for (int side : {0, 1}) {
+    Term weight = counted.under(terms_, factors[side]);
+    if (terms_.variables(weight) != terms_.variables(factors[side]) || !is_weight(factors[side], factors[1 - side]))
+      continue;
+    Term own = weights_of_their_own(stage, weight, made);
+    if (own == weight)
+      continue;
+    factors[side] = own;
+    factors[1 - side] = counted.under(terms_, factors[1 - side]); // 0 times 0, whatever stands there
+    return terms_.make(Expr::mul, value->type, factors);
+  }
+  return e;
 }
 
 std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
@@ -185,7 +274,8 @@ std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
       continue;
     Term read = division->args[0];
     auto found = sums_.find(read->tensor);
-    if (found == sums_.end() || !is_product(found->second))
+    if (found == sums_.end() || found->second.reducer != Reducer::sum ||
+        Counted(found->second.value).value->op != Expr::mul)
       continue;
     const Stage &sum = found->second;
     std::vector<Term> indices = variables_of(terms_, sum), here(stage.space.size());
@@ -199,9 +289,10 @@ std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
       plain &= node->op != Expr::index || here[node->position];
     if (!plain)
       continue;
-    Term value = terms_.import(sum.value, indices), divisor = terms_.import(division->args[1], here);
+    Counted counted(terms_.import(sum.value, indices));
+    Term value = counted.value, divisor = terms_.import(division->args[1], here);
     for (int side : {0, 1}) {
-      Term weight = value->args[side];
+      Term weight = counted.under(terms_, value->args[side]);
       if (!has_functions(weight))
         continue;
       const std::set<int> &own = terms_.variables(weight), &its = terms_.variables(divisor);
@@ -216,8 +307,8 @@ std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
       }
       if (!is_sum_of_them || !std::includes(own.begin(), own.end(), its.begin(), its.end()))
         continue;
-      std::vector<Term> factors = value->args;
-      factors[side] = terms_.make(Expr::div, weight->type, {weight, divisor});
+      std::vector<Term> factors = {terms_.make(Expr::div, weight->type, {weight, divisor}),
+                                   counted.under(terms_, value->args[1 - side])};
       Stage again = sum, last = stage;
       std::vector<int> space;
       for (size_t i = 0; i < sum.space.size(); ++i)
@@ -247,31 +338,20 @@ std::vector<Stage> FactorForms::divided_before(const Stage &stage) {
 
 std::vector<Stage> FactorForms::of(const Stage &stage) {
   std::vector<Stage> made;
-  bool is_sum = stage.reducer == Reducer::sum && is_floating(stage.value->type) && !stage.exact;
-  if (is_sum) {
+  bool is_real = is_floating(stage.value->type) && !stage.exact, is_sum = stage.reducer == Reducer::sum && is_real;
+  if (is_sum || (stage.reducer == Reducer::max && is_real && stage.over.size() == 1)) {
     std::vector<Term> indices = variables_of(terms_, stage);
-    Term written = terms_.import(stage.value, indices), value = grouped(stage, written, indices);
-    if (value->op == Expr::mul) {
-      std::vector<Term> factors = value->args;
-      std::set<int> space = numbers(indices, 0, stage.space.size());
-      for (int side : {0, 1})
-        if (has_one_outside(terms_.variables(factors[1 - side]), terms_.variables(factors[side]), space))
-          factors[side] = weights_of_their_own(stage, factors[side], made);
-      if (factors != value->args)
-        value = terms_.make(Expr::mul, value->type, factors);
-    } else {
-      value = weights_of_their_own(stage, value, made);
-    }
+    Term written = terms_.import(stage.value, indices);
+    Term value = is_sum ? with_weights(stage, written, indices, made) : scores_of_their_own(stage, written, made);
     std::vector<int> space, over;
     for (size_t i = 0; i < indices.size(); ++i)
       (i < stage.space.size() ? space : over).push_back(indices[i]->position);
     made.push_back(value == written ? stage : stage_of(terms_, stage, stage.result, space, value, over));
+    made.back().reducer = stage.reducer;
     if (stage.over.size() == 1)
       sums_[stage.result] = stage;
     return made;
   }
-  if (stage.reducer == Reducer::max && stage.over.size() == 1)
-    sums_[stage.result] = stage;
   if (stage.reducer == Reducer::none && has_functions(stage.value))
     functions_.insert(stage.result);
   if (stage.reducer == Reducer::none && !stage.exact)

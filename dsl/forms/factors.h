@@ -6,6 +6,16 @@
 //   n[i]    = sum[k](exp(s[i, k] - top[i]))                            p[i, k] = exp(s[i, k] - top[i]) / n[i]
 //   t[i, e] = sum[k](exp(s[i, k] - top[i]) * v[k, e]) / n[i]  becomes  t[i, e] = sum[k](p[i, k] * v[k, e])
 //
+// What a softmax leaves out by a condition has scores of -inf, and values that are 0 for the rows they don't count for:
+//
+//   top[i]  = max[k where k <= i](s[i, k])
+//   n[i]    = sum[k where k <= i](exp(s[i, k] - top[i]))
+//   t[i, e] = sum[k where k <= i](exp(s[i, k] - top[i]) * v[k, e])
+//                                                             becomes   c[i, k] = if k <= i then s[i, k] else -inf
+//                                                                       p[i, k] = if k <= i then exp(c[i, k] - top[i])
+//                                                                                 else 0
+//                                                      t[i, e] = sum[k](p[i, k] * (if k <= i then v[k, e] else 0))
+//
 // Functions of places alone become tables, which a session computes once:
 //
 //   y[b, s, e] = x[b, s, e] * cos(s * f[e])                  becomes   t[s, e] = cos(s * f[e])
@@ -34,6 +44,13 @@ private:
   bool has_functions(Term e);
   /// Weights, exp(s[i, k] - top[i]) / n[i], as stages of their own: they are used again, or summed beside.
   Term weights_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
+  /// The term of a sum, a product of two groups of factors, with weights as stages of their own. Where terms count
+  /// under conditions only, weights and what they multiply both are 0 elsewhere.
+  Term with_weights(const Stage &stage, Term e, const std::vector<Term> &indices, std::vector<Stage> &made);
+  /// What a maximum is taken of under conditions, as a stage of its own: scores that are -inf elsewhere.
+  Term scores_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
+  /// A weight that counts under conditions, made of scores that are -inf elsewhere, where there are such.
+  Term with_scores(const Stage &stage, Term e);
   /// Whether a value follows from indices and sizes alone.
   bool is_of_places(Term e);
   /// Functions of places of fewer indices than the stage has, as stages of their own.

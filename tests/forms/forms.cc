@@ -315,6 +315,35 @@ model Att {
     }
 }
 
+TEST(Forms, ASoftmaxWhoseSumsLeaveTermsOutHasScoresWithoutThem) {
+  for (std::string condition : {"j <= i", "j <= i and _mask[b, j] != 0", "_mask[b, j] != 0", "j > i"})
+    for (std::string total : {"n[b, h, i]", "max(n[b, h, i], 0.5)"}) {
+      std::string source = R"(
+config H = 2, E = 3
+dim B, S
+model M {
+  entry run(q: real[B, S, H, E], v: real[B, S, H, E], _mask: i32[B, S]) -> y: real[B, S, H, E] {
+    s[b, h, i in S, j in S] = sum[e](q[b, i, h, e] * v[b, j, h, e])
+    top[b, h, i] = max[j where CONDITION](s[b, h, i, j])
+    n[b, h, i] = sum[j where CONDITION](exp(s[b, h, i, j] - top[b, h, i]))
+    y[b, i, h, e] = sum[j where CONDITION](exp(s[b, h, i, j] - top[b, h, i]) * v[b, j, h, e]) / TOTAL
+    return y
+  }
+}
+)";
+      for (size_t at; (at = source.find("CONDITION")) != std::string::npos;)
+        source.replace(at, 9, condition);
+      source.replace(source.find("TOTAL"), 5, total);
+      Array v = values(Type::f32, {2, 4, 2, 3}, 7), mask = values(Type::i32, {2, 4}, 3);
+      for (size_t i = 0; i < mask.data.size(); ++i)
+        mask.data[i] = i % 3 != 2;
+      EXPECT_EQ(compare_forms(source, {2, 4}, {{"v", v}, {"_mask", mask}}), 8u); // q v, scores, top, exp, n, weights, y
+      v.data[v.data.size() - 1] = NAN;
+      v.data[v.data.size() - 8] = INFINITY;
+      compare_forms(source, {2, 4}, {{"v", v}, {"_mask", mask}});
+    }
+}
+
 TEST(Forms, HeadsThatShareKeysStayOneAxis) {
   EXPECT_EQ(compare_forms(R"(
 config H = 4, G = 2, E = 3

@@ -5,6 +5,7 @@
 
 #include "compiler/targets/target.h"
 
+#include <cmath>
 #include <limits>
 
 namespace heddle::test {
@@ -133,6 +134,19 @@ static std::string text(const char *score, int64_t width) {
   return with(with(masked, "{score}", score), "{E}", std::to_string(width));
 }
 
+/// Whose sums leave out what `score` does, the products with the values with it: they don't count whatever stands
+/// there.
+static std::string left_out_text(const char *score, int64_t width) {
+  std::string out = with(text(score, width), "^bb0(%pv: f32, %vv: f32, %acc: f32):\n    %0 = arith.mulf %pv, %vv : f32",
+                         R"(^bb0(%pv: f32, %vv: f32, %acc: f32):
+    %i = linalg.index 1 : index
+    %j = linalg.index 4 : index
+    %c = arith.cmpi sle, %j, %i : index
+    %vc = arith.select %c, %vv, %zero : f32
+    %0 = arith.mulf %pv, %vc : f32)");
+  return out;
+}
+
 /// The same of bf16, with weights rounded to bf16.
 static std::string narrow_text(const char *score, int64_t width) {
   std::string out = text(score, width), wide = "tensor<?x?x2x" + std::to_string(width) + "xf32>",
@@ -177,6 +191,32 @@ TEST(Attention, AnyScoreIsFused) {
 
 TEST(Attention, ATaskOfSeveralBlocksWhereAConditionIsOfRowsAndKeysAlone) {
   check_rows(text(only_causal, 16), "attention", {blocks_of_16(), copies_of_32()}, {{1, 100, 100}, {2, 70, 33}});
+}
+
+TEST(Attention, ValuesCountForSomeRows) {
+  const ScheduleRow all_keys = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 0}, {"blocks", 3}}),
+                    joined = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});
+  check_rows(left_out_text(only_causal, 16), "attention", {blocks_of_16(), copies_of_32(), all_keys, joined},
+             {{1, 1, 1}, {1, 100, 100}, {2, 70, 33}, {1, 20, 150}});
+  check_rows(left_out_text(by_mask, 12), "attention", {blocks_of_16(), joined}, {{1, 49, 70}});
+}
+
+TEST(Attention, WhatDoesNotCountIsLeftOutWhateverItIs) {
+  for (const ScheduleRow &row :
+       {blocks_of_16(), copies_of_32(), row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 0}, {"blocks", 3}}),
+        row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}})}) {
+    KernelText text(left_out_text(only_causal, 16));
+    text.set_row(row);
+    std::vector<int64_t> sizes = {1, 90, 90};
+    std::vector<Values> inputs = random_inputs(text.function(), sizes, 3);
+    std::vector<double> &values = inputs[3].data; // of keys, heads and features
+    for (size_t i = 70 * 32; i < values.size(); ++i)
+      values[i] = i % 2 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> found =
+        CompiledKernel(text.function(), 0, *find_target("native"), false).run(sizes, inputs)[0].data;
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(std::isfinite(found[i]), i < 70 * 32) << i << ", " << row.variant;
+  }
 }
 
 TEST(Attention, ARowThatAttendsToNothingIsZero) {

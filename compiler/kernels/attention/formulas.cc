@@ -123,17 +123,23 @@ Formulas::Weighted Formulas::factors_of_weighted(const LoweredOp &stage,
                                                  const std::function<bool(const Expr &)> &over_keys) {
   std::optional<Factors> factors = factors_at_places(stage);
   if (!factors)
-    return {0.f, 0.f, {}};
+    return {0.f, 0.f, {}, {}};
   if (!hi::expr_uses_var(factors->left, feature_place_.name()))
     std::swap(factors->left, factors->right);
-  Expr values = Inliner(kernel_)(factors->left), weights = formula(factors->right, nullptr);
+  Expr values = Inliner(kernel_)(factors->left), weights = formula(factors->right, nullptr), counts;
+  while (const hi::Select *choice = match_.slide ? nullptr : values.as<hi::Select>()) {
+    if (!hi::is_const_zero(choice->false_value) || !hi::expr_uses_var(choice->condition, row_.name()))
+      break;
+    counts = counts.defined() ? counts && choice->condition : choice->condition;
+    values = choice->true_value;
+  }
   weights = hi::substitute_in_all_lets(weights);
   // A rounding that may be left out may be one of what remains of the weights just as well.
   Halide::Type type = weights.type();
   while (const hi::Cast *cast = match_.rounds_freely ? weights.as<hi::Cast>() : nullptr)
     weights = cast->value;
   auto [common, rest] = common_factors(weights, over_keys);
-  return {values, cast(type, rest), common};
+  return {values, cast(type, rest), common, counts};
 }
 
 hi::Interval Formulas::needed_keys(const LoweredOp &stage, const Expr &first_row, int rows) {

@@ -65,9 +65,16 @@ protected:
   std::optional<Factors> factors_at_places(const LoweredOp &stage);
 
   /// The product over keys: what depends on the feature, the rest, and what of the rest is the same for all keys
-  /// (undefined where nothing is).
+  /// (undefined where nothing is). `counts`: for which rows a value is not 0 instead; undefined where for all.
   struct Weighted {
-    Expr values, weights, common;
+    Expr values, weights, common, counts;
+
+    /// Values at a row and a key, those of a tile of a sum. Where all of its rows have the key, as most often, Halide
+    /// makes a loop without the question of that.
+    Expr counted(const Expr &values, const Substitution &here) const {
+      return counts.defined() ? select(hi::substitute(here, counts), likely(values), hi::make_zero(values.type()))
+                              : values;
+    }
   };
   Weighted factors_of_weighted(const LoweredOp &stage, const std::function<bool(const Expr &)> &over_keys);
 

@@ -235,9 +235,9 @@ protected:
 
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(LoweredOp &stage) {
-    auto [values, weights, common] =
+    Weighted factors =
         factors_of_weighted(stage, [this](const Expr &e) { return over_keys(e) || hi::expr_uses_var(e, j_.name()); });
-    values = copied(values);
+    Expr values = copied(factors.values), weights = factors.weights, common = factors.common;
     if (error_)
       return 0.f;
     if (group() > 1) // a group may end behind the last key
@@ -254,15 +254,18 @@ protected:
     int iterations = tile_keys_ / group(); // of a tile
     Substitution in_tile = {{j_.name(), key_of(iteration % iterations)}, {u_.name(), iteration / iterations}};
     // Halide bounds the block's first key and the key in it apart from each other.
+    Expr first = several() ? c_ * (block_keys_ / group()) : Expr(0);
     Substitution of_key = {
-        {key_.name(), key_of(unsafe_promise_clamped((several() ? c_ * (block_keys_ / group()) : Expr(0)) + iteration, 0,
+        {key_.name(), key_of(unsafe_promise_clamped(first + iteration, 0,
                                                     group() == 1 ? all_keys_ - 1 : (all_keys_ - 1) / group()))}};
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
+    values =
+        factors.counted(hi::substitute(of_key, values), {{row_.name(), min(t_ * rows_ + m_, query_.extent - 1)},
+                                                         {key_.name(), key_of(first + weighted_.tile.loops()[0])}});
     weighted_.func = Func("weighted");
     weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles,
-                          several() ? hi::make_zero(start.type()) : start, hi::substitute(in_tile, weights),
-                          hi::substitute(of_key, values));
+                          several() ? hi::make_zero(start.type()) : start, hi::substitute(in_tile, weights), values);
 
     Expr value = several() ? join(stage, start) : weighted_.func(exprs(args));
     if (common.defined()) {

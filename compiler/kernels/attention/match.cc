@@ -205,14 +205,16 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   match.lane_axis = int(axes.size()) - 1;
   for (Role role : *loops)
     match.weighted.axis_of_loop.push_back(role == keys ? -1 : role);
-  const Factor *wide = contraction::wide_factor(match.weighted);
+  contraction::Reached used = match.weighted; // whichever rows an element counts for
+  for (Factor *factor : {&used.product.left, &used.product.right})
+    factor->loops = contraction::loops_behind(op, contraction::element_read(factor->value));
+  const Factor *wide = contraction::wide_factor(used);
   if (!wide)
     return std::nullopt;
   find_slide(match, *wide);
   if (!match.slide)
-    match.row_axis = contraction::row_axis(match.weighted);
-  const Factor *weights =
-      wide == &match.weighted.product.left ? &match.weighted.product.right : &match.weighted.product.left;
+    match.row_axis = contraction::row_axis(used);
+  const Factor *weights = wide == &used.product.left ? &used.product.right : &used.product.left;
   mlir::OpOperand *read = nullptr, *values = nullptr;
   LinalgOp behind = op_behind(op, *weights, read);
   if (match.row_axis < 0 || !behind || op_behind(op, *wide, values))

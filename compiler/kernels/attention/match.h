@@ -1,8 +1,8 @@
 // Which kernels are attention, whatever their scores are made of: a product over keys, o[.., i, .., e] +=
 // p[.., i, j] * v[.., j, .., e], whose first factor comes, element by element, from products, from reductions over all
-// keys j of a row i, and from inputs. Keys may slide along with the rows, v[.., i + o - LEFT, h, e]: j is then o.
-// Or there is no product over keys, and such reductions are the results: the statistics of rows that several sums over
-// the same scores need (passes/recompute_scores).
+// keys j of a row i, and from inputs. Values may count for some rows only: they are 0 for others. Keys may slide along
+// with the rows, v[.., i + o - LEFT, h, e]: j is then o. Or there is no product over keys, and such reductions are the
+// results: the statistics of rows that several sums over the same scores need (passes/recompute_scores).
 #pragma once
 
 #include "compiler/kernels/attention/sliding.h"

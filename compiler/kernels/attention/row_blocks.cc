@@ -264,8 +264,8 @@ private:
 
   /// The result of the product over keys, at the result's own place.
   Expr weighted_values(LoweredOp &stage) {
-    auto [values, weights, factor] = factors_of_weighted(stage, [this](const Expr &e) { return depends_on_key(e); });
-    values = copied_values(slid(values));
+    Weighted factors = factors_of_weighted(stage, [this](const Expr &e) { return depends_on_key(e); });
+    Expr values = copied_values(slid(factors.values)), weights = factors.weights, factor = factors.common;
     if (error_)
       return 0.f;
     weights = kept_weights(weights);
@@ -298,6 +298,8 @@ private:
     // the key in their window: Halide makes a loop without the question of that.
     if (match_.slide)
       values = select(hi::substitute(in_block, in_window(slot_)), Halide::likely(values), hi::make_zero(values.type()));
+    here[key_.name()] = weighted_.tile.term_of_iteration(weighted_.tile.loops()[0]);
+    values = factors.counted(values, here);
     weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, hi::substitute(in_block, weights),
                           values);
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
