@@ -10,6 +10,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include <array>
 #include <utility>
 
 namespace heddle::gpu {
@@ -182,24 +183,70 @@ static void allow_contraction(LinalgOp op, Operation *copy, Operation *original)
   copy->setAttr("fastmath", flags);
 }
 
-/// The ops and arguments of a body that values of it come from.
-static DenseSet<Value> behind(ValueRange wanted, Block &body) {
+/// The ops and arguments of a body that values of it come from, of `without` only those that its condition does.
+static DenseSet<Value> behind(ValueRange wanted, Block &body, arith::SelectOp without = {}) {
   DenseSet<Value> found;
   SmallVector<Value> open(wanted);
   while (!open.empty()) {
     Value value = open.pop_back_val();
     if (value.getParentBlock() != &body || !found.insert(value).second)
       continue;
-    if (Operation *made = value.getDefiningOp())
+    if (Operation *made = value.getDefiningOp(); made && made == without)
+      open.push_back(without.getCondition());
+    else if (made)
       llvm::append_range(open, made->getOperands());
   }
   return found;
 }
 
-SmallVector<Value> Elements::body(LinalgOp op, ValueRange wanted, ValueRange loops, ValueRange before) {
+/// Whether a value of a body is read from a tensor, and no given element.
+bool Elements::reads(LinalgOp op, Value value) const {
+  Value tensor;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (argument.getArgNumber() < unsigned(op.getNumDpsInputs()))
+      tensor = op->getOperand(argument.getArgNumber());
+  } else if (auto read = value.getDefiningOp<tensor::ExtractOp>()) {
+    tensor = read.getTensor();
+  }
+  return tensor && isa<RankedTensorType>(tensor.getType()) && !given_.contains(tensor);
+}
+
+/// The choices of a body one of whose arms alone reads something, and what each arm alone needs, which is taken out of
+/// `needed`. Lanes that share sums, or elements that are remembered, are for all of them to make.
+SmallVector<Elements::Choice> Elements::choices(LinalgOp op, ValueRange wanted, DenseSet<Value> &needed) const {
+  SmallVector<Choice> out;
+  if (remembers_ || lanes_.count > 1)
+    return out;
+  for (Operation &inner : llvm::reverse(op.getBlock()->without_terminator())) {
+    auto select = dyn_cast<arith::SelectOp>(inner);
+    if (!select || !needed.contains(select.getResult()) || !select.getCondition().getType().isInteger(1))
+      continue;
+    DenseSet<Value> outside = behind(wanted, *op.getBlock(), select);
+    std::array<Value, 2> values{select.getTrueValue(), select.getFalseValue()};
+    std::array<DenseSet<Value>, 2> arms;
+    bool has_reads = false;
+    for (int arm : {0, 1}) {
+      DenseSet<Value> other = behind(values[1 - arm], *op.getBlock());
+      for (Value value : behind(values[arm], *op.getBlock()))
+        if (!outside.contains(value) && !other.contains(value)) {
+          arms[arm].insert(value);
+          has_reads |= reads(op, value);
+        }
+    }
+    if (!has_reads)
+      continue;
+    for (const DenseSet<Value> &arm : arms)
+      for (Value value : arm)
+        needed.erase(value);
+    out.push_back({select, std::move(arms)});
+  }
+  return out;
+}
+
+/// What is read for one arm of a choice alone is read where that is chosen.
+bool Elements::write(LinalgOp op, ValueRange wanted, DenseSet<Value> needed, ValueRange loops, IRMapping &map) {
   Block &block = *op.getBlock();
-  DenseSet<Value> needed = behind(wanted, block);
-  IRMapping map(scalars_);
+  SmallVector<Choice> choices = this->choices(op, wanted, needed);
   for (OpOperand *operand : op.getDpsInputOperands()) {
     BlockArgument argument = block.getArgument(operand->getOperandNumber());
     if (!needed.contains(argument))
@@ -208,23 +255,27 @@ SmallVector<Value> Elements::body(LinalgOp op, ValueRange wanted, ValueRange loo
     Value value =
         tensor ? element(operand->get(), apply(op.getMatchingIndexingMap(operand), loops)) : scalar(operand->get());
     if (!value)
-      return {};
+      return false;
     map.map(argument, value);
   }
-  for (auto [argument, value] : llvm::zip_equal(op.getRegionOutputArgs(), before))
-    map.map(argument, value);
   bool reduces = op.getNumReductionLoops() > 0;
   for (Operation &inner : block.without_terminator()) {
     if (llvm::none_of(inner.getResults(), [&](Value result) { return needed.contains(result); }))
       continue;
-    if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
+    auto choice = llvm::find_if(choices, [&](const Choice &choice) { return choice.select == &inner; });
+    if (choice != choices.end()) {
+      Value value = chosen(op, *choice, loops, map);
+      if (!value)
+        return false;
+      map.map(inner.getResult(0), value);
+    } else if (auto index = dyn_cast<linalg::IndexOp>(inner)) {
       map.map(index.getResult(), loops[index.getDim()]);
     } else if (auto read = dyn_cast<tensor::ExtractOp>(inner)) {
       SmallVector<Value> place =
           llvm::map_to_vector(read.getIndices(), [&](Value index) { return map.lookupOrDefault(index); });
       Value value = extracted(read.getTensor(), place);
       if (!value)
-        return {};
+        return false;
       map.map(read.getResult(), value);
     } else {
       Operation *copy = b.clone(inner, map);
@@ -232,6 +283,31 @@ SmallVector<Value> Elements::body(LinalgOp op, ValueRange wanted, ValueRange loo
         allow_contraction(op, copy, &inner);
     }
   }
+  return true;
+}
+
+Value Elements::chosen(LinalgOp op, const Choice &choice, ValueRange loops, const IRMapping &map) {
+  arith::SelectOp select = choice.select;
+  auto branch = scf::IfOp::create(b, loc, select.getType(), map.lookupOrDefault(select.getCondition()),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  const std::array<Value, 2> values{select.getTrueValue(), select.getFalseValue()};
+  for (auto [arm, value] : llvm::enumerate(values)) {
+    b.setInsertionPointToStart(arm == 0 ? branch.thenBlock() : branch.elseBlock());
+    IRMapping own(map);
+    if (!write(op, value, choice.arms[arm], loops, own))
+      return {};
+    scf::YieldOp::create(b, loc, own.lookupOrDefault(value));
+  }
+  return branch.getResult(0);
+}
+
+SmallVector<Value> Elements::body(LinalgOp op, ValueRange wanted, ValueRange loops, ValueRange before) {
+  IRMapping map(scalars_);
+  for (auto [argument, value] : llvm::zip_equal(op.getRegionOutputArgs(), before))
+    map.map(argument, value);
+  if (!write(op, wanted, behind(wanted, *op.getBlock()), loops, map))
+    return {};
   return llvm::map_to_vector(wanted, [&](Value value) { return map.lookupOrDefault(value); });
 }
 

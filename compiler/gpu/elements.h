@@ -2,6 +2,7 @@
 // schedules a kernel says what lies in memory; the rest is computed where it is read.
 #pragma once
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -9,6 +10,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -109,6 +111,19 @@ private:
   /// there so far. Empty after an error.
   llvm::SmallVector<mlir::Value> body(mlir::linalg::LinalgOp op, mlir::ValueRange wanted, mlir::ValueRange loops,
                                       mlir::ValueRange before);
+  /// A choice of a body, and what each of its arms alone needs.
+  struct Choice {
+    mlir::arith::SelectOp select;
+    std::array<llvm::DenseSet<mlir::Value>, 2> arms;
+  };
+  bool reads(mlir::linalg::LinalgOp op, mlir::Value value) const;
+  llvm::SmallVector<Choice> choices(mlir::linalg::LinalgOp op, mlir::ValueRange wanted,
+                                    llvm::DenseSet<mlir::Value> &needed) const;
+  /// Writes the values of a body that are needed for some of them; false after an error.
+  bool write(mlir::linalg::LinalgOp op, mlir::ValueRange wanted, llvm::DenseSet<mlir::Value> needed,
+             mlir::ValueRange loops, mlir::IRMapping &map);
+  mlir::Value chosen(mlir::linalg::LinalgOp op, const Choice &choice, mlir::ValueRange loops,
+                     const mlir::IRMapping &map);
   mlir::Value made(mlir::Value tensor, mlir::ValueRange place);
   mlir::Value extracted(mlir::Value tensor, mlir::ValueRange place);
   /// The nearest place in the tensor; empty after an error.
