@@ -78,7 +78,42 @@ public:
     return always();
   }
 
+  /// When `value`, a scalar of the op's body, may depend on an element of `tensor`.
+  Expr may_read(Value value, Value tensor, OpPoint place) {
+    llvm::DenseMap<Value, Expr> known;
+    return may_read(value, tensor, place, known);
+  }
+
 private:
+  /// Reductions on the way, other than the one that makes the tensor, are asked by themselves.
+  Expr may_read(Value value, Value tensor, const OpPoint &place, llvm::DenseMap<Value, Expr> &known) {
+    if (auto found = known.find(value); found != known.end())
+      return found->second;
+    Expr out = never();
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+      LinalgOp op = place.op;
+      bool is_read = argument.getOwner() == op.getBlock() && argument.getArgNumber() < unsigned(op.getNumDpsInputs());
+      Value operand = is_read ? op.getMatchingOpOperand(argument)->get() : Value();
+      auto maker = operand ? operand.getDefiningOp<LinalgOp>() : LinalgOp();
+      auto [inner, source] = source_of(argument, place);
+      if (operand == tensor || (!inner && maker && !maker.getNumReductionLoops()))
+        out = always();
+      else if (inner)
+        out = may_read(inner, tensor, source);
+    } else if (mlir::Operation *made = value.getDefiningOp(); made->getBlock() != LinalgOp(place.op).getBlock()) {
+      out = llvm::isa<LinalgOp>(made) ? always() : never(); // what is read at computed places
+    } else {
+      auto select = llvm::dyn_cast<arith::SelectOp>(made);
+      for (auto [number, operand] : llvm::enumerate(made->getOperands())) {
+        Expr reads = operand == tensor ? always() : may_read(operand, tensor, place, known);
+        if (select && number > 0 && !Halide::Internal::is_const_zero(reads))
+          reads = may_be(select.getCondition(), number == 1, place) && reads;
+        out = Halide::Internal::simplify(out || reads);
+      }
+    }
+    return known[value] = out;
+  }
+
   static std::optional<double> constant_of(Value value) {
     mlir::Attribute attribute;
     if (!mlir::matchPattern(value, mlir::m_Constant(&attribute)))
@@ -177,9 +212,10 @@ std::optional<std::pair<Value, double>> term_of(LinalgOp op) {
 
 } // namespace
 
-Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop,
-                                        const std::vector<Halide::Internal::Interval> &loops,
-                                        const std::vector<Expr> &arguments) {
+/// The range of loop `loop` in which `asked`, a condition on a term of the op, may hold.
+static Halide::Internal::Interval range_where(LinalgOp op, unsigned loop,
+                                              const std::vector<Halide::Internal::Interval> &loops,
+                                              llvm::function_ref<Expr(Value, double, const Terms::OpPoint &)> asked) {
   using Halide::Internal::Interval;
   auto term = op.getNumDpsInits() == 1 ? term_of(op) : std::nullopt;
   if (!term)
@@ -192,11 +228,11 @@ Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, 
     if (i != loop)
       others.push(name, loops[i]);
   }
-  Expr differs = Halide::Internal::simplify(Terms(kernel, arguments).may_differ(term->first, term->second, place));
+  Expr holds = Halide::Internal::simplify(asked(term->first, term->second, place));
   std::string name = "loop" + std::to_string(loop);
-  if (!Halide::Internal::expr_uses_var(differs, name))
+  if (!Halide::Internal::expr_uses_var(holds, name))
     return Interval::everything();
-  Interval where = Halide::Internal::solve_for_outer_interval(differs, name), range = Interval::everything();
+  Interval where = Halide::Internal::solve_for_outer_interval(holds, name), range = Interval::everything();
   auto free_of_loops = [&](const Expr &bound) {
     for (size_t i = 0; i < loops.size(); ++i)
       if (Halide::Internal::expr_uses_var(bound, "loop" + std::to_string(i)))
@@ -212,6 +248,22 @@ Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, 
         first.has_lower_bound() && free_of_loops(first.min))
       range.min = Halide::Internal::simplify(first.min);
   return range;
+}
+
+Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop,
+                                        const std::vector<Halide::Internal::Interval> &loops,
+                                        const std::vector<Expr> &arguments) {
+  return range_where(op, loop, loops, [&](Value term, double neutral, const Terms::OpPoint &place) {
+    return Terms(kernel, arguments).may_differ(term, neutral, place);
+  });
+}
+
+Halide::Internal::Interval reading_range(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop,
+                                         const std::vector<Halide::Internal::Interval> &loops,
+                                         const std::vector<Expr> &arguments, Value tensor) {
+  return range_where(op, loop, loops, [&](Value term, double, const Terms::OpPoint &place) {
+    return Terms(kernel, arguments).may_read(term, tensor, place);
+  });
 }
 
 Expr needed_extent(mlir::func::FuncOp kernel, LinalgOp op, unsigned loop, const std::vector<Expr> &extents,

@@ -26,4 +26,10 @@ Halide::Internal::Interval needed_range(mlir::func::FuncOp kernel, mlir::linalg:
                                         const std::vector<Halide::Internal::Interval> &loops,
                                         const std::vector<Halide::Expr> &arguments);
 
+/// The same for the indices at which a term depends on an element of `tensor`, which a reduction of the kernel makes:
+/// of the keys before `seen` in `if j < seen then kept[j] else new[j - seen]`. All of them where the body doesn't say.
+Halide::Internal::Interval reading_range(mlir::func::FuncOp kernel, mlir::linalg::LinalgOp op, unsigned loop,
+                                         const std::vector<Halide::Internal::Interval> &loops,
+                                         const std::vector<Halide::Expr> &arguments, mlir::Value tensor);
+
 } // namespace heddle

@@ -76,10 +76,7 @@ class Counters(OnEmulatedGpu):
         else:
             self.assertEqual(row["variant"], "staged_keys", what)
             side, element, brings = 16 * params["per_thread"], 4, "load_global"
-        # Behind a cache both arms of a choice are read: beside each key of the cache one of the call's own, the same for all,
-        # which takes half as many sectors.
-        lines = 3 if rows < keys else 2
-        least = 12 * (rows * params["splits"] + lines * keys * -(-rows // side)) * width * element
+        least = 12 * (rows * params["splits"] + 2 * keys * -(-rows // side)) * width * element
         self.assertLessEqual(self.each_call(brings, launch) * 32, 1.3 * least, what)
         self.assertGreater(self.each_call(brings, launch) * 32, 0.5 * least, what)
 

@@ -5,7 +5,9 @@
 
 #include "compiler/gpu/arithmetic.h"
 #include "compiler/gpu/program.h"
-#include "compiler/kernels/attention/staged_keys.h"
+#include "compiler/kernels/attention/key_ranges.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <functional>
 #include <memory>
@@ -35,10 +37,11 @@ public:
   /// Bits of a thread's number in which those differ that have the same rows.
   virtual llvm::SmallVector<int32_t> across() const = 0;
 
-  /// Before the first block of keys, which begins at `first_key`. Failure was reported.
-  virtual mlir::LogicalResult begin(mlir::Value first_key, mlir::Value end_key) = 0;
-  /// For the block of keys from `first_key` on: the sums of each product of scores, by row and key; none for those that
-  /// are no part of the tile.
+  /// Before the first block of keys, which begins at `first_key`. `read`: for which keys each product of scores is
+  /// read; empty: for all. Failure was reported.
+  virtual mlir::LogicalResult begin(mlir::Value first_key, mlir::Value end_key, llvm::ArrayRef<KeyRange> read) = 0;
+  /// For the block of keys from `first_key` on: the sums of each product of scores, by row and key, anything where it
+  /// isn't read; none for those that are no part of the tile.
   virtual mlir::FailureOr<llvm::SmallVector<llvm::SmallVector<mlir::Value>>> scores(mlir::Value first_key) = 0;
   /// The sums, by row and feature, with the values that these weights, by row and key, give.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> weighted(mlir::Value first_key, mlir::ValueRange weights,
@@ -56,11 +59,46 @@ protected:
       : Arithmetic(thread.b, thread.loc), program(program), thread(thread), plan(plan), around(std::move(around)) {}
 
   mlir::Value inside(mlir::Value place, mlir::Value count) { return least(place, sub(count, index(1))); }
+  /// The key, or the nearest one of a range.
+  mlir::Value inside(mlir::Value key, KeyRange range) {
+    if (range.end)
+      key = inside(key, range.end);
+    return range.first ? greatest(key, range.first) : key;
+  }
+  /// Whether a block of keys from `first` on has some of a range; null: yes.
+  mlir::Value has_some(mlir::Value first, KeyRange range) {
+    mlir::Value before = range.end ? before_end(first, range.end) : mlir::Value();
+    mlir::Value behind = range.first ? before_end(range.first, add(first, index(plan.block_keys()))) : mlir::Value();
+    return before && behind ? both(before, behind) : before ? before : behind;
+  }
+  /// Where the condition, the same for the block, holds, what `write` makes, zeros elsewhere; null: it holds.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  where(mlir::Value condition, int64_t count,
+        llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>()> write) {
+    if (!condition)
+      return write();
+    llvm::SmallVector<mlir::Type> types(count, b.getF32Type());
+    auto choice = mlir::scf::IfOp::create(b, loc, types, condition, /*withElseRegion=*/count > 0);
+    mlir::OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(choice.thenBlock());
+    auto made = write();
+    if (failed(made) || count == 0)
+      return made;
+    mlir::scf::YieldOp::create(b, loc, *made);
+    b.setInsertionPointToStart(choice.elseBlock());
+    mlir::scf::YieldOp::create(b, loc, llvm::SmallVector<mlir::Value>(count, real(0)));
+    return llvm::SmallVector<mlir::Value>(choice.getResults());
+  }
 
   gpu::Program &program;
   gpu::Program::Thread &thread;
   const StagedKeys &plan;
   const Surroundings around;
+
+private:
+  mlir::Value before_end(mlir::Value p, mlir::Value q) {
+    return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::slt, p, q);
+  }
 };
 
 std::unique_ptr<KeyTile> multiply_add_keys(gpu::Program &program, gpu::Program::Thread &thread, const StagedKeys &plan,

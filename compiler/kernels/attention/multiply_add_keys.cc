@@ -24,8 +24,10 @@ public:
   Value feature(int64_t j) override { return add(x, index(j * side)); }
   SmallVector<int32_t> across() const override { return {1, 2, 4, 8}; }
 
-  LogicalResult begin(Value, Value end_key) override {
+  LogicalResult begin(Value, Value end_key, ArrayRef<KeyRange> read) override {
     end = end_key;
+    ranges.assign(read.begin(), read.end());
+    ranges.resize(plan.products.size());
     for (const StagedKeys::Scores &scores : plan.products) {
       queries.push_back({}), staged.push_back({});
       if (!scores.staged)
@@ -52,10 +54,14 @@ public:
     program.barrier(thread);
     SmallVector<SmallVector<Value>> sums;
     for (auto [number, scores] : llvm::enumerate(plan.products)) {
+      sums.emplace_back();
+      if (!scores.staged)
+        continue;
       SmallVector<Value> zeros(rows_each * keys_each, real(0));
-      sums.push_back(scores.staged ? multiply(queries[number], plan.row_pitch(), rows_each, staged[number],
-                                              plan.key_pitch(), keys_each, scores.terms, zeros)
-                                   : SmallVector<Value>());
+      sums.back() = *where(has_some(first_key, ranges[number]), int64_t(zeros.size()), [&] {
+        return FailureOr(multiply(queries[number], plan.row_pitch(), rows_each, staged[number], plan.key_pitch(),
+                                  keys_each, scores.terms, zeros));
+      });
     }
     return sums;
   }
@@ -96,10 +102,16 @@ private:
   /// Brings keys and values of a block.
   LogicalResult stage_keys(Value first) {
     auto number = [&](int64_t i) { return add(first, row(i)); }; // a thread brings lines of its row's number
-    for (auto [scores, to] : llvm::zip_equal(plan.products, staged))
-      if (scores.staged && failed(stage(to, plan.key_pitch(), scores, scores.keys, keys_each,
-                                        [&](int64_t i) { return Place{{}, inside(number(i), end), {}, {}}; })))
+    for (auto [scores, to, range] : llvm::zip_equal(plan.products, staged, ranges)) {
+      auto bring = [&, &scores = scores, &to = to, &range = range]() -> FailureOr<SmallVector<Value>> {
+        auto key = [&](int64_t i) { return Place{{}, inside(inside(number(i), end), range), {}, {}}; };
+        if (failed(stage(to, plan.key_pitch(), scores, scores.keys, keys_each, key)))
+          return failure();
+        return SmallVector<Value>();
+      };
+      if (scores.staged && failed(where(has_some(first, range), 0, bring)))
         return failure();
+    }
     LinalgOp op = plan.match.weighted.product.op;
     for (int64_t i = 0; i < keys_each; ++i)
       for (int64_t j = 0; j < features_each; ++j) {
@@ -142,6 +154,7 @@ private:
   const Value x, y;
   Value end, weights_of_block, values;
   SmallVector<Value> queries, staged; // by product, in shared memory
+  SmallVector<KeyRange> ranges;       // in which it is read
 };
 
 } // namespace

@@ -19,9 +19,7 @@
 #include "compiler/kernels/attention/staged_keys.h"
 
 #include "compiler/gpu/program.h"
-#include "compiler/halide/ranges.h"
 #include "compiler/kernels/attention/key_tile.h"
-#include "compiler/kernels/whole_numbers.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -66,7 +64,7 @@ public:
       return failure();
     if (share == Share::some_keys)
       find_part();
-    if (failed(tile->begin(first_key, end_key)))
+    if (failed(tile->begin(first_key, end_key, ranges_of_products)))
       return failure();
     auto over_keys = scf::ForOp::create(b, loc, first_key, end_key, index(plan.block_keys()), nothing_yet());
     {
@@ -239,54 +237,19 @@ private:
 
   /// From the first key that some row of the block needs to the one after the last.
   LogicalResult find_range() {
-    first_key = index(0), end_key = keys_count;
-    std::map<std::string, Value> variables{
-        {"first_row", first_row}, {"last_row", sub(least(add(first_row, index(plan.block_rows())), rows), index(1))}};
-    auto variable = [](const std::string &name) { return Halide::Internal::Variable::make(Halide::Int(32), name); };
-    std::vector<Halide::Expr> arguments;
-    for (BlockArgument argument : program.kernel().getArguments()) {
-      arguments.push_back({});
-      if (!argument.getType().isIndex() && !argument.getType().isInteger(32))
-        continue;
-      std::string name = "argument" + std::to_string(argument.getArgNumber());
-      arguments.back() = variable(name);
-      Value value = elements.scalar(argument);
-      variables[name] =
-          argument.getType().isIndex() ? value : arith::IndexCastOp::create(b, loc, b.getIndexType(), value);
-    }
-    SmallVector<LinalgOp> over_keys(plan.softmax.sums);
-    over_keys.push_back(plan.softmax.top);
-    Value first, end;
-    for (LinalgOp op : over_keys) {
-      const std::vector<Role> &roles = plan.match.roles.find(op)->second;
-      std::vector<Halide::Internal::Interval> ranges;
-      SmallVector<Value> extents = elements.loop_extents(op);
-      if (extents.size() != roles.size())
-        return failure();
-      unsigned along = 0;
-      for (auto [loop, role] : llvm::enumerate(roles)) {
-        std::string name = "extent" + std::to_string(loop) + "of" + std::to_string(ranges_of++);
-        variables[name] = extents[loop];
-        ranges.emplace_back(Halide::Expr(0), variable(name) - 1);
-        if (role == plan.match.row_axis)
-          ranges.back() = {variable("first_row"), variable("last_row")};
-        else if (role == keys)
-          along = unsigned(loop);
-      }
-      Halide::Internal::Interval range = needed_range(program.kernel(), op, along, ranges, arguments);
-      Value least_key = range.has_lower_bound() ? whole_number(b, loc, range.min, variables) : Value();
-      Value last_key = range.has_upper_bound() ? whole_number(b, loc, range.max, variables) : Value();
-      least_key = least_key ? greatest(least_key, index(0)) : index(0);
-      last_key = last_key ? least(add(last_key, index(1)), keys_count) : keys_count;
-      first = first ? least(first, least_key) : least_key;
-      end = end ? greatest(end, last_key) : last_key;
-    }
+    Value last_row = sub(least(add(first_row, index(plan.block_rows())), rows), index(1));
+    auto ranges = key_ranges(program, thread, plan, first_row, last_row);
+    if (failed(ranges))
+      return failure();
+    auto [first, end] = ranges->needed;
     if (plan.match.slide) {
       Value step = index(plan.match.slide->key),
             none = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, end, first);
       first = add(first_row, mul(first, step));
-      end = add(variables["last_row"], add(mul(sub(end, index(1)), step), index(1)));
+      end = add(last_row, add(mul(sub(end, index(1)), step), index(1)));
       end = choose(none, first, end);
+    } else {
+      ranges_of_products = ranges->of_products;
     }
     first_key = first, end_key = greatest(end, first);
     return success();
@@ -549,7 +512,7 @@ private:
   Value part;                     // number of this block's keys
   SmallVector<Value> block_place; // among blocks of rows and features
   llvm::DenseMap<Role, Value> others;
-  int ranges_of = 0;
+  SmallVector<KeyRange> ranges_of_products; // in which each is read; none: everywhere
 };
 
 } // namespace

@@ -32,7 +32,8 @@ struct Staged {
   unsigned along; // the loop that a line runs along
   int64_t lines, terms, groups;
   Value shared;
-  PlainRead plain; // of what is copied; no read: threads make the groups
+  PlainRead plain;     // of what is copied; no read: threads make the groups
+  KeyRange range = {}; // of keys, for which it is read
 };
 
 class TensorKeys : public KeyTile {
@@ -49,11 +50,12 @@ public:
   Value feature(int64_t j) override { return key(j); }
   SmallVector<int32_t> across() const override { return {1, 2}; }
 
-  LogicalResult begin(Value first_key, Value end_key) override {
+  LogicalResult begin(Value first_key, Value end_key, ArrayRef<KeyRange> read) override {
     end = end_key;
-    for (const StagedKeys::Scores &scores : plan.products) {
+    for (auto [number, scores] : llvm::enumerate(plan.products)) {
       unsigned along = last_summed(scores.op);
       keys.push_back(staged(scores.op, scores.keys, along, plan.block_keys(), scores.terms));
+      keys.back().range = read.empty() ? KeyRange() : read[number];
       if (scores.queries_of >= 0) {
         queries.push_back(queries[scores.queries_of]);
         continue;
@@ -76,18 +78,9 @@ public:
     arrived();
     SmallVector<SmallVector<Value>> out;
     for (auto [query, key] : llvm::zip_equal(queries, keys)) {
-      SmallVector<Value> tiles(plan.block_keys() / 8 * 4, real(0));
-      for (int64_t step = 0; step < key.groups; step += 2) {
-        Value of_row = add(first_of_warp, add(mul(rem(matrix, index(2)), index(8)), line));
-        SmallVector<Value> left = matrices(query, of_row, add(index(step), div(matrix, index(2))), false);
-        for (int64_t first = 0; first < plan.block_keys(); first += 16) {
-          Value of_key = add(index(first), add(mul(div(matrix, index(2)), index(8)), line));
-          SmallVector<Value> right = matrices(key, of_key, add(index(step), rem(matrix, index(2))), false);
-          multiply_add(left, ArrayRef(right).take_front(2), MutableArrayRef(tiles).slice(first / 2, 4));
-          multiply_add(left, ArrayRef(right).drop_front(2), MutableArrayRef(tiles).slice(first / 2 + 4, 4));
-        }
-      }
-      out.push_back(by_rows(tiles));
+      auto tiles = where(has_some(first_key, key.range), plan.block_keys() / 2,
+                         [&, &query = query, &key = key] { return FailureOr(products(query, key)); });
+      out.push_back(by_rows(*tiles));
     }
     program.barrier(thread);
     if (failed(bring_keys(add(first_key, index(plan.block_keys())))))
@@ -139,6 +132,21 @@ private:
     return out;
   }
 
+  SmallVector<Value> products(const Staged &query, const Staged &key) {
+    SmallVector<Value> tiles(plan.block_keys() / 2, real(0));
+    for (int64_t step = 0; step < key.groups; step += 2) {
+      Value of_row = add(first_of_warp, add(mul(rem(matrix, index(2)), index(8)), line));
+      SmallVector<Value> left = matrices(query, of_row, add(index(step), div(matrix, index(2))), false);
+      for (int64_t first = 0; first < plan.block_keys(); first += 16) {
+        Value of_key = add(index(first), add(mul(div(matrix, index(2)), index(8)), line));
+        SmallVector<Value> right = matrices(key, of_key, add(index(step), rem(matrix, index(2))), false);
+        multiply_add(left, ArrayRef(right).take_front(2), MutableArrayRef(tiles).slice(first / 2, 4));
+        multiply_add(left, ArrayRef(right).drop_front(2), MutableArrayRef(tiles).slice(first / 2 + 4, 4));
+      }
+    }
+    return tiles;
+  }
+
   Staged staged(LinalgOp op, const Factor &factor, unsigned along, int64_t lines, int64_t terms) {
     Staged out{op, &factor, along, lines, terms, (terms + 15) / 16 * 2, {}, contraction::plain_read(factor.value)};
     out.shared = program.shared(thread, lines * out.groups * group_bytes, b.getI8Type());
@@ -176,11 +184,13 @@ private:
   }
   LogicalResult bring_lines_of_keys(Staged &of, Value first_key) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(scf::IfOp::create(b, loc, below(first_key, end), /*withElseRegion=*/false).thenBlock());
+    Value some = below(first_key, end), read = has_some(first_key, of.range);
+    b.setInsertionPointToStart(
+        scf::IfOp::create(b, loc, read ? both(some, read) : some, /*withElseRegion=*/false).thenBlock());
     bool features = of.factor == &plan.values;
     return bring(of, [&](Value number, Value term) {
       Value key = add(first_key, number);
-      Place at{{}, inside(key, end), {}, {}};
+      Place at{{}, inside(inside(key, end), of.range), {}, {}};
       (features ? at.feature : at.term) = features ? add(around.first_feature, term) : term;
       return std::pair(at, below(key, end));
     });

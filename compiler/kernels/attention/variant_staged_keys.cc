@@ -279,7 +279,7 @@ const Variant staged_keys = {
     staged_candidates,
     nullptr,
     false,
-    3,
+    4,
     [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
       return write(program, row, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
     }};
@@ -291,7 +291,7 @@ const Variant tensor_keys = {
     tensor_candidates,
     nullptr,
     false,
-    2,
+    3,
     [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
       return write(program, row, tensor_keys_plan(program.kernel(), row.params.at("rows"), *target.gpu));
     }};
