@@ -2,7 +2,7 @@
 // reductions; every other stage is computed where it is read, by the same thread. Threads of a warp write neighbours,
 // so that what they write, and most of what they read, lies in few sectors. Or the threads of a warp share the terms of
 // an element that is a sum, neighbours among them, and have the whole by shuffles: rows of norms, products of a row or
-// two.
+// two. Stages of equal loops, of which none reads another one, are one launch.
 #include "compiler/kernels/each_element.h"
 
 #include "compiler/gpu/program.h"
@@ -112,12 +112,47 @@ int64_t lanes_of(const Stage &stage, int64_t lanes) {
   return llvm::any_of(stage.reductions(), gpu::combiner_of) ? lanes : 1;
 }
 
-LogicalResult write_stage(gpu::Program &program, LinalgOp op, int64_t lanes) {
-  auto formulas = ir::loop_extents(op);
+/// Stages with equal loops of which none reads another one: they are one launch.
+using Group = SmallVector<const Stage *>;
+
+/// The stages in order, in as few groups of neighbours as there can be.
+SmallVector<Group> groups_of(const Stages &stages, int64_t lanes) {
+  auto loops = [](const Stage &stage) {
+    SmallVector<AffineExpr> out;
+    LinalgOp op = stage.op;
+    auto formulas = ir::loop_extents(op);
+    SmallVector<unsigned> parallel;
+    op.getParallelDims(parallel);
+    for (unsigned loop : parallel)
+      out.push_back(succeeded(formulas) ? (*formulas)[loop] : AffineExpr());
+    return out;
+  };
+  auto reads = [](const Stage &stage, LinalgOp other) {
+    SmallVector<LinalgOp> ops(stage.inlined);
+    ops.push_back(stage.op);
+    return llvm::any_of(ops, [&](LinalgOp op) {
+      return llvm::any_of(other->getUsers(), [&](Operation *user) { return op->isAncestor(user); });
+    });
+  };
+  SmallVector<Group> out;
+  for (const Stage &stage : stages.stored()) {
+    bool joins = !out.empty() && lanes_of(stage, lanes) == lanes_of(*out.back().front(), lanes) &&
+                 loops(stage) == loops(*out.back().front()) &&
+                 llvm::none_of(out.back(), [&](const Stage *earlier) { return reads(stage, earlier->op); });
+    if (!joins)
+      out.emplace_back();
+    out.back().push_back(&stage);
+  }
+  return out;
+}
+
+LogicalResult write_group(gpu::Program &program, const Group &group, int64_t lanes) {
+  LinalgOp first_op = group.front()->op;
+  auto formulas = ir::loop_extents(first_op);
   if (failed(formulas))
-    return op->emitOpError("has a loop whose extent no operand tells");
+    return first_op->emitOpError("has a loop whose extent no operand tells");
   SmallVector<unsigned> parallel;
-  op.getParallelDims(parallel);
+  first_op.getParallelDims(parallel);
   SmallVector<AffineExpr> items;
   for (unsigned loop : parallel)
     items.push_back((*formulas)[loop]);
@@ -140,17 +175,21 @@ LogicalResult write_stage(gpu::Program &program, LinalgOp op, int64_t lanes) {
     auto own = scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
     SmallVector<Value> place = gpu::digits(thread, item, extents);
-    SmallVector<Value> values = thread.elements.compute(op, place);
-    if (values.empty())
-      return failure();
+    SmallVector<SmallVector<Value>> values;
+    for (const Stage *stage : group)
+      if (values.push_back(thread.elements.compute(stage->op, place)); values.back().empty())
+        return failure();
     if (lanes > 1) {
       Value zero = arith::ConstantIndexOp::create(b, loc, 0);
       Value is_first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, lane, zero);
       b.setInsertionPointToStart(scf::IfOp::create(b, loc, is_first, /*withElseRegion=*/false).thenBlock());
     }
-    for (auto [i, result] : llvm::enumerate(op->getResults()))
-      if (program.is_kept(result))
-        thread.elements.store(result, thread.elements.place_of(op, i, place), values[i]);
+    for (auto [stage, made] : llvm::zip_equal(group, values)) {
+      LinalgOp op = stage->op;
+      for (auto [i, result] : llvm::enumerate(op->getResults()))
+        if (program.is_kept(result))
+          thread.elements.store(result, thread.elements.place_of(op, i, place), made[i]);
+    }
     return success();
   });
 }
@@ -160,12 +199,12 @@ LogicalResult write(gpu::Program &program, const ScheduleRow &row, const Target 
   if (lanes != 1 && lanes != warp)
     return program.kernel().emitError("an element is computed by one thread or by a warp");
   Stages stages(program.kernel());
-  for (const Stage &stage : stages.stored()) {
-    LinalgOp op = stage.op;
-    for (Value result : op->getResults())
-      if (!result.use_empty() && failed(program.keep(result)))
-        return failure();
-    if (failed(write_stage(program, op, lanes_of(stage, lanes))))
+  for (const Group &group : groups_of(stages, lanes)) {
+    for (const Stage *stage : group)
+      for (Value result : LinalgOp(stage->op)->getResults())
+        if (!result.use_empty() && failed(program.keep(result)))
+          return failure();
+    if (failed(write_group(program, group, lanes_of(*group.front(), lanes))))
       return failure();
   }
   return success();
@@ -194,7 +233,7 @@ double seconds_of_terms(LinalgOp op, double elements, double of_element, int64_t
   return latency + elements * of_element * (bytes / rate + 4 / device.flops);
 }
 
-/// What a stage is expected to take at sizes of the kernel.
+/// What a stage is expected to take at sizes of the kernel, without its launch.
 double seconds(const Stage &stage, int64_t lanes, ArrayRef<int64_t> at, const Gpu &device) {
   // Every operation waits for what it loads, from caches at best: a sixteenth of the peak. Lanes that share a sum read
   // neighbours, which are twice as fast. However few elements there are, a term waits some 50 ns for what it loads.
@@ -205,11 +244,10 @@ double seconds(const Stage &stage, int64_t lanes, ArrayRef<int64_t> at, const Gp
   for (LinalgOp sum : stage.reductions())
     of_element += padded_terms(sum, lanes);
   if (lanes > 1) // and all lanes compute what is none, and exchange sums
-    return gpu::launch_seconds +
-           std::max({2 * elements * (of_element / 2 + double(lanes) * (others + 8)) / rate,
+    return std::max({2 * elements * (of_element / 2 + double(lanes) * (others + 8)) / rate,
                      of_element / double(lanes) * 50e-9, seconds_of_terms(op, elements, of_element, lanes, device)});
-  return gpu::launch_seconds + std::max({2 * elements * (of_element + others) / rate, of_element * 50e-9,
-                                         seconds_of_terms(op, elements, of_element, lanes, device)});
+  return std::max({2 * elements * (of_element + others) / rate, of_element * 50e-9,
+                   seconds_of_terms(op, elements, of_element, lanes, device)});
 }
 
 Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &target) {
@@ -221,7 +259,7 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
     if (lanes > 1 && llvm::all_of(stages.stored(), [](const Stage &stage) { return lanes_of(stage, 2) == 1; }))
       break;
     out.push_back({{"each_element", {{"lanes", lanes}}}, [=, device = *target.gpu](ArrayRef<int64_t> at) {
-                     double all = 0;
+                     double all = gpu::launch_seconds * double(groups_of(stages, lanes).size());
                      for (const Stage &stage : stages.stored())
                        all += seconds(stage, lanes_of(stage, lanes), at, device);
                      return all;
@@ -232,13 +270,14 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
 
 } // namespace
 
-const Variant each_element = {"each_element",
-                              "a launch for each stage, a thread for each element, or a warp for each that is a sum",
-                              {{"lanes", "threads that share the terms of an element", 1, warp, {1, warp}}},
-                              candidates,
-                              nullptr,
-                              false,
-                              2,
-                              write};
+const Variant each_element = {
+    "each_element",
+    "a launch for stages with equal loops, a thread for each element, or a warp for each that is a sum",
+    {{"lanes", "threads that share the terms of an element", 1, warp, {1, warp}}},
+    candidates,
+    nullptr,
+    false,
+    3,
+    write};
 
 } // namespace heddle

@@ -1,11 +1,13 @@
 // For GPUs: calls of one product that could be made side by side become one call, of a kernel with all of their
-// results, such as queries, keys and values of a layer. A launch takes some microseconds, and a small one leaves most
-// of the device idle.
+// results, such as queries, keys and values of a layer; and so do calls of element-wise kernels whose results have one
+// shape, and which read the same: the parts of what one product made. A launch takes some microseconds, and a small one
+// leaves most of the device idle.
 //
 //   %q = call @k1(%B, %x, %wq, %bq)                   %q, %k, %v = call @k5(%B, %x, %wq, %bq, %wk, %bk, %wv, %bv)
 //   %k = call @k1(%B, %x, %wk, %bk)            →
 //   %v = call @k1(%B, %x, %wv, %bv)
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/kinds.h"
 #include "compiler/kernels/product/nest.h"
 #include "compiler/passes/equal_kernels.h"
 #include "compiler/passes/passes.h"
@@ -18,7 +20,7 @@ using namespace mlir;
 
 namespace {
 
-/// Calls of one kernel at most, so that its code stays small.
+/// Calls at most, so that a kernel's code stays small.
 constexpr size_t most_calls = 4;
 
 bool comes_before(Operation *op, Operation *place) {
@@ -46,7 +48,7 @@ public:
   void run() {
     bool changed = false;
     for (func::CallOp call : kernel_calls_of(module_)) {
-      if (done_.contains(call) || !is_product(call))
+      if (done_.contains(call) || (!is_product(call) && !is_pointwise(call)))
         continue;
       SmallVector<func::CallOp> calls{call};
       for (Operation *next = call->getNextNode(); next && calls.size() < most_calls; next = next->getNextNode())
@@ -72,13 +74,43 @@ private:
     return known->second;
   }
 
+  bool have_one_kernel(func::CallOp first, func::CallOp second) {
+    return second.getCallee() == first.getCallee() &&
+           llvm::all_of(llvm::zip_equal(first.getOperands(), second.getOperands()), [](auto pair) {
+             auto [p, q] = pair;
+             return isa<RankedTensorType>(p.getType()) || p == q;
+           });
+  }
+  bool is_pointwise(func::CallOp call) {
+    auto [known, is_new] = pointwise_.try_emplace(kernel_of(call), false);
+    if (is_new)
+      known->second = kind_of(kernel_of(call)).name == "pointwise";
+    return known->second;
+  }
+  /// Whether both make elements at the same places of something that both read.
+  bool are_alike(func::CallOp first, func::CallOp second) {
+    func::FuncOp one = kernel_of(first), other = kernel_of(second);
+    auto numbers = [](func::CallOp call) { // sizes among them
+      return llvm::filter_to_vector(call.getOperands(), [](Value v) { return !isa<RankedTensorType>(v.getType()); });
+    };
+    auto extents = [](func::FuncOp kernel) {
+      llvm::SmallSetVector<Attribute, 1> out;
+      for (unsigned i = 0; i < kernel.getNumResults(); ++i)
+        out.insert(kernel.getResultAttr(i, ir::names::extents));
+      return out;
+    };
+    auto own = extents(one);
+    bool shares = llvm::any_of(first.getOperands(), [&](Value v) {
+      return isa<RankedTensorType>(v.getType()) && llvm::is_contained(second.getOperands(), v);
+    });
+    return shares && is_pointwise(second) && numbers(first) == numbers(second) && own.size() == 1 && own.front() &&
+           own == extents(other) && one->getDiscardableAttrDictionary() == other->getDiscardableAttrDictionary();
+  }
+
   /// Moves what the second call needs in front of the first, where that is possible.
   bool may_join(func::CallOp first, func::CallOp second) {
-    if (second.getCallee() != first.getCallee() || done_.contains(second))
+    if (done_.contains(second) || !(is_product(first) ? have_one_kernel(first, second) : are_alike(first, second)))
       return false;
-    for (auto [p, q] : llvm::zip_equal(first.getOperands(), second.getOperands()))
-      if (!isa<RankedTensorType>(p.getType()) && p != q)
-        return false;
     SmallVector<Operation *> moved;
     if (!can_come_before(second, first, moved))
       return false;
@@ -91,27 +123,27 @@ private:
     func::FuncOp kernel = kernel_of(calls.front());
     OpBuilder builder(kernel);
     SmallVector<Value> operands;
-    SmallVector<Type> inputs;
+    SmallVector<Type> inputs, outputs;
     SmallVector<DictionaryAttr> arguments, results;
-    SmallVector<SmallVector<unsigned>> numbers(calls.size()); // of the arguments that each call's copy takes
-    for (size_t number = 0; number < calls.size(); ++number)
-      for (unsigned i = 0; i < kernel.getNumArguments(); ++i) {
-        Value operand = calls[number]->getOperand(i);
-        bool shared = llvm::all_of(calls, [&](Operation *other) { return other->getOperand(i) == operand; });
-        if (shared && number > 0) {
-          numbers[number].push_back(numbers[0][i]);
+    SmallVector<SmallVector<unsigned>> numbers(calls.size());        // of the arguments that each call's copy takes
+    std::map<std::pair<const void *, const void *>, unsigned> known; // by operand and what is said of it
+    for (size_t number = 0; number < calls.size(); ++number) {
+      func::CallOp call = calls[number];
+      func::FuncOp own = kernel_of(call);
+      for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+        DictionaryAttr said = own.getArgAttrDict(unsigned(i));
+        auto [found, is_new] =
+            known.try_emplace({operand.getAsOpaquePointer(), said.getAsOpaquePointer()}, unsigned(operands.size()));
+        numbers[number].push_back(found->second);
+        if (!is_new)
           continue;
-        }
-        numbers[number].push_back(unsigned(operands.size()));
         operands.push_back(operand);
         inputs.push_back(operand.getType());
-        arguments.push_back(kernel.getArgAttrDict(i));
+        arguments.push_back(said);
       }
-    SmallVector<Type> outputs;
-    for (size_t i = 0; i < calls.size(); ++i) {
-      llvm::append_range(outputs, kernel.getResultTypes());
-      for (unsigned result = 0; result < kernel.getNumResults(); ++result)
-        results.push_back(kernel.getResultAttrDict(result));
+      llvm::append_range(outputs, own.getResultTypes());
+      for (unsigned result = 0; result < own.getNumResults(); ++result)
+        results.push_back(own.getResultAttrDict(result));
     }
     auto joined = func::FuncOp::create(builder, kernel.getLoc(), kernel.getName().str() + ".joined",
                                        builder.getFunctionType(inputs, outputs));
@@ -125,13 +157,14 @@ private:
     Block *block = joined.addEntryBlock();
     OpBuilder body = OpBuilder::atBlockEnd(block);
     SmallVector<Value> returned;
-    for (ArrayRef<unsigned> taken : numbers) {
+    for (size_t number = 0; number < calls.size(); ++number) {
+      func::FuncOp own = kernel_of(calls[number]);
       IRMapping map;
-      for (auto [argument, number] : llvm::zip_equal(kernel.getArguments(), taken))
+      for (auto [argument, number] : llvm::zip_equal(own.getArguments(), numbers[number]))
         map.map(argument, block->getArgument(number));
-      for (Operation &op : kernel.front().without_terminator())
+      for (Operation &op : own.front().without_terminator())
         body.clone(op, map);
-      for (Value value : kernel.front().getTerminator()->getOperands())
+      for (Value value : own.front().getTerminator()->getOperands())
         returned.push_back(map.lookupOrDefault(value));
     }
     func::ReturnOp::create(body, kernel.getLoc(), returned);
@@ -149,14 +182,16 @@ private:
   ModuleOp module_;
   SymbolTable symbols_;
   DenseSet<Operation *> done_;
-  DenseMap<Operation *, bool> products_; // by kernel
+  DenseMap<Operation *, bool> products_, pointwise_; // by kernel
 };
 
 struct JoinProducts : PassWrapper<JoinProducts, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(JoinProducts)
   explicit JoinProducts(const Target &target) : target(target) {}
   StringRef getArgument() const override { return "join_products"; }
-  StringRef getDescription() const override { return "for GPUs: equal products side by side are one kernel"; }
+  StringRef getDescription() const override {
+    return "for GPUs: equal products, or element-wise kernels, side by side are one";
+  }
 
   void runOnOperation() override {
     if (target.gpu)

@@ -2,6 +2,7 @@
 """What the emulated device counts of models at their true sizes, with few layers. Of each launch some blocks are
 executed, as far apart as they can be, and the rest is left out: numbers are meaningless, costs are not."""
 
+import collections
 import json
 import re
 import subprocess
@@ -82,10 +83,11 @@ class Counters(OnEmulatedGpu):
 
     def check(self, folder, calls, products, attention, narrow):
         """`products`: of each contraction or convolution, in the order of kernels, rows, columns, and terms; `attention`: rows
-        and keys of the one that there is."""
-        products, found, element = iter(products), 0, 2 if narrow else 4
+        and keys of the one that there is. Returns how many launches there are of kernels of each kind."""
+        products, found, element, kinds = iter(products), 0, 2 if narrow else 4, collections.Counter()
         for kernel, row, launches in self.kernels_of(folder, calls):
             what = f"{kernel['name']}, {row['variant']} {row['params']}"
+            kinds[kernel["kind"]] += len(launches)
             for launch in launches:
                 for names, most in ((GLOBAL, 1.25), (SHARED, 1.1)):
                     for name in names:
@@ -116,6 +118,7 @@ class Counters(OnEmulatedGpu):
         self.assertGreater(found, 3)
         self.assertIsNone(next(products, None), "a product is missing")
         self.assertIsNone(attention, "attention is missing")
+        return kinds
 
     def test_bert_base(self):
         words = ["--set", "num_hidden_layers=1", "--set", "vocab_size=99", "--dim", "B=1", "--dim", "S=128"]
@@ -139,7 +142,8 @@ class Counters(OnEmulatedGpu):
         for precision in ("f32", "bf16"):
             folder = self.compiled("decoder_lm", precision, words)
             calls = [("step", {"input_ids": np.zeros((1, count), np.int32)}) for count in (950, 1)]
-            self.check(folder, calls, products, (1, 951), precision == "bf16")
+            kinds = self.check(folder, calls, products, (1, 951), precision == "bf16")
+            self.assertEqual(kinds["pointwise"], 1, "queries, keys and values are parts of one product")
 
 
 if __name__ == "__main__":

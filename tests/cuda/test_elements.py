@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Element-wise kernels on the emulated GPU: what a choice reads."""
+"""Element-wise kernels on the emulated GPU: what a choice reads, and how many launches several results take."""
 
 import subprocess
 import sys
@@ -19,6 +19,13 @@ model Elements {
   entry either(p: real[M, K], q: real[M, K], first: i32) -> y: real[M, K] {
     y[m in M, k] = if m < first then p[m, k] else if m < 2 * first then 2 * q[m, k] else 7
     return y
+  }
+  entry parts(x: real[M, 3, K]) -> a: real[M, K], b: real[M, K], c: real[M, K], d: real[M, K] {
+    a[m, k] = x[m, 0, k] * 0.5
+    b[m, k] = x[m, 1, k]
+    c[m, k] = x[m, 2, k] - x[m, 0, k]
+    d[m, k] = a[m, k] + 1
+    return a, b, c, d
   }
 }
 """
@@ -43,6 +50,16 @@ class Elements(OnEmulatedGpu):
                 want[:first] = p[:first]
                 np.testing.assert_array_equal(got, want)
                 self.assertEqual(counted(self.emulator, "load_global").cost, min(2 * first, 64) * 96 * 4 // 32)
+
+    def test_parts_of_one_tensor_are_one_launch(self):
+        with heddle.load(self.folder / "out") as model, model.session() as session:
+            for rows in (0, 1, 37):
+                x = self.normal(rows, 3, 96)
+                self.emulator.heddle_emulator_clear_counters()
+                got = session.run({"x": x}, entry="parts")
+                for name, want in zip("abcd", (x[:, 0] * 0.5, x[:, 1], x[:, 2] - x[:, 0], x[:, 0] * np.float32(0.5) + 1)):
+                    np.testing.assert_array_equal(got[name], want, err_msg=f"{name}, {rows} rows")
+                self.assertLessEqual(self.emulator.heddle_emulator_launches(b""), 2)  # `d` may read what `a` stores
 
 
 if __name__ == "__main__":
