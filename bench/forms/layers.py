@@ -163,6 +163,9 @@ LAYERS = [
     y[b, o, i in 2 * H, j in 2 * W] = sum[c, u, v where (i + 1 - u) % 2 == 0 and (j + 1 - v) % 2 == 0](
       x[b, c, (i + 1 - u) // 2, (j + 1 - v) // 2 | 0] * w[c, o, u, v])
     return y""",
+         "`where 2 * m + u == i + 1`": """
+    y[b, o, i in 2 * H, j in 2 * W] = sum[c, m, n, u, v where 2 * m + u == i + 1 and 2 * n + v == j + 1](x[b, c, m, n] * w[c, o, u, v])
+    return y""",
          "by taps, `u = 2 * r + (i + 1) % 2`": """
     y[b, o, i in 2 * H, j in 2 * W] = sum[c, r in 2, s in 2](
       x[b, c, (i + 1) // 2 - r, (j + 1) // 2 - s | 0] * w[c, o, 2 * r + (i + 1) % 2, 2 * s + (j + 1) % 2])

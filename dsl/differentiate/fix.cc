@@ -1,6 +1,7 @@
 #include "dsl/differentiate/fix.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace heddle::differentiating {
@@ -14,6 +15,14 @@ int64_t inverse(int64_t a, int64_t c) {
   while ((((a * b) % c) + c) % c != 1 % c)
     ++b;
   return b;
+}
+
+/// Whether a sum over `a` has more terms than one over `b`, as far as that can be told: run-time sizes before
+/// constants.
+bool is_longer(const Variable &a, const Variable &b) {
+  if (!a.extent.is_constant() || !b.extent.is_constant())
+    return !a.extent.is_constant() && b.extent.is_constant();
+  return a.extent.constant() > b.extent.constant();
 }
 
 /// e % c == k for an index v in e: v = c w + rest, where rest is what k and the other terms of e leave.
@@ -62,19 +71,28 @@ std::optional<Fixed> fixed_by(Terms &terms, Whole &whole, Term condition, const 
       if (node->op == Expr::read && terms.variables(node).count(v) && !whole.below.count(node->tensor))
         return std::nullopt;
   Polynomial p = plus(whole.of(condition->args[0]), whole.of(condition->args[1]), -1);
+  std::optional<int> chosen;
   for (int v : variables) {
     auto line = whole.linear(p, terms.index(v));
     auto c = constant_of(line.factor);
-    if ((c != 1 && c != -1) || whole.mentions(line.rest, v))
-      continue;
-    Term value = whole.term(times(line.rest, -*c)), extent = terms.size(terms.variable(v).extent);
-    return Fixed{
-        v,
-        value,
-        {},
-        {compare(terms, Expr::less_equal, terms.integer(0), value), compare(terms, Expr::less, value, extent)}};
+    if (c && *c != 0 && !whole.mentions(line.rest, v) &&
+        (!chosen || is_longer(terms.variable(v), terms.variable(*chosen))))
+      chosen = v;
   }
-  return fixed_by_remainder(terms, whole, p, variables);
+  if (!chosen)
+    return fixed_by_remainder(terms, whole, p, variables);
+  auto line = whole.linear(p, terms.index(*chosen));
+  int64_t c = constant_of(line.factor).value(), by = std::abs(c);
+  Term value = whole.term(times(line.rest, c > 0 ? -1 : 1)), extent = terms.size(terms.variable(*chosen).extent);
+  Fixed fixed{*chosen, value, {}, {}};
+  if (by > 1) {
+    fixed.value = terms.make(Expr::floor_div, Type::i32, {value, terms.integer(by)});
+    fixed.guards.push_back(
+        compare(terms, Expr::equal, terms.make(Expr::mod, Type::i32, {value, terms.integer(by)}), terms.integer(0)));
+  }
+  fixed.guards.push_back(compare(terms, Expr::less_equal, terms.integer(0), fixed.value));
+  fixed.guards.push_back(compare(terms, Expr::less, fixed.value, extent));
+  return fixed;
 }
 
 } // namespace heddle::differentiating

@@ -1,6 +1,7 @@
 #include "dsl/forms/forms.h"
 
 #include "dsl/forms/factors.h"
+#include "dsl/forms/linked.h"
 #include "dsl/forms/order.h"
 #include "dsl/forms/product.h"
 #include "dsl/forms/shapes.h"
@@ -127,7 +128,20 @@ std::vector<Stage> Forms::with_views(const Stage &stage, Readers *readers) {
 std::vector<Stage> Forms::solved(const Stage &stage) {
   Product product(terms_, whole_, stage);
   product.solve();
-  return product.changed() ? product.stages(make_) : std::vector<Stage>();
+  std::vector<Stage> made = product.changed() ? product.stages(make_) : std::vector<Stage>();
+  std::optional<Linked> linked = made.empty() ? product_before_conditions(terms_, make_, stage) : std::nullopt;
+  if (!linked)
+    return made;
+  Product sum(terms_, whole_, linked->sum);
+  sum.solve();
+  if (!sum.has_few_terms()) // such that equations give each product its one place
+    return {};
+  made.push_back(std::move(linked->product));
+  for (Stage &part : sum.stages(make_)) {
+    std::optional<Stage> taps = with_taps_written_out(terms_, part);
+    made.push_back(taps ? std::move(*taps) : std::move(part));
+  }
+  return made;
 }
 
 std::vector<Stage> Forms::rewritten(const Stage &stage, Readers *readers) {

@@ -37,6 +37,10 @@ void Product::solve() {
     changed_ = true;
 }
 
+bool Product::has_few_terms() const {
+  return std::all_of(over_.begin(), over_.end(), [&](int v) { return terms_.variable(v).extent.is_constant(); });
+}
+
 void Product::live() {
   std::vector<int> all = over_;
   for (const Axis &axis : axes_)
@@ -285,6 +289,11 @@ std::vector<int> Product::order_of_result() {
   auto factors_with = [&](int v) { // a bit for each
     return value_->op == Expr::mul ? int(depends(value_->args[0], v)) + 2 * int(depends(value_->args[1], v)) : 1;
   };
+  auto is_phase = [&](int outer, int own) { // of x[b, i + (p + 1) // 2] neighbours lie along i
+    return value_->op == Expr::read && std::any_of(value_->args.begin(), value_->args.end(), [&](Term at) {
+             return depends(at, own) && constant_of(whole_.linear(whole_.of(at), terms_.index(outer)).factor) == 1;
+           });
+  };
   auto count = [](int factors) { return std::popcount(unsigned(factors)); };
   for (const Axis &axis : axes_) {
     rest.push_back(axis.pieces[0]);
@@ -293,7 +302,7 @@ std::vector<int> Product::order_of_result() {
       bool by_itself = !axis.exact, is_other = false;
       for (size_t around = 0; around < i; ++around) {
         int outer = factors_with(axis.pieces[around]);
-        by_itself |= count(outer) < count(own);
+        by_itself |= count(outer) < count(own) || is_phase(axis.pieces[around], axis.pieces[i]);
         is_other |= outer && own && !(outer & own);
       }
       (by_itself ? first : is_other ? beside : rest).push_back(axis.pieces[i]);

@@ -18,6 +18,8 @@ public:
   /// Conditions that give summed indices their values; indices that are divided.
   void solve();
   bool changed() const { return changed_; }
+  /// Whether what is left to sum over are numbers of indices that are known.
+  bool has_few_terms() const;
   /// The stages that compute it, the last of which has the stage's own result; none where a condition remains that
   /// belongs to one factor only.
   std::vector<Stage> stages(const MakeTensor &make);

@@ -26,11 +26,22 @@ std::set<int> of_result(const Expr *e, const Stage &stage) {
   return out;
 }
 
-/// x[b, t + u, c]: the result's last index stands last, another one moves with the sum's.
+/// Whether a subscript is that index and something more.
+bool goes_along(const Expr *at, int position) {
+  if (at->op == Expr::add || at->op == Expr::sub)
+    return std::any_of(at->args.begin(), at->args.end(), [&](const Expr *arg) { return goes_along(arg, position); });
+  return at->op == Expr::index && at->position == position;
+}
+
+/// x[b, t + u, c]: the result's last index stands last, another one moves with the sum's. Of the sum of nothing but
+/// that read it may be the last one, x[b, t + u].
 bool is_window(const Expr *read, const Stage &stage) {
   int last = int(stage.space.size()) - 1;
-  if (read->op != Expr::read || read->args.empty() || read->args.back()->op != Expr::index ||
-      read->args.back()->position != last)
+  const Expr *term = stage.value;
+  while (term->op == Expr::select)
+    term = term->args[1];
+  if (read->op != Expr::read || read->args.empty() || !goes_along(read->args.back(), last) ||
+      (read != term && read->args.back()->op != Expr::index))
     return false;
   return std::any_of(read->args.begin(), read->args.end(), [&](const Expr *at) {
     std::set<int> all = positions_of(at), own = of_result(at, stage);

@@ -258,6 +258,44 @@ model M {
             3u);
 }
 
+TEST(Forms, AnEquationOfPlacesIsSolvedForTheLongestRange) {
+  for (std::string condition : {"2 * m + u == i + 1", "i + 1 - u == 2 * m", "u - i == 1 - 2 * m",
+                                "3 * m + 2 * u == i + 1", "m + u == i + 1", "2 * m + u == i + 1 and m % 2 == 0"}) {
+    std::string source = R"(
+config C = 3, O = 2
+dim B, N
+model M {
+  param w: real[C, O, 4]
+  entry run(x: real[B, C, N]) -> y: real[B, O, 2 * N] {
+    y[b, o, i in 2 * N] = sum[c, m, u where CONDITION](x[b, c, m] * w[c, o, u])
+    return y
+  }
+}
+)";
+    source.replace(source.find("CONDITION"), 9, condition);
+    for (int64_t n : {1, 2, 5}) {
+      Array x = values(Type::f32, {2, 3, n}, 7);
+      EXPECT_GE(compare_forms(source, {2, n}, {{"x", x}}), 2u)
+          << condition; // products first, then the sum of those that count
+      x.data[0] = NAN;
+      compare_forms(source, {2, n}, {{"x", x}});
+    }
+  }
+  EXPECT_EQ(compare_forms(R"(
+config C = 3, O = 2
+dim B, N
+model M {
+  param w: real[C, O, 4, 4]
+  entry run(x: real[B, C, N, N]) -> y: real[B, O, 2 * N, 2 * N] {
+    y[b, o, i in 2 * N, j in 2 * N] = sum[c, m, n, u, v where 2 * m + u == i + 1 and 2 * n + v == j + 1](x[b, c, m, n] * w[c, o, u, v])
+    return y
+  }
+}
+)",
+                          {2, 3}),
+            3u); // the products, the phases, and these side by side
+}
+
 TEST(Forms, SumsInLoopsHaveForms) {
   compare_forms(R"(
 config C = 4
