@@ -42,7 +42,7 @@ constexpr int64_t longest_row = 1 << 19;
 
 class Clusters {
 public:
-  explicit Clusters(Block &block);
+  Clusters(Block &block, const Target &target);
   void join_together();
   void join_contractions();
   void join_neighbours();
@@ -82,6 +82,7 @@ private:
     return llvm::any_of(members, [&](int m) { return work_[m] == work; });
   }
 
+  const Target &target_;
   std::vector<LinalgOp> ops_; // in program order
   DenseMap<Operation *, int> number_;
   std::vector<Work> work_;
@@ -101,7 +102,7 @@ private:
   std::vector<SmallVector<int>> around_;          // by number of op: ops that need it through others only
 };
 
-Clusters::Clusters(Block &block) {
+Clusters::Clusters(Block &block, const Target &target) : target_(target) {
   for (auto op : block.getOps<LinalgOp>())
     if (!isa<linalg::FillOp>(op.getOperation())) { // goes with its reader
       number_[op] = ops_.size();
@@ -528,7 +529,7 @@ void Clusters::join_contractions() {
           after.set(p), found = true;
       }
     }
-    if (!found)
+    if (!found || (target_.gpu && contraction::counts_for_some_rows(op(last)))) // as attention on GPUs has none
       continue;
     Members members;
     for (int m : before.set_bits()) { // ascending: producers first
@@ -588,8 +589,8 @@ std::vector<BlockItem> Clusters::in_order() const {
 
 } // namespace
 
-std::vector<BlockItem> find_clusters(Block &block) {
-  Clusters clusters(block);
+std::vector<BlockItem> find_clusters(Block &block, const Target &target) {
+  Clusters clusters(block, target);
   clusters.join_together();
   clusters.join_contractions();
   clusters.join_neighbours();

@@ -31,7 +31,8 @@ bool is_copied(Operation *op) {
 
 class KernelBuilder {
 public:
-  explicit KernelBuilder(func::FuncOp entry) : entry_(entry), builder_(entry.getContext()) {}
+  KernelBuilder(func::FuncOp entry, const Target &target)
+      : entry_(entry), target_(target), builder_(entry.getContext()) {}
 
   void build(Block &block);
 
@@ -45,6 +46,7 @@ private:
   SmallVector<Input> inputs();
 
   func::FuncOp entry_;
+  const Target &target_;
   OpBuilder builder_;
   // of the cluster being built
   llvm::SetVector<Operation *> inside_; // its ops and those copied into it, operands first
@@ -155,7 +157,7 @@ void KernelBuilder::build(ArrayRef<linalg::LinalgOp> cluster) {
 /// Kernels and what stands between them come to the end of the block in order; the ops they were made of are dropped.
 void KernelBuilder::build(Block &block) {
   Operation *end = block.getTerminator();
-  for (const BlockItem &item : find_clusters(block)) {
+  for (const BlockItem &item : find_clusters(block, target_)) {
     if (auto loop = dyn_cast_or_null<scf::ForOp>(item.other))
       build(*loop.getBody());
     builder_.setInsertionPoint(end);
@@ -171,6 +173,7 @@ void KernelBuilder::build(Block &block) {
 
 struct FormKernels : PassWrapper<FormKernels, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FormKernels)
+  explicit FormKernels(const Target &target) : target_(target) {}
   StringRef getArgument() const override { return "form_kernels"; }
   StringRef getDescription() const override { return "one heddle.kernel region per cluster of ops"; }
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
@@ -178,13 +181,15 @@ struct FormKernels : PassWrapper<FormKernels, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     for (auto entry : getOperation().getOps<func::FuncOp>()) {
       if (entry->hasAttr(ir::names::entry))
-        KernelBuilder(entry).build(entry.getBody().front());
+        KernelBuilder(entry, target_).build(entry.getBody().front());
     }
   }
+
+  Target target_;
 };
 
 } // namespace
 
-std::unique_ptr<Pass> form_kernels() { return std::make_unique<FormKernels>(); }
+std::unique_ptr<Pass> form_kernels(const Target &target) { return std::make_unique<FormKernels>(target); }
 
 } // namespace heddle::passes

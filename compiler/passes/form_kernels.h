@@ -1,6 +1,8 @@
 // Which ops of an entry become one kernel. The rule is in clusters.cc.
 #pragma once
 
+#include "compiler/targets/target.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -20,6 +22,6 @@ struct BlockItem {
 
 /// What a block (an entry's, or the body of a loop) does, in an order in which it can be done. What needs no kernel is
 /// not in it: it stays in front.
-std::vector<BlockItem> find_clusters(mlir::Block &block);
+std::vector<BlockItem> find_clusters(mlir::Block &block, const Target &target);
 
 } // namespace heddle::passes

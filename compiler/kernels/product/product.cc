@@ -205,6 +205,12 @@ mlir::Value element_read(mlir::Value factor) {
   return factor;
 }
 
+bool counts_for_some_rows(LinalgOp op) {
+  std::optional<Product> product = product_of(op);
+  return product && (product->left.loops != loops_behind(op, element_read(product->left.value)) ||
+                     product->right.loops != loops_behind(op, element_read(product->right.value)));
+}
+
 /// Whether an index of a body is made of numbers that tensors hold, not of the loops' indices alone.
 static bool is_data(LinalgOp op, mlir::Value index) {
   if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(index))

@@ -58,6 +58,9 @@ int row_axis(const Reached &reached);
 /// a tensor.extract.
 mlir::Value element_read(mlir::Value factor);
 
+/// Whether a factor of the product is 0 by a condition on loops that its elements lack.
+bool counts_for_some_rows(mlir::linalg::LinalgOp op);
+
 /// The axis of the result each index of which has a number that says where the wide factor is read, and beside which
 /// stands a row axis of fixed extent: tiles of rows that have the number in common. -1: there is none.
 int tile_axis(const Reached &reached);
