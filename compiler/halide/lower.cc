@@ -37,19 +37,6 @@ KernelInput *LoweredKernel::input_of(mlir::Value value) {
 
 namespace {
 
-/// Whether an index depends on the contents of a tensor, so that its range is not a matter of loop bounds.
-class ReadsTensors : public Halide::Internal::IRVisitor {
-public:
-  bool found = false;
-
-protected:
-  using IRVisitor::visit;
-  void visit(const Halide::Internal::Call *call) override {
-    found |= call->call_type == Halide::Internal::Call::Halide || call->call_type == Halide::Internal::Call::Image;
-    IRVisitor::visit(call);
-  }
-};
-
 int64_t constant_or_dynamic(const Expr &e) {
   std::optional<int64_t> value = Halide::Internal::as_const_int(e);
   return value.value_or(-1);
@@ -196,9 +183,7 @@ private:
     std::vector<Expr> shape = extents(tensor);
     for (size_t axis = 0; axis < indices.size(); ++axis) {
       Expr &index = indices[axis];
-      ReadsTensors reads;
-      index.accept(&reads);
-      if (reads.found)
+      if (reads_tensors(index))
         index = Halide::clamp(index, 0, shape[axis] - 1);
       else if (!index.as<Halide::Internal::Variable>() && !Halide::Internal::is_const(index))
         index = Halide::unsafe_promise_clamped(index, 0, shape[axis] - 1);

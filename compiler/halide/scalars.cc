@@ -218,36 +218,65 @@ template <class F> static Expr as_unsigned(Expr a, Expr b, F f) {
   return cast(type, f(cast(unsigned_type, a), cast(unsigned_type, b)));
 }
 
-/// What of an expression Halide decides by: the Funcs that it calls. A tensor from outside is read through one, too.
-class Calls : public Halide::Internal::IRVisitor {
+namespace {
+
+class Reads : public Halide::Internal::IRGraphVisitor {
 public:
-  explicit Calls(const Expr &e) { e.accept(this); }
-  bool any = false, of_stages = false, chosen = false; // chosen: some of them, by what is read
+  bool found = false;
 
 private:
-  using IRVisitor::visit;
+  using IRGraphVisitor::visit;
+  void visit(const Halide::Internal::Call *call) override {
+    found |= call->call_type == Halide::Internal::Call::Halide || call->call_type == Halide::Internal::Call::Image;
+    IRGraphVisitor::visit(call);
+  }
+};
+
+/// What of a value Halide decides whether to compute: stages, and whether what a tensor holds chooses among them.
+/// A tensor from outside is read through a Func, too.
+class Stages : public Halide::Internal::IRGraphVisitor {
+public:
+  explicit Stages(const Expr &e) { e.accept(this); }
+  bool any = false, chosen = false;
+
+private:
+  using IRGraphVisitor::visit;
   void visit(const Halide::Internal::Call *call) override {
     if (call->call_type == Halide::Internal::Call::Halide) {
-      any = true;
       const std::vector<Expr> &values = Halide::Internal::Function(call->func).values();
       auto *read = values.size() == 1 ? values[0].as<Halide::Internal::Call>() : nullptr;
-      of_stages |= !read || read->call_type != Halide::Internal::Call::Image;
+      any |= !read || read->call_type != Halide::Internal::Call::Image;
     }
-    IRVisitor::visit(call);
+    IRGraphVisitor::visit(call);
   }
   void visit(const Halide::Internal::Select *select) override {
-    chosen |= Calls(select->condition).any;
-    IRVisitor::visit(select);
+    chosen |= reads_tensors(select->condition);
+    IRGraphVisitor::visit(select);
   }
 };
 
 /// Halide 21 leaves out a stage whose values aren't chosen. Where what a tensor holds decides, and the condition is
 /// used twice, so that it is a let, it forms `not` and `and` of an unknown that is no bool (SkipStages.cpp): it is
 /// shown a number there.
-static Expr choose(Expr condition, const Expr &a, const Expr &b) {
-  if (Calls then(a), otherwise(b); Calls(condition).any && (otherwise.of_stages || (then.of_stages && then.chosen)))
+bool needs_number(const Expr &condition, const Expr &a, const Expr &b) {
+  if (!reads_tensors(condition))
+    return false;
+  Stages then(a);
+  return (then.any && then.chosen) || Stages(b).any;
+}
+
+Expr choose(Expr condition, const Expr &a, const Expr &b) {
+  if (needs_number(condition, a, b))
     condition = hidden_value(select(condition, Expr(1), Expr(2))) == 1;
   return select(condition, a, b);
+}
+
+} // namespace
+
+bool reads_tensors(const Expr &value) {
+  Reads reads;
+  value.accept(&reads);
+  return reads.found;
 }
 
 Expr Scalars::arithmetic(mlir::Operation &op) {

@@ -22,6 +22,9 @@ namespace heddle {
 /// The Halide type of elements and scalars: an `index` is an int32, an `i1` a bool of one byte.
 std::optional<Halide::Type> halide_type(mlir::Type type);
 
+/// Whether a value depends on the contents of a tensor, so that its range is not a matter of loop bounds.
+bool reads_tensors(const Halide::Expr &value);
+
 class Scalars {
 public:
   /// Reads a tensor at row-major indices.
