@@ -12,6 +12,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
 
 #include "mlir/Transforms/RegionUtils.h"
@@ -179,10 +180,8 @@ struct FormKernels : PassWrapper<FormKernels, OperationPass<ModuleOp>> {
   void getDependentDialects(DialectRegistry &registry) const override { ir::register_dialects(registry); }
 
   void runOnOperation() override {
-    for (auto entry : getOperation().getOps<func::FuncOp>()) {
-      if (entry->hasAttr(ir::names::entry))
-        KernelBuilder(entry, target_).build(entry.getBody().front());
-    }
+    for (func::FuncOp entry : entries(getOperation()))
+      KernelBuilder(entry, target_).build(entry.getBody().front());
   }
 
   Target target_;

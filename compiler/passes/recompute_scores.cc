@@ -14,6 +14,7 @@
 // sums needs it, as a gradient of scores that is summed over texts, and where only one product over keys does.
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/passes/entry_values.h"
 #include "compiler/passes/form_kernels.h"
 #include "compiler/passes/loop_classes.h"
 #include "compiler/passes/passes.h"
@@ -306,12 +307,11 @@ struct RecomputeScores : PassWrapper<RecomputeScores, OperationPass<ModuleOp>> {
     if (target_.gpu) // whose kernels of attention have one product and its softmax
       return;
     int64_t groups = 0;
-    for (auto entry : getOperation().getOps<func::FuncOp>())
-      if (entry->hasAttr(ir::names::entry))
-        entry.walk([&](Block *block) {
-          if (isa<func::FuncOp, scf::ForOp>(block->getParentOp()))
-            Scores(*block, groups).run();
-        });
+    for (func::FuncOp entry : entries(getOperation()))
+      entry.walk([&](Block *block) {
+        if (isa<func::FuncOp, scf::ForOp>(block->getParentOp()))
+          Scores(*block, groups).run();
+      });
   }
 
   Target target_;
