@@ -303,6 +303,17 @@ LAYERS = [
     return y""")},
         {"w": (192, 384)}, {"x": (1, 56, 56, 96)}, merging),
     Layer(
+        "1 x 1 filters with a stride of 2, 256 to 512, 56 x 56", "config C = 256, O = 512, H = 28, W = 28\ndim B", "  param w: real[O, C]",
+        "(x: real[B, C, 2 * H, 2 * W]) -> y: real[B, O, H, W]",
+        {"`x[b, c, 2 * i, 2 * j]`": """
+    y[b, o, i in H, j in W] = sum[c](x[b, c, 2 * i, 2 * j] * w[o, c])
+    return y""",
+         "every second place before": """
+    z[b, c, i in H, j in W] = x[b, c, 2 * i, 2 * j]
+    y[b, o, i, j] = sum[c](z[b, c, i, j] * w[o, c])
+    return y"""},
+        {"w": (512, 256)}, {"x": (1, 256, 56, 56)}, lambda torch, w, x: torch.nn.functional.conv2d(x["x"], w["w"][:, :, None, None], stride=2)),
+    Layer(
         "a row of a table, 1024 of 256 numbers", "config V = 30522, D = 256\ndim B, S <= 1024", "  param w: real[V, D]", "(ids: index(V)[B, S]) -> y: real[B, S, D]",
         {"`sum[v where v == ids[b, s]](w[v, d])`": "    y[b, s, d] = sum[v where v == ids[b, s]](w[v, d])\n    return y",
          "`w[ids[b, s], d]`": "    y[b, s, d] = w[ids[b, s], d]\n    return y"},

@@ -152,6 +152,17 @@ Term FactorForms::tables_of_their_own(const Stage &stage, Term e, std::vector<St
   });
 }
 
+/// The indices of a read that has one along each axis, all of `own`; none where it is no such read.
+static std::vector<int> indices_in_order(Terms &terms, Term node, const std::set<int> &own) {
+  std::vector<int> order;
+  if (node->op != Expr::read || node->args.size() != own.size())
+    return {};
+  for (Term arg : node->args)
+    if (const std::set<int> &along = terms.variables(arg); along.size() == 1)
+      order.push_back(*along.begin());
+  return std::set<int>(order.begin(), order.end()) == own ? order : std::vector<int>();
+}
+
 /// A read at bare indices, those of `own`, each once.
 static bool is_whole_read(Term node, const std::set<int> &own) {
   std::set<int> at;
@@ -165,8 +176,8 @@ Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made, 
   const std::set<int> &own = terms_.variables(e);
   std::vector<int> space(own.begin(), own.end());
   for (Term node : nodes_of(e))
-    if (is_whole_read(node, own)) { // in the order of what they are made of, whoever asks
-      std::transform(node->args.begin(), node->args.end(), space.begin(), [](Term at) { return at->position; });
+    if (std::vector<int> order = indices_in_order(terms_, node, own); !order.empty()) {
+      space = order; // of what they are made of, whoever asks
       break;
     }
   std::vector<Term> at, positions;
@@ -238,6 +249,23 @@ Term FactorForms::scores_of_their_own(const Stage &stage, Term e, std::vector<St
   return computed && !masked.conditions.empty() ? element(stage, e, &made, "scores") : e;
 }
 
+bool FactorForms::is_read_in_steps(Term e) {
+  bool steps = false;
+  for (Term node : nodes_of(e))
+    if (node->op == Expr::read)
+      for (Term arg : node->args) {
+        const std::set<int> &along = terms_.variables(arg);
+        if (along.empty())
+          continue;
+        auto line = whole_.linear(whole_.of(arg), terms_.index(*along.begin()));
+        std::optional<int64_t> step = constant_of(line.factor);
+        if (along.size() > 1 || !step || whole_.mentions(line.rest, *along.begin()))
+          return false;
+        steps |= std::abs(*step) > 1 && node->tensor->kind != Tensor::weight;
+      }
+  return steps;
+}
+
 Term FactorForms::with_weights(const Stage &stage, Term e, const std::vector<Term> &indices, std::vector<Stage> &made) {
   Counted counted(e);
   Term value = grouped(stage, counted.value, indices);
@@ -251,7 +279,8 @@ Term FactorForms::with_weights(const Stage &stage, Term e, const std::vector<Ter
   if (counted.conditions.empty()) {
     for (int side : {0, 1})
       if (is_weight(factors[side], factors[1 - side]))
-        factors[side] = weights_of_their_own(stage, factors[side], made);
+        factors[side] = is_read_in_steps(factors[side]) ? element(stage, factors[side], &made, "samples")
+                                                        : weights_of_their_own(stage, factors[side], made);
     return factors == value->args ? value : terms_.make(Expr::mul, value->type, factors);
   }
   for (int side : {0, 1}) {

@@ -16,12 +16,18 @@
 //                                                                                 else 0
 //                                                      t[i, e] = sum[k](p[i, k] * (if k <= i then v[k, e] else 0))
 //
+// A factor that is read in steps is copied once, not for each of the other one's indices:
+//
+//   y[i, o] = sum[c](x[2 * i, c] * w[o, c])                  becomes   s[i, c] = x[2 * i, c]
+//                                                                      y[i, o] = sum[c](s[i, c] * w[o, c])
+//
 // Functions of places alone become tables, which a session computes once:
 //
 //   y[b, s, e] = x[b, s, e] * cos(s * f[e])                  becomes   t[s, e] = cos(s * f[e])
 //                                                                      y[b, s, e] = x[b, s, e] * t[s, e]
 #pragma once
 
+#include "dsl/differentiate/whole.h"
 #include "dsl/forms/stages.h"
 
 #include <map>
@@ -44,6 +50,8 @@ private:
   bool has_functions(Term e);
   /// Weights, exp(s[i, k] - top[i]) / n[i], as stages of their own: they are used again, or summed beside.
   Term weights_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
+  /// Whether it is read in steps of more than one element along some axis, and nowhere along several indices at once.
+  bool is_read_in_steps(Term e);
   /// The term of a sum, a product of two groups of factors, with weights as stages of their own. Where terms count
   /// under conditions only, weights and what they multiply both are 0 elsewhere.
   Term with_weights(const Stage &stage, Term e, const std::vector<Term> &indices, std::vector<Stage> &made);
@@ -63,6 +71,7 @@ private:
   std::vector<Stage> divided_before(const Stage &stage);
 
   differentiating::Terms &terms_;
+  differentiating::Whole whole_{terms_};
   MakeTensor make_;
   std::map<const Tensor *, Stage> sums_;                                 // and maxima, of one index, by result
   std::set<const Tensor *> functions_;                                   // results of formulas that have some

@@ -416,6 +416,26 @@ model M {
             2u);
 }
 
+TEST(Forms, WhatAProductReadsInStepsIsCopiedOnce) {
+  EXPECT_EQ(compare_forms(R"(
+config C = 4, O = 3
+dim B, N
+model M {
+  param w: real[O, C]
+  param v: real[O, C, 3]
+  entry run(x: real[B, 2 * N, C], r: real[B, N], z: real[B, C, 3 * N]) -> y: real[B, N, O], u: real[B, O, N], t: real[B, N, O], s: real[B, N, O] {
+    y[b, i in N, o] = sum[c](x[b, 2 * i + 1, c] * w[o, c])
+    u[b, o, i in N] = sum[c](z[b, c, 3 * N - 1 - 3 * i] * w[o, c])
+    t[b, i in N, o] = sum[c](relu(x[b, 2 * i, c]) * w[o, c])
+    s[b, i in N, o] = sum[c, k in 2](x[b, 2 * i + k, c] * v[o, c, k]) * r[b, i]  # each element once: as it is
+    return y, u, t, s
+  }
+}
+)",
+                          {2, 3}),
+            8u);
+}
+
 TEST(Forms, FunctionsOfPlacesBecomeTables) {
   EXPECT_EQ(compare_forms(R"(
 config H = 2, E = 6
