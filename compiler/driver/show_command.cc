@@ -9,6 +9,7 @@
 #include "compiler/io/output.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/passes/why.h"
+#include "dsl/check/multiply_adds.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -153,7 +154,11 @@ Status show_command(const ShowCommand &options) {
     return Done{};
   }
   if (options.stage == "tree") {
+    auto sizes = read_sizes(options.dims, *model->program);
+    if (!sizes)
+      return sizes.error();
     std::fputs(to_text(*model->program).c_str(), stdout);
+    std::fputs(gradient_costs(*model->program, *sizes).c_str(), stdout);
     return Done{};
   }
   Progress progress(Progress::Show::nothing);

@@ -11,6 +11,14 @@
 namespace heddle::checking {
 namespace {
 
+void mark_backward(std::vector<Step> &steps, size_t from) {
+  for (size_t i = from; i < steps.size(); ++i)
+    if (auto *stage = std::get_if<Stage>(&steps[i].what))
+      stage->backward = true;
+    else if (auto *loop = std::get_if<Loop>(&steps[i].what))
+      mark_backward(loop->steps, 0);
+}
+
 /// The same tensor stands behind a name and behind `name[..]` of it; of formulas there is none yet.
 const Tensor *tensor_of(const Entity &e) {
   if (e.kind == Entity::tensor)
@@ -117,6 +125,7 @@ void Gradients::expand(Entry &entry) {
     std::vector<Step> before(std::make_move_iterator(steps.begin()), std::make_move_iterator(steps.begin() + at));
     std::vector<Step> after(std::make_move_iterator(steps.begin() + at), std::make_move_iterator(steps.end()));
     std::vector<const Tensor *> unrelated;
+    size_t forward = before.size();
     auto failed = differentiate(
         program_, before, loss, gradients, [this](const std::string &n) { return steps_.unique_name(n); }, unrelated);
     if (failed) {
@@ -126,6 +135,7 @@ void Gradients::expand(Entry &entry) {
         d.label = "by line " + std::to_string(sources_.position(failed->span.file, failed->span.begin).line);
       return;
     }
+    mark_backward(before, forward);
     for (const Derivative &one : derivatives_)
       if (one.loss == loss && !one.of_name.empty() &&
           std::find(unrelated.begin(), unrelated.end(), one.of) != unrelated.end())

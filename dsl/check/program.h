@@ -102,6 +102,7 @@ struct Stage {
   /// Its whole numbers have 64 bits, in which none of them overflows, as proofs know no overflow: requirements, and
   /// what an entry computes of single numbers. Those of other stages have 32.
   bool exact = false;
+  bool backward = false; // a gradient is made by it
   Span span;
   /// The calls that led here, outermost first: for messages and profiles.
   std::vector<Span> calls;

@@ -3,11 +3,11 @@
 // difference of the interpreter, which keeps doubles for it.
 #pragma once
 
+#include "dsl/check/multiply_adds.h"
 #include "dsl/check/prune.h"
 #include "dsl/check/verify.h"
 #include "dsl/differentiate/differentiate.h"
 #include "dsl/interp/interp.h"
-#include "tests/differentiate/work.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ public:
     for (const Step &step : entry_->steps)
       if (auto *stage = std::get_if<Stage>(&step.what))
         own_.insert(stage->result->name);
-    forward = Work(dims).of(entry_->steps);
+    forward = multiply_adds(entry_->steps, dims).all();
     int made = 0;
     std::vector<const Tensor *> unrelated;
     auto none = differentiate(
@@ -61,7 +61,7 @@ public:
         if (std::ranges::find(unrelated, wanted_[i]) != unrelated.end())
           std::ranges::fill(directions_[i], 0);
     checking::keep_needed(*entry_);
-    backward = Work(dims).of(entry_->steps) - forward;
+    backward = multiply_adds(entry_->steps, dims).all() - forward;
     if (std::string wrong = verify(*program_, *entry_); !wrong.empty()) {
       what = wrong;
       return failed;
