@@ -27,6 +27,17 @@ TEST(Contraction, TallTilesFetchTheNextPanelAndSingleRowsDont) {
   }
 }
 
+/// How often a statement asks for lines of each buffer.
+static std::map<std::string, int> asked_in(const std::string &statement) {
+  std::map<std::string, int> asked;
+  const std::string before = "llvm.prefetch.p0(reinterpret<(void *)>(reinterpret<uint64>(";
+  for (size_t at = statement.find(before); at != std::string::npos; at = statement.find(before, at + 1)) {
+    size_t name = at + before.size();
+    ++asked[statement.substr(name, statement.find(')', name) - name)];
+  }
+  return asked;
+}
+
 TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
   const std::string one = lit_kernel("contraction_residual");
   const std::string extents = " {heddle.extents = affine_map<(M) -> (M, 768)>}";
@@ -56,15 +67,28 @@ TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
     size_t tile = statement.find(".tile,"), produce = statement.find("produce sum");
     ASSERT_LT(tile, produce);
     // Before the sum, each vector of the tile: of the results, and of the residual.
-    std::map<std::string, int> asked; // by buffer
-    const std::string before = "llvm.prefetch.p0(reinterpret<(void *)>(reinterpret<uint64>(";
-    for (size_t at = statement.find(before, tile); at < produce; at = statement.find(before, at + 1)) {
-      size_t name = at + before.size();
-      ++asked[statement.substr(name, statement.find(')', name) - name)];
-    }
+    std::map<std::string, int> asked = asked_in(statement.substr(tile, produce - tile));
     ASSERT_EQ(int(asked.size()), buffers) << statement.substr(tile, produce - tile);
     for (const auto &[buffer, count] : asked)
       EXPECT_EQ(count, count_of_each) << buffer;
+  }
+}
+
+TEST(Contraction, RowsThatFollowOneAnotherAreAskedForTilesBefore) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  const ScheduleRow whole = row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}});
+  const ScheduleRow cut = row_of("contraction", "chunks", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"depth", 48}});
+  for (const ScheduleRow &row : {whole, cut}) { // a chunk's rows lie apart, and are in the cache
+    KernelText kernel(dense_text(96, 96, 48));
+    kernel.set_row(row);
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    const std::string &statement = lowered->bytes;
+    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
+    ASSERT_LT(produce, consume);
+    std::string sum = statement.substr(produce, consume - produce);
+    EXPECT_EQ(asked_in(sum).size(), row.variant == "tiles" ? 2u : 1u) << sum;
   }
 }
 

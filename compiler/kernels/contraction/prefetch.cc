@@ -43,6 +43,31 @@ private:
   const std::string &name_;
 };
 
+/// The first read of an input other than `weights`, a number or a few for all lanes.
+class FindRow : public IRVisitor {
+public:
+  explicit FindRow(const std::string &weights) : weights_(weights) {}
+  std::string buffer;
+  Expr first;
+  Halide::Type element;
+  int lanes = 0;
+
+private:
+  using IRVisitor::visit;
+  void visit(const Load *op) override {
+    const Ramp *ramp = op->index.as<Ramp>();
+    Expr index = ramp ? ramp->base : op->index;
+    if (op->param.defined() && op->name != weights_ && buffer.empty() && index.type().is_scalar()) {
+      buffer = op->name;
+      first = index;
+      element = op->type.element_of();
+      lanes = op->type.lanes();
+    }
+    IRVisitor::visit(op);
+  }
+  const std::string &weights_;
+};
+
 class Pass : public IRMutator {
 public:
   explicit Pass(const PanelPrefetch &prefetch) : prefetch_(prefetch) {}
@@ -116,13 +141,23 @@ private:
     // 1.4 times as long), so such steps ask for what they have.
     Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
     Expr few = simplify(share * read.element.bytes() > line_bytes);
+    std::vector<Stmt> asked;
+    FindRow row(prefetch_.weights);
+    value.accept(&row);
+    if (prefetch_.rows > 0 && !row.buffer.empty()) { // a step for each step: all of the tile's elements in the end
+      Expr next = tiles_ahead * prefetch_.rows * sum_->extent * row.lanes;
+      asked.push_back(
+          ask_for(row.buffer, row.first + next + iteration(sum_) * ((prefetch_.rows - 1) * row.lanes), row.element));
+    }
     if (is_const_one(few))
       return op;
     Expr start =
         select(few, 0, distance() + iteration(tile_) * sum_->extent * share); // known before the loop over terms,
     Expr step = select(few, 0, share - prefetch_.width);                      // as is this
     Stmt ahead = ask_for(prefetch_.weights, read.first + start + iteration(sum_) * step, read.element);
-    return Block::make(ahead, op);
+    asked.push_back(ahead);
+    asked.push_back(op);
+    return Block::make(asked);
   }
 
   /// The copy's first read of the input in an iteration of its loop over terms, in terms of what is known outside.
@@ -211,7 +246,7 @@ private:
     if (find.places.empty())
       return op;
     auto later = [&](const Expr &e) {
-      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + prefetch_.distance, e);
+      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + tiles_ahead, e);
     };
     std::vector<Stmt> asked;
     for (const FindRows::RowAccess &place : find.places)

@@ -1,7 +1,9 @@
 // Weights arrive while the panel before them is multiplied: a panel is read from memory once, by the first tile of
 // rows, which would wait for it, while the other tiles find it in the cache. So every tile asks for its share of the
 // panel to come, one cache line at most per step of the sum. Works on the lowered statement, since no schedule of
-// Halide's can say so. The rows that a tile's epilogue touches are asked for in the same way, before its sum.
+// Halide's can say so. The rows that a tile multiplies are asked for in the same way while tiles before it are computed
+// (they are too short for the processor's own prefetchers, which see a new place in each of them), and so are those
+// that its epilogue touches, before its sum.
 #pragma once
 
 #include <Halide.h>
@@ -10,6 +12,9 @@
 #include <string>
 
 namespace heddle::contraction {
+
+/// Tiles before the one that needs them, rows are asked for: the sum of one may take no longer than memory does.
+constexpr int tiles_ahead = 2;
 
 /// Whether the name of a loop ends so, whatever Halide did to where it starts.
 bool is_loop(const Halide::Internal::For *loop, const std::string &end);
@@ -26,6 +31,7 @@ struct PanelPrefetch {
   int width;             // of a panel
   Halide::Expr tiles;    // in the loop over tiles
   Halide::Expr terms;    // of the whole sum: a panel has terms x width elements
+  int rows = 0;          // of a tile, which follow one another and are asked for, too; 0: they are not
 
   // Where the sum is cut: all panels of a task take a chunk of terms, then all take the next one.
   std::string panel_loop, chunk_loop; // the ends of their names; empty: there is none
@@ -41,7 +47,6 @@ std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &pref
 struct RowsPrefetch {
   std::string result;              // the buffer written, as Halide names it
   std::string tile_loop, row_loop; // the ends of their names; rows may be without a loop
-  int distance;                    // tiles ahead
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const RowsPrefetch &prefetch);

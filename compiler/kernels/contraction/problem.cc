@@ -264,9 +264,9 @@ static constexpr double partial_cycles = 3;
 /// terms: they take nothing.
 static constexpr double seen_of_l3 = 0.15;
 
-/// Cycles of a step for each row of a tile whose rows share a few sets of the first cache and are more than it has ways.
-/// Measured on Zen 4, rows 2, 4, 8 and 12 KiB apart: 12 rows take 8 % longer than 8 with two vectors, 33 % with one; 3
-/// KiB apart they take as long.
+/// Cycles of a step for each row of a tile whose rows share a few sets of the first cache and are more than it has
+/// ways. Measured on Zen 4, rows 2, 4, 8 and 12 KiB apart: 12 rows take 8 % longer than 8 with two vectors, 33 % with
+/// one; 3 KiB apart they take as long.
 static double crowded_cycles(const Problem &problem, int64_t rows, const Target &target) {
   bool few_sets = problem.terms * problem.micro_kernel->bytes() % (same_set / 2) == 0;
   return few_sets && rows > target.l1 / same_set ? 0.15 * double(rows) : 0;

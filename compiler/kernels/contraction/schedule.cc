@@ -35,10 +35,6 @@ namespace hi = Halide::Internal;
 
 namespace {
 
-/// So many tiles before its own the rows of a tile are asked for: one takes as long as a line of memory to come where
-/// sums are short, two are safe.
-constexpr int tiles_ahead = 2;
-
 /// Tiles of a block where blocks alone make the tasks.
 constexpr int few_tiles = 7;
 
@@ -226,6 +222,9 @@ private:
     if (!micro_kernel_.takes_any_type())
       narrow = Halide::cast(micro_kernel_.row, narrow);
     narrow = stage_narrow(piece, operands, narrow, args, k);
+    if (const KernelInput *rows = piece.narrow.defined() ? nullptr : input_read_by(kernel_, narrow);
+        rows && loops.size() == 1 && hi::is_const(loops[0].extent, row_length(*rows)))
+      piece.prefetch.rows = rows_;
     if (KernelInput *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
       piece.panels = input->param.name();
     std::optional<int64_t> innermost = hi::as_const_int(loops[0].extent);
@@ -358,8 +357,7 @@ private:
     }
     result.parallel(all);
     if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
-      kernel_.passes.push_back(
-          make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), tiles_ahead}));
+      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
       if (chunk_ > 0)

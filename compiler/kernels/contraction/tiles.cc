@@ -36,9 +36,12 @@ static std::vector<Parameter> parameters() {
   return out;
 }
 
-const Variant tiles = {
-    "tiles",      "rows x width accumulators in registers over the whole sum; the wide factor in panels",
-    parameters(), candidates,
-    apply,        true};
+const Variant tiles = {"tiles",
+                       "rows x width accumulators in registers over the whole sum; the wide factor in panels",
+                       parameters(),
+                       candidates,
+                       apply,
+                       true,
+                       2};
 
 } // namespace heddle::contraction

@@ -29,6 +29,12 @@ KernelInput *input_read_by(LoweredKernel &kernel, const Expr &factor) {
   return nullptr;
 }
 
+int64_t row_length(const KernelInput &input) {
+  auto type = llvm::cast<mlir::RankedTensorType>(input.value.getType());
+  bool known = !input.layout && type.getRank() > 0 && !type.isDynamicDim(unsigned(type.getRank()) - 1);
+  return known ? type.getShape().back() : 0;
+}
+
 int64_t panel_width(const MicroKernel &micro_kernel, const KernelInput &input) {
   std::optional<layout::Panels> panels = layout::panels_of(input.layout);
   return panels && panels->group == micro_kernel.group ? panels->width : 0;

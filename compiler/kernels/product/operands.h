@@ -19,6 +19,9 @@ const Halide::Internal::Call *read_of(const Halide::Expr &factor);
 /// The input of the kernel that a factor reads, apart from casts; null where it is anything else.
 KernelInput *input_read_by(LoweredKernel &kernel, const Halide::Expr &factor);
 
+/// Elements of a row of an input, where its rows follow one another; 0 where they don't, or nothing is known.
+int64_t row_length(const KernelInput &input);
+
 /// Columns of the panels that an input is stored in, with the micro-kernel's groups of terms; 0: it isn't.
 int64_t panel_width(const MicroKernel &micro_kernel, const KernelInput &input);
 
