@@ -3,6 +3,7 @@
 
 #include "runtime/cpu_features.h"
 
+#include <charconv>
 #include <vector>
 
 namespace heddle {
@@ -79,6 +80,27 @@ std::string llvm_features(uint32_t cpu_features) {
   return out;
 }
 
+/// What to name in the place of a GPU that is none of the targets, such as `cuda:sm_90a`; empty where `name` is none.
+static std::string instead_of_gpu(std::string_view name) {
+  constexpr std::string_view begin = "cuda:sm_";
+  if (!name.starts_with(begin))
+    return "";
+  std::string_view sm = name.substr(begin.size());
+  int number = 0;
+  auto [end, failed] = std::from_chars(sm.data(), sm.data() + sm.size(), number);
+  std::string_view suffix(end, size_t(sm.data() + sm.size() - end));
+  if (failed != std::errc() || suffix.size() > 1)
+    return "";
+  const Gpu *best = nullptr;
+  for (const Gpu &gpu : gpus)
+    if (gpu.sm <= number)
+      best = &gpu;
+  if (!best)
+    return "; GPUs of compute capability 8.0 and later have one: cuda:sm_80";
+  return "; code for `" + std::string(best->name) + "` runs on such a GPU" +
+         (suffix.empty() ? "" : ", without the instructions that only sm_" + std::string(sm) + " has");
+}
+
 Result<Target> find_target(std::string_view name) {
   if (name == "native") {
     uint32_t host = heddle_host_cpu_features();
@@ -98,6 +120,8 @@ Result<Target> find_target(std::string_view name) {
         return target;
       known += ", " + target.name;
     }
+  if (std::string instead = instead_of_gpu(name); !instead.empty())
+    return Error{"there is no target `" + std::string(name) + "`" + instead};
   return Error{"there is no target `" + std::string(name) + "`; the targets are " + known};
 }
 

@@ -53,5 +53,17 @@ TEST(Targets, an_unknown_name_is_answered_with_the_known_ones) {
   EXPECT_EQ(find_target("x86-64-v5").error().message,
             "there is no target `x86-64-v5`; the targets are native, x86-64-v3, x86-64-v3+vnni, x86-64-v4, "
             "x86-64-v4+vnni, x86-64-v4+bf16, x86-64-v4+amx, cuda:sm_80, cuda:sm_90");
-  EXPECT_EQ(find_target("cuda:sm_75").error().message.substr(0, 34), "there is no target `cuda:sm_75`; t");
+  EXPECT_EQ(find_target("cuda:nine").error().message.substr(0, 33), "there is no target `cuda:nine`; t");
+}
+
+TEST(Targets, a_gpu_that_is_no_target_is_answered_with_the_one_whose_code_runs_there) {
+  EXPECT_EQ(find_target("cuda:sm_90a").error().message,
+            "there is no target `cuda:sm_90a`; code for `cuda:sm_90` runs on such a GPU, without the "
+            "instructions that only sm_90a has");
+  EXPECT_EQ(find_target("cuda:sm_120").error().message,
+            "there is no target `cuda:sm_120`; code for `cuda:sm_90` runs on such a GPU");
+  EXPECT_EQ(find_target("cuda:sm_86").error().message,
+            "there is no target `cuda:sm_86`; code for `cuda:sm_80` runs on such a GPU");
+  EXPECT_EQ(find_target("cuda:sm_75").error().message,
+            "there is no target `cuda:sm_75`; GPUs of compute capability 8.0 and later have one: cuda:sm_80");
 }
