@@ -373,16 +373,19 @@ void Adjoints::add_sum(const Tensor *t, const std::vector<Term> &at, Term value,
       Term core = terms_.select(terms_.all(bound), product(terms_, inner, term.value->type), zero);
       std::vector<int> space;
       std::vector<Term> own;
-      for (int q : places)
-        if (terms_.variables(core).count(q) || terms_.variable(q).extent == Size(1)) {
+      const std::set<int> in_core = terms_.variables(core);
+      for (int q : places) {
+        if (in_core.count(q) || terms_.variable(q).extent == Size(1)) {
           space.push_back(q);
           own.push_back(fixed.count(q) ? fixed.at(q) : terms_.index(q));
         }
-      for (const auto &[v, place] : solution.kept)
-        if (terms_.variables(core).count(v)) {
-          space.push_back(v);
-          own.push_back(terms_.index(v));
-        }
+        for (const auto &[v, place] : solution.kept) // where the first of the places stands that decide it
+          if (in_core.count(v) && terms_.variables(place).count(q) &&
+              std::find(space.begin(), space.end(), v) == space.end()) {
+            space.push_back(v);
+            own.push_back(terms_.index(v));
+          }
+      }
       const Tensor *sum = emit(t->name + ".grad." + last_part(by.result->name), space, Reducer::sum, over, core, by);
       live(places, {});
       outside.above.insert(outside.above.begin(), read(sum, own));

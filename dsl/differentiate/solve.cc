@@ -94,6 +94,31 @@ private:
     in_range(e, terms_.variable(variable).extent);
   }
 
+  void keep(int variable, Term place) {
+    // In terms of the places alone, not of other indices that are kept.
+    place = terms_.substitute(place, solution_.kept);
+    for (auto &[v, value] : solution_.kept)
+      value = terms_.substitute(value, {{variable, place}});
+    solution_.kept[variable] = place;
+    drop(variable);
+    in_range(place, terms_.variable(variable).extent);
+  }
+
+  /// Whether the variable alone, and it in this equation alone, reads a part of a tensor's axis.
+  bool is_part(const Equation &equation, int variable) {
+    auto has = [&](Term e, int v) { return terms_.variables(e).count(v) > 0; };
+    for (int v : terms_.variables(equation.left))
+      if (v != variable && is_left(v))
+        return false;
+    for (const Equation &other : equations_)
+      if (has(other.left, variable) || has(other.right, variable))
+        return false;
+    if (equation.right->op != Expr::index)
+      return false;
+    const Size &all = terms_.variable(equation.right->position).extent;
+    return whole_.nonnegative(whole_.of(all - terms_.variable(variable).extent - Size(1)));
+  }
+
   /// extent / by, rounded up, where that is a size.
   std::optional<Size> quotient_up(const Size &extent, const Polynomial &by) {
     if (auto c = constant_of(by))
@@ -228,9 +253,11 @@ private:
       return false;
     equations_.erase(equations_.begin() + chosen.equation);
     switch (chosen.way) {
-    case one:
-      bind(v, whole_.term(times(distance, constant_of(chosen.factor).value())));
+    case one: {
+      Term place = whole_.term(times(distance, constant_of(chosen.factor).value()));
+      is_part(equation, v) ? keep(v, place) : bind(v, place);
       return true;
+    }
     case divided: {
       int64_t c = constant_of(chosen.factor).value();
       Term d = whole_.term(c > 0 ? distance : times(distance, -1)), by = terms_.integer(std::abs(c));
@@ -243,13 +270,7 @@ private:
       Term d = whole_.term(negative ? times(distance, -1) : distance);
       Term by = whole_.term(negative ? times(chosen.factor, -1) : chosen.factor);
       guard(compare(Expr::equal, terms_.make(Expr::mod, Type::i32, {d, by}), terms_.integer(0)));
-      // In terms of the places alone, not of other indices that are kept.
-      Term place = terms_.substitute(terms_.make(Expr::floor_div, Type::i32, {d, by}), solution_.kept);
-      for (auto &[w, value] : solution_.kept)
-        value = terms_.substitute(value, {{v, place}});
-      solution_.kept[v] = place;
-      drop(v);
-      in_range(place, terms_.variable(v).extent);
+      keep(v, terms_.make(Expr::floor_div, Type::i32, {d, by}));
       return true;
     }
     case radix:

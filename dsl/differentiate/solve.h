@@ -14,7 +14,7 @@ struct Solution {
   std::vector<int> variables; // those that are left to sum over
   std::vector<Term> guards;   // which must hold
   /// Variables that a stage computes for all of their values, of which only the one given here is read: a convolution
-  /// of stride 2 is not summed for the places between.
+  /// of stride 2 is not summed for the places between, nor a table of which rows are read for the other rows.
   std::map<int, Term> kept;
 };
 

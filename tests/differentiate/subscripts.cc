@@ -123,6 +123,25 @@ model M {
                     {1, 3});
 }
 
+TEST(Subscripts, OfPartsOfATableOnlyTheirRowsAreSummed) {
+  std::string tree = compare_gradients(R"(
+config N = 7, D = 2
+dim B, S
+model M {
+  param w: real[N, D]
+  entry run(x: real[B, S, D], c: real[B, S, N]) -> loss: real, d_w: real[N, D], d_x: real[B, S, D] {
+    low[b, s, v in 3] = sum[d](x[b, s, d] * w[v, d])
+    back[b, s, v in 3] = sum[d](x[b, s, d] * w[5 - v, d])
+    loss = sum[b, s, v in 3](tanh(low[b, s, v] + back[b, s, v]) * c[b, s, v])
+    return loss, grad(loss, w), grad(loss, x)
+  }
+}
+)",
+                                       {2, 3});
+  EXPECT_EQ(tree.find("[q0 in 7, q1 in 2]: f32 = sum"), std::string::npos);
+  EXPECT_NE(tree.find("[v in 3, q1 in 2]: f32 = sum[b in B, s in S]"), std::string::npos);
+}
+
 TEST(Subscripts, PiecesOfAMergedIndex) {
   compare_gradients(R"(
 config G = 2, P = 3

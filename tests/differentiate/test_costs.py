@@ -17,6 +17,7 @@ MODELS = [
     ("torch_transformer", "base"),
     ("vit", "b16"),
     ("transformer_xl", "enwik8-12", "--dim", "S=512"),
+    ("transformer_xl", "wt103-base", "--dim", "S=150"),
     ("vanilla_lm", "t12", "--dim", "T=512"),
     ("seq2seq", "sutskever2014"),
     ("seq2seq_attention", "bahdanau2014"),
