@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes goldens/training/NAME.safetensors for the training entries of models, at the weights of tests/models/goldens/NAME: fifty
 batches (`input:`, the first axis is the step; fewer are taken again from the first), the gradients of all parameters at the first one (`gradient:`, by PyTorch's autograd
-in f64), and the losses of fifty steps of Adam with warm-up and the rate of each (`losses`, `rates`), without dropout.
+in f64), and the losses of fifty steps of Adam with warm-up and the rate of each (`losses`, `rates`), without dropout. Of the Transformer
+also what dropout comes to (`dropped`): for each of five seeds the mean of the last twenty of fifty losses on the first two batches.
 
     python make_training_goldens.py FOLDER [MODEL...]  needs torch, transformers, safetensors; FOLDER: the folder `pytorch` of
                                                   https://github.com/kimiyoung/transformer-xl"""
@@ -37,28 +38,39 @@ def mask(batch, length):
     return (torch.arange(length) < torch.randint(length // 2, length + 1, (STEPS, batch, 1))).long()
 
 
-def make(name, model, batches, loss, betas=(0.9, 0.999), eps=1e-8, peak=2e-3, renamed=lambda name: name, fixed=()):
-    """`loss` of a model and a batch. `renamed`: the name in the weights file of a parameter of the model. `fixed`: of
-    tensors in that file that no step changes."""
-    weights = load_file(FOLDERS / name / "model.safetensors")
-    exact = copy.deepcopy(model).double()
-    value = loss(exact, {k: v[0].double() if v.is_floating_point() else v[0] for k, v in batches.items()})
-    value.backward()
-    out = {f"gradient:{renamed(n)}": p.grad.float() for n, p in exact.named_parameters() if p.grad is not None}
-    out |= {f"gradient:{k}": torch.zeros_like(weights[k]) for k in fixed}
-    missing = {f"gradient:{k}" for k in weights} ^ set(out)
+def warm_up(peak):
+    return torch.tensor([peak * min(t / WARM, (WARM / t) ** 0.5) for t in range(1, STEPS + 1)])
+
+
+def train(model, batches, loss, rates, betas, eps):
     optimiser = torch.optim.Adam(model.parameters(), lr=1, betas=betas, eps=eps)
-    rates = torch.tensor([peak * min(t / WARM, (WARM / t) ** 0.5) for t in range(1, STEPS + 1)])
     losses = []
-    for t in range(STEPS):
+    for t, rate in enumerate(rates):
         for group in optimiser.param_groups:
-            group["lr"] = float(rates[t])
+            group["lr"] = float(rate)
         optimiser.zero_grad()
         value = loss(model, {k: v[t % len(v)] for k, v in batches.items()})
         value.backward()
         optimiser.step()
         losses.append(value.item())
-    out |= {f"input:{k}": v.to(torch.int32) if not v.is_floating_point() else v for k, v in batches.items()}
+    return losses
+
+
+def make(name, model, batches, loss, betas=(0.9, 0.999), eps=1e-8, peak=2e-3, renamed=lambda name: name, fixed=(),
+         more=None):
+    """`loss` of a model and a batch. `renamed`: the name in the weights file of a parameter of the model. `fixed`: of
+    tensors in that file that no step changes. `more`: tensors that the file has, too."""
+    weights = load_file(FOLDERS / name / "model.safetensors")
+    out = dict(more or {})
+    exact = copy.deepcopy(model).double()
+    value = loss(exact, {k: v[0].double() if v.is_floating_point() else v[0] for k, v in batches.items()})
+    value.backward()
+    gradients = {f"gradient:{renamed(n)}": p.grad.float() for n, p in exact.named_parameters() if p.grad is not None}
+    gradients |= {f"gradient:{k}": torch.zeros_like(weights[k]) for k in fixed}
+    missing = {f"gradient:{k}" for k in weights} ^ set(gradients)
+    rates = warm_up(peak)
+    losses = train(model, batches, loss, rates, betas, eps)
+    out |= gradients | {f"input:{k}": v.to(torch.int32) if not v.is_floating_point() else v for k, v in batches.items()}
     out |= {"losses": torch.tensor(losses), "rates": rates.float()}
     save_file({k: v.contiguous() for k, v in out.items()}, HERE / f"{name}.safetensors")
     (HERE / f"{name}.safetensors").chmod(0o644)
@@ -102,6 +114,8 @@ def marian():
     del model._buffers["final_logits_bias"]
     for table in (model.model.shared, model.model.encoder.embed_tokens, model.model.decoder.embed_tokens):
         table.padding_idx = None
+    for part in (model.model.encoder, model.model.decoder):
+        part.embed_positions.requires_grad_(False)
     names = {"bias": "final_logits_bias"}
 
     def loss(model, batch):
@@ -110,7 +124,13 @@ def marian():
 
     b, s, t = 3, 9, 7
     inputs = {"input_ids": draw(53, b, s), "attention_mask": mask(b, s), "decoder_input_ids": draw(53, b, t), "labels": some(draw(53, b, t), 0.8)}
-    make("marian", model, inputs, loss, betas=(0.9, 0.98), eps=1e-9, renamed=lambda name: names.get(name, name))
+    dropped = []
+    for seed in range(1, 6):
+        torch.manual_seed(seed)
+        own = copy.deepcopy(model).train()  # the folder's dropout is 0.1
+        dropped.append(train(own, {k: v[:2] for k, v in inputs.items()}, loss, warm_up(2e-3), (0.9, 0.98), 1e-9)[-20:])
+    make("marian", model, inputs, loss, betas=(0.9, 0.98), eps=1e-9, renamed=lambda name: names.get(name, name),
+         more={"dropped": torch.tensor(dropped).mean(1)})
 
 
 def vit():

@@ -51,6 +51,21 @@ class Training(Scratch):
         self.follow("marian", *(w for s in ("dropout=0", "warmup_steps=10", "learning_rate=0.002") for w in ("--set", s)),
                     more={"key": np.int32([0, 0])})  # fmt: skip
 
+    def test_transformer_with_dropout(self):
+        """What is dropped is not what PyTorch drops: the mean of the last losses over five seeds is within 2 %."""
+        tensors = safetensors.load_file(TRAINING / "marian.safetensors")
+        settings = ("training=true", "dropout=0.1", "warmup_steps=10", "learning_rate=0.002")
+        must("compile", GOLDENS / "marian", *(w for s in settings for w in ("--set", s)), "-o", self.folder / "out")
+        model = heddle.load(self.folder / "out")
+        inputs = {n.removeprefix("input:"): v for n, v in tensors.items() if n.startswith("input:")}
+        ends = []
+        for seed in range(1, 6):
+            session = model.session()
+            batches = ({k: np.ascontiguousarray(v[t % 2]) for k, v in inputs.items()} | {"key": np.int32([seed, 0])} for t in range(50))
+            ends.append(np.mean([session.run(batch, "train")["loss"] for batch in batches][-20:]))
+        want = tensors["dropped"].mean()
+        self.assertLess(abs(np.mean(ends) - want) / want, 0.02)
+
     def test_vit(self):
         self.follow("vit_classifier")
 
