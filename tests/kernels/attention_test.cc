@@ -193,6 +193,14 @@ TEST(Attention, ATaskOfSeveralBlocksWhereAConditionIsOfRowsAndKeysAlone) {
   check_rows(text(only_causal, 16), "attention", {blocks_of_16(), copies_of_32()}, {{1, 100, 100}, {2, 70, 33}});
 }
 
+TEST(Attention, OneRowAtATimeHasItsLanesAlongTheFeatures) {
+  const ScheduleRow one = row_of("attention", "key_blocks", {{"rows", 1}, {"keys", 0}, {"blocks", 1}});
+  for (int64_t width : {64, 12, 41}) // whole vectors, parts of one, neither
+    check_rows(text(causal, width), "attention", {one}, {{1, 1, 1}, {2, 3, 33}});
+  check_rows(text(by_mask, 16), "attention", {one}, {{2, 1, 100}});
+  check_rows(left_out_text(only_causal, 16), "attention", {one}, {{1, 40, 40}});
+}
+
 TEST(Attention, ValuesCountForSomeRows) {
   const ScheduleRow all_keys = row_of("attention", "key_blocks", {{"rows", 12}, {"keys", 0}, {"blocks", 3}}),
                     joined = row_of("attention", "key_blocks", {{"rows", 6}, {"keys", 64}, {"blocks", 40}});

@@ -15,6 +15,22 @@
 
 namespace heddle::attention {
 
+/// Where keys come from one place or, past the first of them, another, as those of a cache and of the call itself:
+/// Halide makes a loop over those of the first place alone, in which nothing is asked.
+class ExpectFirstPlace : public hi::IRMutator {
+public:
+  explicit ExpectFirstPlace(const std::string &key) : key_(key) {}
+
+private:
+  using IRMutator::visit;
+  Halide::Expr visit(const hi::Select *op) override {
+    if (!hi::expr_uses_var(op->condition, key_))
+      return IRMutator::visit(op);
+    return hi::Select::make(op->condition, likely(mutate(op->true_value)), op->false_value);
+  }
+  std::string key_;
+};
+
 class KeyBlockStages : protected Formulas {
 protected:
   KeyBlockStages(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const KeyBlockSizes &sizes,
@@ -55,6 +71,12 @@ protected:
     Func func, natural;
     Var panel;
     std::string sum; // the product that reads it
+  };
+  struct DotProduct { // over (lane, j, u, m, block)
+    Func lanes;
+    Halide::RVar vector; // of features
+    int width;
+    std::vector<std::pair<Func, int>> halves; // over fewer and fewer lanes
   };
   struct Statistic { // over (j, m, block), then (m, block)
     Func lanes, func;
@@ -112,6 +134,13 @@ protected:
     if (!over_keys(panel))
       std::swap(panel, row);
     TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
+    if (int width = lanes_along_features(stage, *factors, row, panel)) {
+      Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), key);
+      sum.func = dot_products(start, queries(row, factors->features), placed(one_place(panel), key),
+                              factors->features[0], width, terms_of(stage));
+      tile.push_back(sum);
+      return sum.func(exprs(in_block({j_, u_, m_})));
+    }
     size_t before = panels_.size();
     panel = staged(panel);
     row = staged(row);
@@ -125,6 +154,48 @@ protected:
     sum.tile.define(sum.func, args, tile_keys_, start, hi::substitute(loops, row), hi::substitute(loops, panel));
     tile.push_back(sum);
     return sum.func(exprs(args));
+  }
+
+  /// How many lanes a product of one row and keys that are read in place has along the features of a key, which lie
+  /// side by side; 0: its lanes run along the keys, or neither factor is the row's alone. A vector of keys would have
+  /// to be turned for the one row, which takes several times as long as multiplying it.
+  int lanes_along_features(const LoweredOp &stage, const Factors &factors, const Expr &row, const Expr &panel) const {
+    auto terms = hi::as_const_int(terms_of(stage));
+    if (!in_place() || rows_ > 1 || !terms || factors.features.size() != 1 || over_keys(row) ||
+        hi::expr_uses_var(panel, row_.name()) || !hi::expr_uses_var(row, factors.features[0].name()) ||
+        !all_reads_lie_by(panel, factors.features[0]))
+      return 0;
+    int width = lanes_;
+    while (*terms % width != 0)
+      width /= 2;
+    return width >= 4 ? width : 0;
+  }
+
+  Expr one_place(const Expr &value) const { return ExpectFirstPlace(key_.name()).mutate(value); }
+
+  /// The sum over features of row x panel, a vector of features at a time, whose lanes are then added up by halves.
+  Func dot_products(const Expr &start, const Expr &row, const Expr &panel, const Var &feature, int width,
+                    const Expr &terms) {
+    DotProduct made{Func("lanes"), Halide::RDom(0, terms / width).x, width, {}};
+    std::vector<Var> args = in_block({lane_, j_, u_, m_});
+    Substitution term{{feature.name(), made.vector * width + lane_}};
+    made.lanes(args) = hi::make_zero(start.type());
+    made.lanes(args) += hi::substitute(term, row) * hi::substitute(term, panel);
+    Func wider = made.lanes;
+    for (int half = width / 2; half > 0; half /= 2) {
+      Func narrower("lanes");
+      std::vector<Expr> high = exprs(args);
+      high[0] = lane_ + half;
+      narrower(args) = wider(exprs(args)) + wider(high);
+      made.halves.push_back({narrower, half});
+      wider = narrower;
+    }
+    std::vector<Expr> first = exprs(args);
+    first[0] = 0;
+    Func sum("sum");
+    sum(in_block({j_, u_, m_})) = start + wider(first);
+    dot_products_.emplace(sum.name(), made);
+    return sum;
   }
 
   /// What belongs to rows alone, side by side for the block.
@@ -287,7 +358,7 @@ protected:
   /// The values of a head, one key behind the other, or where they lie.
   Expr copied(const Expr &value) {
     if (in_place() || hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
-      return filled(micro_kernel_, value, key_, all_keys_);
+      return filled(micro_kernel_, in_place() ? one_place(value) : value, key_, all_keys_);
     Copy copy = copy_in_groups(micro_kernel_, "copied", value, with_outer({feature_place_, key_}), key_, all_keys_);
     copies_.push_back(copy.func);
     return copy.read;
@@ -297,7 +368,8 @@ protected:
   int tile_features() const {
     if (feature_.size < 0)
       return vectors_ * lanes_;
-    int vectors = int((feature_.size + lanes_ - 1) / lanes_), most = std::min(vectors, vectors_);
+    int vectors = int((feature_.size + lanes_ - 1) / lanes_);
+    int most = std::min(vectors, rows_ == 1 && in_place() ? accumulators_ : vectors_); // one pass over the values
     while (vectors % most != 0)
       --most;
     return most * lanes_;
@@ -402,6 +474,7 @@ protected:
   std::map<std::string, LoweredOp *> symbols_; // statistics by the name they have in formulas
   std::map<std::string, Statistic> statistics_;
   std::map<std::string, Func> joined_;
+  std::map<std::string, DotProduct> dot_products_; // by the sum that they are added up to
   std::vector<CopiedPanels> panels_;
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;

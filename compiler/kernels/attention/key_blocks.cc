@@ -7,8 +7,9 @@
 // rows (Dao et al. 2022, https://arxiv.org/abs/2205.14135): each block has its own largest score, sums and weighted
 // values, and the blocks' results are joined at the end, times exp(the block's largest - the row's largest).
 //
-// A task of one block of rows, as of the one row that decoding adds to a text, copies neither: a tile's keys become
-// panels when their scores are due, values are read where they lie.
+// A task of one block of rows copies neither: a tile's keys become panels when their scores are due, values are read
+// where they lie. Of one row, as decoding adds it to a text, not even that: lanes run along a key's features, and are
+// added up key by key.
 //
 // Weights that need no such statistics, as those of the way back, are taken in blocks alike, whose sums are added up.
 //
@@ -215,9 +216,22 @@ private:
       for (TiledSum &sum : kept.sums) {
         fix_extents(sum.func);
         sum.func.compute_at(kept.func, u_).bound_extent(u_, 1);
-        sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
+        if (auto made = dot_products_.find(sum.func.name()); made != dot_products_.end())
+          keep_in_lanes(made->second, sum.func);
+        else
+          sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
       }
     }
+  }
+  void keep_in_lanes(DotProduct &made, Func &sum) {
+    auto of_a_key = [&](Func &func, int width) {
+      fix_outer(func);
+      func.compute_at(sum, j_).bound_extent(lane_, width).vectorize(lane_);
+    };
+    of_a_key(made.lanes, made.width);
+    made.lanes.update().reorder(lane_, made.vector).vectorize(lane_);
+    for (auto &[half, width] : made.halves)
+      of_a_key(half, width);
   }
   /// What is kept of a product's tile.
   Func reader_of(const std::string &sum) const {
@@ -241,11 +255,13 @@ private:
     kernel_.passes.push_back(make_pass(ahead));
   }
   void ask_in_place() {
-    constexpr int distance = 32;
+    constexpr int distance = 16;
     KeysInPlace ahead{{{weighted_.func.name(), {{"." + weighted_.tile.loops()[0].name(), 1}}}}, distance};
     for (const CopiedPanels &panels : panels_)
       if (panels.natural.defined())
         ahead.readers.push_back({panels.natural.name(), {{"." + lane_.name(), 1}}});
+    for (const auto &[sum, made] : dot_products_)
+      ahead.readers.push_back({sum, {{"." + j_.name(), 1}}});
     kernel_.passes.push_back(make_pass(ahead));
   }
   void per_row(Func &func) {

@@ -22,14 +22,20 @@ static constexpr int64_t most_rows_at_once = 192;
 /// it, they should leave room in the second cache: 192 to 384 are alike.
 static constexpr int64_t keys_of_block = 384, keys_at_once = 256;
 
+/// Cycles to add up the lanes of a vector (halves, their sum, and so on) and to store the one number.
+static constexpr double across_lanes = 4;
+
 static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::ArrayRef<int64_t> given,
                      const Target &target) {
   Sizes sizes = sizes_of(problem, given);
   double features = double(problem.features), number = std::ceil(sizes.rows / shape.rows);
   int64_t vectors = shape.rows * 4 <= target.registers * 3 / 4 ? 4 : shape.rows * 2 <= target.registers * 3 / 4 ? 2 : 1;
   double tile_keys = double(vectors * target.lanes), padded = std::ceil(sizes.keys / tile_keys) * tile_keys;
-  double scores = padded / tile_keys * std::ceil(features / problem.micro_kernel->group) *
-                  step_cycles({shape.rows, vectors}, false, target) * problem.products;
+  bool in_place = shape.keys == 0 && shape.blocks == 1 && problem.micro_kernel->group == 1;
+  bool across = in_place && shape.rows == 1; // lanes along a key's features, added up key by key
+  double scores = across ? padded * (features / target.lanes * problem.products + across_lanes)
+                         : padded / tile_keys * std::ceil(features / problem.micro_kernel->group) *
+                               step_cycles({shape.rows, vectors}, false, target) * problem.products;
   double values = value_cycles(problem, shape.rows, padded, target);
   double block =
       1.03 * (scores + values) + softmax_cycles(double(shape.rows) * padded, problem.gathered_by_keys, target);
@@ -41,8 +47,7 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
     block *= 1.01 + 12.0 / shape.keys; // joining blocks
   // Keys are transposed and values copied for the row blocks of a task.
   double copies = std::ceil(number / shape.blocks);
-  bool in_place = shape.keys == 0 && shape.blocks == 1 && problem.micro_kernel->group == 1;
-  double copying = copies * padded * features / target.lanes * (in_place ? 6 : at_once ? 10 : 12);
+  double copying = copies * padded * features / target.lanes * (across ? 0 : in_place ? 6 : at_once ? 10 : 12);
   return sizes.heads * (number * block + copying) *
          (shape.keys > 0 && shape.blocks * shape.rows <= shape.at_once && !at_once ? 1.15 : 1);
 }
@@ -106,6 +111,6 @@ const Variant key_blocks = {
     candidates,
     schedule,
     true,
-    2};
+    3};
 
 } // namespace heddle::attention

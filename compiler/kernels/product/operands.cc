@@ -29,6 +29,34 @@ KernelInput *input_read_by(LoweredKernel &kernel, const Expr &factor) {
   return nullptr;
 }
 
+namespace {
+
+class FindReadsAlong : public hi::IRVisitor {
+public:
+  explicit FindReadsAlong(const Var &term) : term_(term) {}
+  int along = 0, across = 0;
+
+private:
+  using IRVisitor::visit;
+  void visit(const hi::Call *op) override {
+    IRVisitor::visit(op);
+    if (op->call_type != hi::Call::Halide && op->call_type != hi::Call::Image)
+      return;
+    for (size_t i = 0; i < op->args.size(); ++i)
+      if (hi::expr_uses_var(op->args[i], term_.name()))
+        ++(i == 0 && hi::equal(op->args[0], Expr(term_)) ? along : across);
+  }
+  const Var &term_;
+};
+
+} // namespace
+
+bool all_reads_lie_by(const Expr &factor, const Var &term) {
+  FindReadsAlong find(term);
+  factor.accept(&find);
+  return find.along > 0 && find.across == 0;
+}
+
 int64_t row_length(const KernelInput &input) {
   auto type = llvm::cast<mlir::RankedTensorType>(input.value.getType());
   bool known = !input.layout && type.getRank() > 0 && !type.isDynamicDim(unsigned(type.getRank()) - 1);

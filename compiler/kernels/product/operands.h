@@ -19,6 +19,9 @@ const Halide::Internal::Call *read_of(const Halide::Expr &factor);
 /// The input of the kernel that a factor reads, apart from casts; null where it is anything else.
 KernelInput *input_read_by(LoweredKernel &kernel, const Halide::Expr &factor);
 
+/// Whether a factor is read, wherever it comes from, from neighbouring places for neighbours along `term`.
+bool all_reads_lie_by(const Halide::Expr &factor, const Halide::Var &term);
+
 /// Elements of a row of an input, where its rows follow one another; 0 where they don't, or nothing is known.
 int64_t row_length(const KernelInput &input);
 
