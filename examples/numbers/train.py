@@ -7,17 +7,13 @@ FOLDER keeps settings, libraries and checkpoints; when the run is stopped, the s
 to the same bits. At the end it reads numbers that it has never seen, by greedy search."""
 
 import argparse
-import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
-import heddle  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import trainer  # noqa: E402
 
 ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
@@ -79,22 +75,6 @@ def batch(step, size, unseen):
     }
 
 
-def begin(session, seed):
-    """Glorot & Bengio 2010 for matrices, a row of words about as long as a position's code; norms begin as no change."""
-    rng = np.random.default_rng(seed)
-    for name, parameter in session.model.parameters.items():
-        if len(parameter.shape) == 2 and parameter.shape[0] > 1:
-            spread = parameter.shape[1] ** -0.5 if "embed" in name or "shared" in name else (2 / sum(parameter.shape)) ** 0.5
-            session.parameters[name] = (spread * rng.standard_normal(parameter.shape)).astype(np.float32)
-        elif name.endswith("norm.weight"):
-            session.parameters[name] = np.ones(parameter.shape, np.float32)
-
-
-def compile_model(options, library, *words):
-    subprocess.run([options.heddle, "compile", options.folder, *words, "-o", library], check=True, stdout=subprocess.DEVNULL)
-    return heddle.load(library)
-
-
 def exact(session, numbers):
     """The share of them that greedy search reads without a mistake."""
     right = 0
@@ -106,54 +86,19 @@ def exact(session, numbers):
     return right / len(numbers)
 
 
-def train(options, session, unseen):
-    saved = options.folder / "run.session"
-    if saved.exists():
-        session.restore(saved)
-    done = int(session.state("step") if session.state("step") is not None else 0)
-    if done == 0:
-        begin(session, options.seed)
-    began, mean = time.monotonic(), None
-    for step in range(done, options.steps):
-        loss = float(session.run(batch(step, options.batch, unseen), "train")["loss"])
-        mean = loss if mean is None else 0.98 * mean + 0.02 * loss
-        if sys.stdout.isatty() or (step + 1) % 500 == 0:
-            each = (time.monotonic() - began) / (step + 1 - done)
-            end = "\r" if sys.stdout.isatty() else "\n"
-            print(f"step {step + 1} of {options.steps}, loss {mean:.4f}, {each * 1e3:.0f} ms each, {each * (options.steps - step - 1):.0f} s left ",
-                  end=end, flush=True)  # fmt: skip
-        left = options.steps - step - 1
-        if left % options.every == 0:
-            session.save(saved)
-            if left < 5 * options.every:
-                session.parameters.save(options.folder / f"last-{left // options.every}.safetensors")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("numbers"))
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--every", type=int, default=100, help="steps between checkpoints; the last five are averaged")
+    trainer.add_options(parser, Path("numbers"), steps=2000, batch=64)
     parser.add_argument("--smoothing", type=float, default=0.1, help="of labels")
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--heddle", default="heddle", help="the command that compiles")
     options = parser.parse_args()
-    options.folder.mkdir(exist_ok=True)
-    (options.folder / "config.json").write_text(json.dumps(SETTINGS | {"dropout": options.dropout, "label_smoothing": options.smoothing}, indent=2))
+    trainer.settle(options, SETTINGS | {"dropout": options.dropout, "label_smoothing": options.smoothing})
     unseen = {int(n) for n in np.random.default_rng(0).integers(0, 1000000, 2000)}
-    library = options.folder / "training"
-    model = heddle.load(library) if library.exists() else compile_model(options, library, "--blank")
-    session = model.session(threads=options.threads)
-    train(options, session, unseen)
+    last = trainer.train(options, trainer.training_session(options), lambda step: batch(step, options.batch, unseen))
     averaged = options.folder / "averaged.safetensors"
-    last = sorted(options.folder.glob("last-*.safetensors"))
-    subprocess.run([options.heddle, "average", *last, "-o", averaged], check=True)
-    for what, weights in (("the last weights", last[0]), ("the mean of the last checkpoints", averaged)):
-        reader = compile_model(options, options.folder / f"reader-{weights.stem}", "--weights", weights, "--set", "training=false")
-        share = exact(reader.session(threads=options.threads), sorted(unseen))
+    trainer.run_heddle(options, "average", *last, "-o", averaged)
+    for what, name, weights in (("the last weights", "reader-last", last[0]), ("the mean of the last checkpoints", "reader-averaged", averaged)):
+        share = exact(trainer.reading_session(options, name, weights), sorted(unseen))
         print(f"exact, of {len(unseen)} unseen numbers, with {what}: {100 * share:.2f} %")
 
 

@@ -156,6 +156,59 @@ class Examples(Scratch):
         self.run_example("numbers/train.py", "halves", *few, "--steps", 30)
         whole, halves = ((self.folder / name / "run.session").read_bytes() for name in ("whole", "halves"))
         self.assertEqual(whole, halves)
+        self.assert_refused("numbers/train.py", ["halves", *few, "--steps", 20], "error: halves has a run of 30 steps already, more than 20\n")
+        self.assert_refused("numbers/train.py", ["halves", "--batch", 9], "error: halves has a run with batch 8, not 9; name another folder\n")
+
+    def assert_refused(self, name, words, said):
+        done = subprocess.run([sys.executable, str(ROOT / "examples" / name), *map(str, words), "--heddle", HEDDLE], cwd=self.folder,
+                              capture_output=True, text=True)  # fmt: skip
+        self.assertEqual((done.returncode, done.stderr), (1, said))
+
+    def text(self):
+        """A file with more words than a model can know, from which the next one follows by a rule."""
+        words = [f"{a}{b}" for a in ("ship", "sea", "wind", "harbour", "morning") for b in ("", "s", "like", "-side")]
+        at, out = 0, []
+        for number in range(9000):
+            out.append(words[at] + (".\n" if number % 11 == 10 else ""))
+            at = (at * 7 + number % 3 + 1) % len(words)
+        (self.folder / "own.txt").write_text(" ".join(out))
+        return ("--text", "own.txt")
+
+    def test_models_trained_on_a_text_go_on_where_they_were_stopped(self):
+        text, few = self.text(), ("--layers", 1, "--width", 32, "--batch", 4, "--segment", 16, "--every", 10, "--rate", 0.02)
+        for model, said in (("transformer_xl", ["bits per character"]), ("vanilla_lm", ["bits per character"]),
+                            ("bert", ["loss of masked words", "masked words found, %", "next sentences, %"])):  # fmt: skip
+            with self.subTest(model):
+                whole, halves = f"{model}-whole", f"{model}-halves"
+                printed = self.run_example("text/train.py", whole, "--model", model, *few, *text, "--steps", 24)[0].splitlines()
+                self.assertRegex(printed[0], r"^step 24 of 24, loss \d+\.\d{4}, \d+ ms each, 0 s left $")
+                found = {what: float(value) for what, value in (line.removeprefix("held-out text, ").split(": ") for line in printed[1:])}
+                self.assertEqual(list(found), said)
+                self.assertEqual({f"step-{step}.safetensors" for step in (10, 20, 24)}, {file.name for file in (self.folder / whole).glob("step-*")})
+                if model != "bert":
+                    self.assertLess(found["bits per character"], 8)  # of 256 characters, alike
+                if model == "vanilla_lm":
+                    continue
+                shutil.copytree(self.folder / whole / "training", self.folder / halves / "training")
+                self.run_example("text/train.py", halves, "--model", model, *few, *text, "--steps", 14)
+                rest = self.run_example("text/train.py", halves, "--model", model, *few, "--steps", 24)[0].splitlines()
+                self.assertEqual(rest[1:], printed[1:])
+                first, second = ((self.folder / name / "run.session").read_bytes() for name in (whole, halves))
+                self.assertEqual(first, second)
+
+    def test_a_text_that_will_not_do_is_refused_in_a_line(self):
+        self.text()
+        train = lambda said, *words: self.assert_refused("text/train.py", ["--model", "vanilla_lm", *words], f"error: {said}\n")  # noqa: E731
+        train("nowhere.txt: No such file or directory", "--text", "nowhere.txt")
+        (self.folder / "short.txt").write_text("a text\n" * 9)
+        train("short.txt: 63 characters, 40960 are needed; name more text with --text", "--text", "short.txt")
+        (self.folder / "long-words.txt").write_text(("x" * 400 + "\n") * 110)
+        self.assert_refused("text/train.py", ["--model", "bert", "text-vanilla_lm", "--text", "long-words.txt"],
+                            "error: 6 words are held out, 129 are needed; name more text with --text\n")  # fmt: skip
+        self.assertFalse((self.folder / "text-vanilla_lm").exists())
+        (self.folder / "has").mkdir()
+        (self.folder / "has" / "text.txt").write_text("another text\n" * 4000)
+        train("has has a run with another text; name another folder", "has", "--text", "own.txt")
 
 
 if __name__ == "__main__":
