@@ -190,7 +190,7 @@ RUNS = {"transformer_xl": TransformerXL, "vanilla_lm": VanillaLM, "bert": Bert}
 def prepare(words=None):
     """The options of a command line, and its run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    trainer.add_options(parser, None, steps=2000, batch=16)
+    trainer.add_options(parser, None, steps=1000, batch=16)
     parser.add_argument("--model", choices=RUNS, required=True)
     parser.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help="what to learn instead of the texts of this machine")
     parser.add_argument("--layers", type=trainer.positive, default=4)
