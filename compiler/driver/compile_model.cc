@@ -60,7 +60,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
     };
     return demand(a.target) > demand(b.target);
   });
-  if (Status added = add_records(out, options.db); !added)
+  if (Status added = add_records(out, options.db, options.machine); !added)
     return added.error();
   return out;
 }

@@ -24,6 +24,7 @@ struct CompileOptions {
   bool why = false;              // print what schedules were chosen from
   bool single_copy = false;      // store no weight in two layouts
   std::string db;                // tuning database; "none": no records; empty: the default one
+  std::string machine;           // whose records count; empty: this one's
 };
 
 /// What a model is compiled for.
@@ -37,6 +38,7 @@ struct CompileGoal {
   bool single_copy = false;           // store no weight in two layouts
   /// The target's, as what they are.
   std::shared_ptr<const tune::KnownRecords> records = nullptr;
+  std::vector<std::string> machines = {}; // that there are records of, for the target
 };
 
 /// The options' goals, where this version can reach them: one for each target, from the most demanding one on.

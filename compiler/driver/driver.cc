@@ -146,6 +146,11 @@ private:
           "heddle/tuning.db in the folder for caches")
         ->type_name("FILE|none");
   }
+  static void add_machine(CLI::App *to, CompileOptions &compile) {
+    to->add_option("--machine", compile.machine,
+                   "Choose schedules by what was measured on that machine, such as a GPU, instead of on this one")
+        ->type_name("NAME");
+  }
 
   void add_check() {
     auto *sub = command("check", "Read and check a model; or compare a library's weights with their checksum",
@@ -173,6 +178,7 @@ private:
         ->excludes("--weights");
     add_compile_options(sub, compile.compile,
                         "; several, with commas between: the best that fits is taken when the library is loaded");
+    add_machine(sub, compile.compile);
     sub->add_option(
            "--dim", compile.compile.dims,
            "A size to expect, such as S=128: schedules are chosen for it; any other works, too; may be given again")
@@ -206,6 +212,7 @@ private:
     add_model(sub, run.model, "DIR|MODEL", "A compiled library's folder, a .heddle file or a Hugging Face folder");
     add_weights(sub, run.model);
     add_compile_options(sub, run.compile, "; of DIR one that it was compiled for, native: the best that fits");
+    add_machine(sub, run.compile);
     sub->add_option(
            "--entry", run.entries,
            "Which entry; not needed where there is one, or one called `forward`. Given several times: one per call")
@@ -323,6 +330,7 @@ private:
     add_model(sub, show.model, "MODEL|DIR", "A .heddle file, a Hugging Face folder, or a compiled library's folder");
     add_weights(sub, show.model);
     add_compile_options(sub, show.compile);
+    add_machine(sub, show.compile);
     sub->add_flag("--why", show.compile.why,
                   "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--stage", show.stage, "Which stage")
@@ -352,6 +360,7 @@ private:
     add_model(sub, compare.model);
     add_weights(sub, compare.model);
     add_compile_options(sub, compare.compile);
+    add_machine(sub, compare.compile);
     sub->add_option("--entry", compare.entries,
                     "Which entry; not needed where there is one. Given several times: one per call")
         ->type_name("E")

@@ -303,6 +303,17 @@ Result<std::vector<int>> Database::threads(const std::string &machine, const std
   return out;
 }
 
+Result<std::vector<std::string>> Database::machines(const std::string &target) const {
+  Statement query(*this, "SELECT DISTINCT machine FROM record WHERE target=? AND confirmed=1");
+  query.bind(target);
+  std::vector<std::string> out;
+  while (query.next())
+    out.push_back(query.text(0));
+  if (Status read = query.done(); !read)
+    return read.error();
+  return out;
+}
+
 Result<std::vector<Record>> Database::all() const {
   Statement query(*this, (std::string("SELECT ") + columns + "WHERE confirmed=1").c_str());
   return collect(query, path_);

@@ -35,6 +35,8 @@ public:
   /// The numbers of threads that a kernel has records for.
   Result<std::vector<int>> threads(const std::string &machine, const std::string &target,
                                    const std::string &structure) const;
+  /// The machines that have records for a target.
+  Result<std::vector<std::string>> machines(const std::string &target) const;
   Result<std::vector<Record>> all() const; // that compilations may use
 
   /// Puts records in the place of those of the same subjects, all or none. Unconfirmed ones leave what is confirmed as

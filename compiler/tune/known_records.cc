@@ -3,11 +3,11 @@
 #include "compiler/tune/known_records.h"
 
 #include "compiler/emit/artifact/parallel.h"
-#include "compiler/tune/machine.h"
 #include "embedded/shipped_records.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 namespace heddle::tune {
 
@@ -18,8 +18,26 @@ static int nearest_threads(const std::vector<int> &all) {
                                    [&](int threads) { return std::pair(std::abs(threads - wanted), threads); });
 }
 
-KnownRecords::KnownRecords(std::optional<Database> database, std::string target)
-    : database_(std::move(database)), machine_(this_machine()), target_(std::move(target)) {
+Result<std::vector<std::string>> machines_with_records(const std::optional<Database> &database,
+                                                       const std::string &target) {
+  std::set<std::string> out;
+  if (database) {
+    auto machines = database->machines(target);
+    if (!machines)
+      return machines.error();
+    out.insert(machines->begin(), machines->end());
+  }
+  for (const EmbeddedFile &file : embedded::shipped_records())
+    if (file.bytes.find(" | " + target + " | ") != std::string_view::npos)
+      if (auto records = read_records(file.bytes, std::string(file.path)))
+        for (const Record &record : *records)
+          if (record.place.target == target)
+            out.insert(record.place.machine);
+  return std::vector<std::string>(out.begin(), out.end());
+}
+
+KnownRecords::KnownRecords(std::optional<Database> database, std::string target, std::string machine)
+    : database_(std::move(database)), machine_(std::move(machine)), target_(std::move(target)) {
   for (const EmbeddedFile &file : embedded::shipped_records())
     if (file.bytes.find("[" + machine_ + " | " + target_ + " | ") != std::string_view::npos)
       if (auto records = read_records(file.bytes, std::string(file.path))) // tests see to it that they all read

@@ -11,11 +11,18 @@
 
 namespace heddle::tune {
 
-/// Records of this machine for a target: the database's, where it has any of a kernel, else those that come with
+/// The machines that there are records of for a target, in the database or with Heddle; sorted.
+Result<std::vector<std::string>> machines_with_records(const std::optional<Database> &database,
+                                                       const std::string &target);
+
+/// Records of a machine for a target: the database's, where it has any of a kernel, else those that come with
 /// Heddle. Of several numbers of threads those of the one nearest to what this process may use.
 class KnownRecords : public Records {
 public:
-  KnownRecords(std::optional<Database> database, std::string target);
+  /// `machine`: empty: of none.
+  KnownRecords(std::optional<Database> database, std::string target, std::string machine);
+
+  const std::string &machine() const { return machine_; }
 
   std::vector<Measured> of(const std::string &structure) const override;
   /// What went wrong while reading: from then on there are no records.

@@ -123,6 +123,17 @@ class Compiling(Records):
         self.heddle("tune", "--import", "in.txt", "--db", "other.db")
         self.assertNotIn("as measured", self.compile("--db", "other.db"))
 
+    def test_records_of_another_machine_count_where_it_is_named(self):
+        machine = re.search(r" as measured on (.*)\n", self.measured_everything())[1]
+        (self.folder / "in.txt").write_text(self.heddle("tune", "--export", "-").replace(machine, "Another CPU, family 1 model 2"))
+        self.heddle("tune", "--import", "in.txt", "--db", "other.db")
+        self.assertNotIn("as measured", self.compile("--db", "other.db"))
+        self.assertIn(" as measured on Another CPU, family 1 model 2\n", self.compile("--db", "other.db", "--machine", "Another CPU, family 1 model 2"))
+        self.assertRegex(self.heddle("compile", "m.heddle", "--weights", "w.npz", "--db", "other.db", "--machine", "None", status=1),
+                         r'^error: --machine "None": for \S+ there are records of .*"Another CPU, family 1 model 2"')  # fmt: skip
+        self.assertIn('--machine "None": its records are left out by --db none',
+                      self.heddle("compile", "m.heddle", "--weights", "w.npz", "--db", "none", "--machine", "None", status=2))  # fmt: skip
+
     def measured_everything(self):
         """What a compilation says that goes by made-up records of all rows."""
         self.heddle("tune", "m.heddle", "--weights", "w.npz", "--dim", "N=128", "--threads", "1", "--budget", "60s")

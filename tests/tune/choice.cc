@@ -150,7 +150,7 @@ TEST_F(Choosing, TheStructureIsThatOfTheKernelAlone) {
   other.erase();
 }
 
-TEST_F(Choosing, OnlyRecordsOfThisMachineAreKnown) {
+TEST_F(Choosing, OnlyRecordsOfThatMachineAreKnown) {
   Folder folder;
   std::string structure = structure_of(kernel);
   auto add = [&](const std::string &machine, const std::string &target, double seconds) {
@@ -161,12 +161,30 @@ TEST_F(Choosing, OnlyRecordsOfThisMachineAreKnown) {
   };
   add("Another CPU, family 1 model 1", "x86-64-v3", 1e-3);
   add(tune::this_machine(), "x86-64-v4", 2e-3);
-  EXPECT_TRUE(tune::KnownRecords(std::move(*tune::Database::read(folder / "t.db")), "x86-64-v3").of(structure).empty());
+  auto known = [&](const std::string &machine) {
+    return tune::KnownRecords(std::move(*tune::Database::read(folder / "t.db")), "x86-64-v3", machine).of(structure);
+  };
+  EXPECT_TRUE(known(tune::this_machine()).empty());
   add(tune::this_machine(), "x86-64-v3", 3e-3);
-  std::vector<Measured> found =
-      tune::KnownRecords(std::move(*tune::Database::read(folder / "t.db")), "x86-64-v3").of(structure);
+  std::vector<Measured> found = known(tune::this_machine());
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].seconds, 3e-3);
+  found = known("Another CPU, family 1 model 1");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].seconds, 1e-3);
+  EXPECT_TRUE(known("").empty());
+}
+
+TEST_F(Choosing, MachinesAreThoseThatTheTargetHasRecordsOf) {
+  Folder folder;
+  auto database = tune::Database::write(folder / "t.db");
+  ASSERT_TRUE(database);
+  for (auto [machine, target] : {std::pair("B", "cuda:sm_80"), {"A", "cuda:sm_80"}, {"C", "cuda:sm_90"}})
+    ASSERT_TRUE(database->add(std::vector{record("tiles/1 rows=6 fma", 1e-3, 128, {machine, target, 1})}, true));
+  ASSERT_TRUE(database->add(std::vector{record("tiles/1 rows=6 fma", 1e-3, 128, {"D", "cuda:sm_80", 1})}, false));
+  std::optional<tune::Database> file(std::move(*database));
+  EXPECT_EQ(*tune::machines_with_records(file, "cuda:sm_80"), (std::vector<std::string>{"A", "B"}));
+  EXPECT_TRUE(tune::machines_with_records(std::nullopt, "cuda:sm_80")->empty());
 }
 
 TEST(ShippedRecords, AllOfThemRead) {
