@@ -108,8 +108,11 @@ struct TuneCommand {
   int64_t seed = 1;
   std::string report;                 // path of a page
   std::string import_from, export_to; // files of text
+  std::string pack;                   // a folder that times a GPU's candidates elsewhere
 };
 Status tune_command(const TuneCommand &options);
+/// Its `--pack`.
+Status pack_candidates(const TuneCommand &options);
 
 struct BenchCommand {
   std::string path;

@@ -115,6 +115,19 @@ Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string>
   return out;
 }
 
+Result<std::map<std::string, int64_t>> all_sizes(const std::vector<std::string> &words, const Program &program) {
+  auto out = read_sizes(words, program);
+  if (!out)
+    return out.error();
+  std::string missing;
+  for (const Dim &dim : program.dims)
+    if (!out->contains(dim.name))
+      missing += " --dim " + dim.name + "=N";
+  if (!missing.empty())
+    return Error{"a search is for one size; give it with" + missing};
+  return out;
+}
+
 /// What a path that the model doesn't have may stand for: one that ends alike, else one of similar spelling.
 static std::string nearest_part(StringRef path, const std::set<std::string> &parts) {
   std::string tail = "." + path.str();

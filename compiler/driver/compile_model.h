@@ -49,6 +49,9 @@ Result<CompileGoal> find_compile_goal(const CompileOptions &options);
 /// "B=8" words; every name must be a dim of the program.
 Result<std::map<std::string, int64_t>> read_sizes(const std::vector<std::string> &words, const Program &program);
 
+/// The same where every dim must have a value; the message names those that have none.
+Result<std::map<std::string, int64_t>> all_sizes(const std::vector<std::string> &words, const Program &program);
+
 /// A tensor's extents as files of scales have them: "B", "S", "768".
 std::vector<std::string> shape_words(const Tensor &tensor, const Program &program);
 

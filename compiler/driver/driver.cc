@@ -297,6 +297,15 @@ private:
         ->type_name("FILE");
     sub->add_option("--export", tune.export_to, "Write the database's records as text, sorted; -: to standard output")
         ->type_name("FILE");
+    CLI::Option *pack =
+        sub->add_option(
+               "--pack", tune.pack,
+               "Write a folder that times the candidates of a GPU's kernels on another machine: there DIR/run, "
+               "which needs the driver and Python, then --import DIR/timings")
+            ->type_name("DIR");
+    for (const char *of_searches :
+         {"--db", "--threads", "--budget", "--resume", "--seed", "--report", "--import", "--export"})
+      pack->excludes(of_searches);
   }
   void add_bench() {
     auto *sub =

@@ -8,7 +8,6 @@
 #include "compiler/emit/device/device.h"
 #include "compiler/emit/device/resources.h"
 
-#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/SymbolTable.h"
 
 #include <algorithm>
@@ -20,18 +19,11 @@ static std::vector<PageLaunch> launches_of(const DeviceRow &row, const std::map<
                                            const Gpu &gpu, const std::vector<int64_t> &sizes) {
   std::vector<PageLaunch> out;
   for (const gpu::Launch &launch : row.launches) {
-    int64_t blocks = 1;
-    for (const gpu::Dealt &dealt : launch.items) {
-      int64_t items = 1;
-      for (mlir::AffineExpr extent : dealt.extents)
-        items *= mlir::AffineMap::get(sizes.size(), 0, extent).compose(sizes)[0];
-      blocks *= (items + dealt.each - 1) / dealt.each;
-    }
     auto found = resources.find(launch.symbol);
     Resources takes = found == resources.end() ? Resources{} : found->second;
     auto [resident, warps] = occupancy(gpu, launch.threads, takes);
-    out.push_back(
-        {launch.symbol, blocks, launch.threads, takes.shared, takes.registers, takes.spilled, resident, warps});
+    out.push_back({launch.symbol, blocks_of(launch, sizes), launch.threads, takes.shared, takes.registers,
+                   takes.spilled, resident, warps});
   }
   return out;
 }

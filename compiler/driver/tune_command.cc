@@ -63,20 +63,6 @@ static Result<double> read_budget(const std::string &text) {
   return value * by;
 }
 
-/// The value of every dim; the message names those that have none.
-static Result<std::map<std::string, int64_t>> all_dims(const std::vector<std::string> &words, const Program &program) {
-  auto out = read_sizes(words, program);
-  if (!out)
-    return out.error();
-  std::string missing;
-  for (const Dim &dim : program.dims)
-    if (!out->contains(dim.name))
-      missing += " --dim " + dim.name + "=N";
-  if (!missing.empty())
-    return Error{"a search is for one size; give it with" + missing};
-  return out;
-}
-
 namespace {
 
 /// Ends the process when the time is up, whatever it does then: what was measured is kept already.
@@ -170,7 +156,8 @@ Status Tuning::run() {
   if (!goal)
     return goal.error();
   if (goal->target.gpu)
-    return Error{"--target " + goal->target.name + ": tune measures on CPUs; name one, or leave --target out"};
+    return Error{"--target " + goal->target.name +
+                 ": kernels of a GPU are timed where one is; --pack DIR writes a folder that does it"};
   if (goal->target.cpu_features() & ~heddle_host_cpu_features())
     return Error{"--target " + goal->target.name +
                  ": this machine can't run its code, so nothing can be measured here"};
@@ -180,7 +167,7 @@ Status Tuning::run() {
   model_ = std::move(*model);
   if (Status fits = require_weights(*model_); !fits)
     return fits;
-  auto dims = all_dims(options_.compile.dims, *model_->program);
+  auto dims = all_sizes(options_.compile.dims, *model_->program);
   if (!dims)
     return dims.error();
   dims_ = *dims;
@@ -321,6 +308,10 @@ Status tune_command(const TuneCommand &options) {
   auto wrong = [](const std::string &what) { return Error{usage_mark + what}; };
   if (db == "none")
     return wrong("--db none: a search keeps its records in a file; name one");
+  if (!options.pack.empty() && !searches)
+    return wrong("--pack " + options.pack + ": wants a MODEL, whose kernels are to be timed");
+  if (!options.pack.empty())
+    return pack_candidates(options);
   if (!searches && !imports && options.export_to.empty())
     return wrong("tune wants a MODEL, or --import or --export");
   if (options.export_to == "-" && (searches || imports))

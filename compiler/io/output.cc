@@ -180,9 +180,13 @@ Error OutputFolder::cannot_write(const std::string &name, int error) const {
   return heddle::cannot_write(path_ + "/" + name, error);
 }
 
-Status OutputFolder::write(const std::string &name, std::string_view bytes) {
+Status OutputFolder::write(const std::string &name, std::string_view bytes) { return write(name, bytes, 0666); }
+
+Status OutputFolder::write_program(const std::string &name, std::string_view bytes) { return write(name, bytes, 0777); }
+
+Status OutputFolder::write(const std::string &name, std::string_view bytes, unsigned mode) {
   std::string place = temporary_.path() + "/" + name;
-  int descriptor = ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int descriptor = ::open(place.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   int error = descriptor < 0 ? errno : write_all(descriptor, bytes_of(bytes));
   if (descriptor >= 0 && close(descriptor) != 0 && error == 0)
     error = errno;

@@ -72,12 +72,15 @@ public:
   const std::string &path() const { return path_; }
   /// `name` has no folders in it.
   Status write(const std::string &name, std::string_view bytes);
+  /// The same, to be run.
+  Status write_program(const std::string &name, std::string_view bytes);
   /// Its blocks are reserved: a full disk shows here, not when the bytes are written.
   Result<MappedOutput> map(const std::string &name, size_t bytes);
   Status commit();
 
 private:
   OutputFolder() = default;
+  Status write(const std::string &name, std::string_view bytes, unsigned mode);
   Status replace_files();
   Error cannot_write(const std::string &name, int error) const;
 

@@ -5,6 +5,7 @@
 #include "compiler/emit/device/ptx.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/sizes.h"
 
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -33,6 +34,28 @@ std::vector<std::string> DeviceCode::launches() const {
 int DeviceCode::number_of(const std::string &launch) const {
   std::vector<std::string> all = launches();
   return int(std::find(all.begin(), all.end(), launch) - all.begin());
+}
+
+/// The product of formulas over a kernel's sizes.
+static int64_t product(llvm::ArrayRef<mlir::AffineExpr> extents, llvm::ArrayRef<int64_t> sizes) {
+  int64_t out = 1;
+  for (mlir::AffineExpr extent : extents)
+    out *= sizes::evaluate(extent, sizes);
+  return out;
+}
+
+int64_t blocks_of(const gpu::Launch &launch, llvm::ArrayRef<int64_t> sizes) {
+  int64_t out = 1;
+  for (const gpu::Dealt &dealt : launch.items)
+    out *= (product(dealt.extents, sizes) + dealt.each - 1) / dealt.each;
+  return out;
+}
+
+int64_t kept_bytes(const DeviceRow &row, llvm::ArrayRef<int64_t> sizes) {
+  int64_t out = 0;
+  for (const gpu::Kept &kept : row.kept)
+    out += (product(kept.extents, sizes) * kept.element_bytes + gpu::kept_alignment - 1) & -gpu::kept_alignment;
+  return out;
 }
 
 /// What stands behind the lines that every text of LLVM's begins with.

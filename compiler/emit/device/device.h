@@ -29,6 +29,11 @@ struct DeviceCode {
   int number_of(const std::string &launch) const;
 };
 
+/// How many blocks a launch has at these run-time sizes of its kernel; of none nothing is launched.
+int64_t blocks_of(const gpu::Launch &launch, llvm::ArrayRef<int64_t> sizes);
+/// Bytes that a row keeps between its launches at these sizes.
+int64_t kept_bytes(const DeviceRow &row, llvm::ArrayRef<int64_t> sizes);
+
 Result<DeviceRow> emit_device_row(const KernelRow &row, const Target &target);
 
 /// Every row of every kernel of the module.

@@ -7,7 +7,11 @@ import statistics
 
 
 class Error(Exception):
-    pass
+    """`code`: the driver's, 0 where it has said nothing."""
+
+    def __init__(self, text, code=0):
+        super().__init__(text)
+        self.code = code
 
 
 class Gpu:
@@ -39,7 +43,7 @@ class Gpu:
         if result:
             text = c.c_char_p()
             self.library.cuGetErrorString(result, c.byref(text))
-            raise Error(f"{function}: {(text.value or b'unknown').decode()} ({result})")
+            raise Error(f"{function}: {(text.value or b'unknown').decode()} ({result})", result)
 
     def attribute(self, number):
         value = c.c_int()
@@ -49,7 +53,7 @@ class Gpu:
     def get(self, count):
         address = c.c_uint64()
         self("cuMemAlloc_v2", c.byref(address), c.c_size_t(count))
-        self("cuMemsetD8_v2", address, 0, c.c_size_t(count))
+        self.fill(address.value, 0, count)
         return address.value
 
     def give(self, address):
@@ -57,6 +61,21 @@ class Gpu:
 
     def copy(self, to, source, count):
         self("cuMemcpyDtoDAsync_v2", c.c_uint64(to), c.c_uint64(source), c.c_size_t(count), c.c_void_p(self.stream))
+
+    def put(self, to, data):
+        self("cuMemcpyHtoDAsync_v2", c.c_uint64(to), data, c.c_size_t(len(data)), c.c_void_p(self.stream))
+
+    def read(self, source, count):
+        self.wait()
+        room = c.create_string_buffer(max(count, 1))
+        self("cuMemcpyDtoH_v2", room, c.c_uint64(source), c.c_size_t(count))
+        return room.raw[:count]
+
+    def fill(self, to, byte, count):
+        self("cuMemsetD8Async", c.c_uint64(to), c.c_ubyte(byte), c.c_size_t(count), c.c_void_p(self.stream))
+
+    def wait(self):
+        self("cuStreamSynchronize", c.c_void_p(self.stream))
 
     def load(self, ptx):
         module = c.c_void_p()
@@ -75,18 +94,29 @@ class Gpu:
         addresses = (c.c_void_p * len(values))(*(c.addressof(value) for value in values))
         self("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, c.c_void_p(self.stream), addresses, None)
 
+    def graph(self, work, count):
+        """Puts so many times `work` into the stream at once, when it is called."""
+        graph, launched, stream = c.c_void_p(), c.c_void_p(), c.c_void_p(self.stream)
+        self("cuStreamBeginCapture_v2", stream, 1)
+        for _ in range(count):
+            work()
+        self("cuStreamEndCapture", stream, c.byref(graph))
+        self("cuGraphInstantiate_v2", c.byref(launched), graph, None, None, c.c_size_t(0))
+        self("cuGraphDestroy", graph)
+        return lambda: self("cuGraphLaunch", launched, stream)
+
+    def elapsed(self, work):
+        """Seconds of what one `work` puts into the stream, by events."""
+        self("cuEventRecord", self.events[0], c.c_void_p(self.stream))
+        work()
+        self("cuEventRecord", self.events[1], c.c_void_p(self.stream))
+        self("cuEventSynchronize", self.events[1])
+        elapsed = c.c_float()
+        self("cuEventElapsedTime", c.byref(elapsed), *self.events)
+        return elapsed.value / 1e3
+
     def seconds(self, work, count, batches=5):
         """Of one `work`, which puts something into the stream: the median of batches of `count`, by events; after one that
         isn't counted."""
         work(), work()
-        times = []
-        for _ in range(batches):
-            self("cuEventRecord", self.events[0], c.c_void_p(self.stream))
-            for _ in range(count):
-                work()
-            self("cuEventRecord", self.events[1], c.c_void_p(self.stream))
-            self("cuEventSynchronize", self.events[1])
-            elapsed = c.c_float()
-            self("cuEventElapsedTime", c.byref(elapsed), *self.events)
-            times.append(elapsed.value / 1e3 / count)
-        return statistics.median(times)
+        return statistics.median(self.elapsed(lambda: [work() for _ in range(count)]) / count for _ in range(batches))
