@@ -92,6 +92,24 @@ TEST(Contraction, RowsThatFollowOneAnotherAreAskedForTilesBefore) {
   }
 }
 
+TEST(Contraction, WhereToAskIsDividedBeforeTheLoopOverTerms) {
+  Result<Target> target = find_target("x86-64-v3");
+  ASSERT_TRUE(target);
+  for (const ScheduleRow &row : {row_of("contraction", "tiles", {{"rows", 6}, {"width", 16}, {"ahead", 1}}),
+                                 row_of("contraction", "chunks", {{"rows", 6}, {"width", 16}, {"ahead", 1}})}) {
+    KernelText kernel(dense_text(96, 96, 16));
+    kernel.set_row(row);
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    const std::string &statement = lowered->bytes;
+    size_t asked = statement.find("llvm.prefetch", statement.find("produce sum"));
+    ASSERT_NE(asked, std::string::npos) << statement;
+    size_t loop = statement.rfind("for (", asked), end = statement.find("}\n", asked);
+    std::string terms = statement.substr(loop, end - loop);
+    EXPECT_EQ(terms.find('/'), std::string::npos) << terms;
+  }
+}
+
 TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);

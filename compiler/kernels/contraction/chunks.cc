@@ -54,6 +54,7 @@ const Variant chunks = {
     parameters(),
     candidates,
     apply,
-    true};
+    true,
+    2};
 
 } // namespace heddle::contraction

@@ -3,6 +3,8 @@
 // Past the last panel it asks for addresses that nobody reads; a prefetch never faults.
 #include "compiler/kernels/contraction/prefetch.h"
 
+#include <ranges>
+
 namespace heddle::contraction {
 
 using namespace Halide::Internal;
@@ -94,7 +96,18 @@ private:
     done_ = false;
     Stmt result = IRMutator::visit(op);
     *kept = outside;
+    if (auto known = before_.find(op); known != before_.end())
+      for (auto &[name, value] : std::views::reverse(known->second)) // a later one may use those before it
+        result = LetStmt::make(name, value, result);
     return result;
+  }
+
+  /// A number that is known before a loop, and computed there: LLVM would leave a division by a number of tiles in the
+  /// loop over terms, at every step, since it may not divide before it knows that the loop has any.
+  Expr before(const For *loop, const char *name, const Expr &value) {
+    Expr variable = Variable::make(value.type(), unique_name(name));
+    before_[loop].push_back({variable.as<Variable>()->name, simplify(value)});
+    return variable;
   }
 
   static Expr variable(const For *loop) { return Variable::make(Halide::Int(32), loop->name); }
@@ -139,7 +152,7 @@ private:
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that. Few tiles can't ask for
     // all of it: lines asked for here and there hinder the processor's own prefetchers (on Zen 4 a tile of 8 rows takes
     // 1.4 times as long), so such steps ask for what they have.
-    Expr share = (prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles;
+    Expr share = simplify((prefetch_.width + prefetch_.tiles - 1) / prefetch_.tiles);
     Expr few = simplify(share * read.element.bytes() > line_bytes);
     std::vector<Stmt> asked;
     FindRow row(prefetch_.weights);
@@ -151,9 +164,12 @@ private:
     }
     if (is_const_one(few))
       return op;
-    Expr start =
-        select(few, 0, distance() + iteration(tile_) * sum_->extent * share); // known before the loop over terms,
-    Expr step = select(few, 0, share - prefetch_.width);                      // as is this
+    if (!is_const(share)) {
+      share = before(tile_ ? tile_ : sum_, "share", share);
+      few = share * read.element.bytes() > line_bytes;
+    }
+    Expr start = before(sum_, "ahead", select(few, 0, distance() + iteration(tile_) * sum_->extent * share));
+    Expr step = before(sum_, "step", select(few, 0, share - prefetch_.width));
     Stmt ahead = ask_for(prefetch_.weights, read.first + start + iteration(sum_) * step, read.element);
     asked.push_back(ahead);
     asked.push_back(op);
@@ -170,6 +186,7 @@ private:
   PanelPrefetch prefetch_;
   Copied copied_;
   std::map<std::string, Expr> lets_;
+  std::map<const For *, std::vector<std::pair<std::string, Expr>>> before_;
   const For *chunk_ = nullptr, *panel_ = nullptr, *tile_ = nullptr, *sum_ = nullptr;
   bool done_ = false;
 };

@@ -42,6 +42,6 @@ const Variant tiles = {"tiles",
                        candidates,
                        apply,
                        true,
-                       2};
+                       3};
 
 } // namespace heddle::contraction
