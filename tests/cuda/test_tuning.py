@@ -16,7 +16,11 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from emulator import HEDDLE, OnEmulatedGpu  # noqa: E402
+from emulator import HEDDLE, ROOT, OnEmulatedGpu  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "compiler/tune/there"))
+sys.dont_write_bytecode = True
+import measure  # noqa: E402
 
 import heddle  # noqa: E402
 
@@ -272,6 +276,42 @@ class Compiling(Folder):
         self.assertIn("its records are left out by --db none", self.compile("--machine", GPU, "--db", "none", status=2))
         both = self.heddle("compile", "dense.heddle", "--target", "cuda:sm_80,x86-64-v3", "--dim", "N=16", "--weights", "w.npz", "-o", "out", "--machine", GPU)
         self.assertIn(f"schedules: 1 of 1 kernel as measured on {GPU}, for cuda:sm_80\n", both)
+
+
+class Comparing(unittest.TestCase):
+    def difference(self, mine, usual, is_narrow=False):
+        kind = {"float32": "f32", "int8": "i8", "int32": "i32", "int64": "i64", "float16": "f16", "bool": "bool"}[mine.dtype.name]
+        return measure.difference(kind, mine.tobytes(), usual.astype(mine.dtype).tobytes(), is_narrow)
+
+    def test_sums_may_be_made_in_another_order(self):
+        usual = np.array([-8.0, 0.5, np.inf, np.nan], np.float32)
+        self.assertEqual(self.difference(usual + np.float32(0.0075), usual), "")
+        self.assertEqual(self.difference(usual + np.float32(0.01), usual), "its result is wrong: -7.99 where the usual schedule has -8")
+        self.assertEqual(self.difference(usual + np.float32(0.3), usual, is_narrow=True), "")
+        self.assertIn("is wrong", self.difference(usual + np.float32(0.4), usual, is_narrow=True))
+        for mine in ([-8, 0.5, 1, np.nan], [-8, 0.5, np.inf, 1], [np.nan, 0.5, np.inf, np.nan], [-8, 0.5, -np.inf, np.nan]):
+            self.assertIn("is wrong", self.difference(np.array(mine, np.float32), usual), mine)
+        self.assertEqual(self.difference(np.float16([1, 2]), np.array([1.01, 2]), is_narrow=True), "")
+        self.assertIn("is wrong", self.difference(np.float16([1, 2]), np.array([1.2, 2]), is_narrow=True))
+
+    def test_whole_numbers_that_come_of_sums_may_be_their_neighbours(self):
+        self.assertEqual(self.difference(np.int8([-5, 127]), np.array([-4, 126])), "")
+        self.assertIn("is wrong: -5 where the usual schedule has -3", self.difference(np.int8([-5, 127]), np.array([-3, 127])))
+        magnitude = np.array([1.5, 0.25], np.float32).view(np.int32)
+        self.assertEqual(self.difference(magnitude + 20, magnitude), "")
+        self.assertIn("is wrong", self.difference(np.array([1.51, 0.25], np.float32).view(np.int32), magnitude))
+        for dtype in (np.int32, np.int64):
+            self.assertIn("is wrong", self.difference(np.array([7, 901], dtype), np.array([7, 900])))
+        self.assertIn("is wrong", self.difference(np.array([True, False]), np.array([True, True])))
+
+    def test_made_up_numbers_are_those_of_their_type(self):
+        real = np.array(measure.numbers_of("f32", measure.made_up("f32")))
+        self.assertTrue(np.all(np.abs(real) <= 1) and np.std(real) > 0.5)
+        np.testing.assert_allclose(np.array(measure.numbers_of("bf16", measure.made_up("bf16"))), real, atol=2**-8)
+        np.testing.assert_allclose(measure.numbers_of("f16", measure.made_up("f16")), real, atol=2**-11)
+        self.assertEqual(set(measure.numbers_of("i8", measure.made_up("i8"))), set(range(127)))
+        for kind in ("i32", "i64", "bool"):
+            self.assertEqual(set(measure.numbers_of(kind, measure.made_up(kind))), {1})
 
 
 class Usage(Folder):
