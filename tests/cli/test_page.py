@@ -86,9 +86,9 @@ class Page(Scratch):
         marked = {text: kernels for (path, line), (kernels, _) in lines_of(page).items()
                   if path.endswith("bert/encoder.heddle") for text in [encoder[line - 1].strip()] if kernels}  # fmt: skip
         begins = {text.split(" = ")[0]: [kinds[kernel] for kernel in kernels] for text, kernels in marked.items()}
-        self.assertEqual({name: begins[name] for name in ("q[b, i, h, e]", "k[b, j, h, e]", "v[b, j, h, e]", "s[b, h, i, j]", "y[b, i, d]")},
+        self.assertEqual({name: begins[name] for name in ("q[b, i, h, e]", "k[b, j, h, e]", "v[b, j, h, e]", "s[b, h, i, j]", "o[b, i, d]")},
                          {"q[b, i, h, e]": ["contraction"], "k[b, j, h, e]": ["contraction"], "v[b, j, h, e]": ["contraction"],
-                          "s[b, h, i, j]": ["attention"], "y[b, i, d]": ["contraction"]})  # fmt: skip
+                          "s[b, h, i, j]": ["attention"], "o[b, i, d]": ["contraction"]})  # fmt: skip
         self.assertEqual(len({tuple(marked[text]) for text in marked if text[:2] in ("q[", "k[", "v[")}), 1, "one kernel serves the three")
 
     def test_conditions_are_in_the_authors_names(self):

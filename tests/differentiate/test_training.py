@@ -15,6 +15,10 @@ import heddle  # noqa: E402
 from heddle_command import GOLDENS, must  # noqa: E402
 from scratch import Scratch  # noqa: E402
 
+NO_DROPOUT = {  # of the folders whose config.json has some
+    "bert": [word for key in ("hidden_dropout_prob", "attention_probs_dropout_prob") for word in ("--set", f"{key}=0")],
+    "gpt2": [word for key in ("embd_pdrop", "resid_pdrop", "attn_pdrop") for word in ("--set", f"{key}=0")],
+}
 TRAINING = Path(__file__).resolve().parent / "goldens" / "training"
 
 
@@ -41,30 +45,40 @@ class Training(Scratch):
                 self.assertLess(off, 1e-4, f"the gradient of {parameter.name}")
 
     def test_bert(self):
-        self.follow("bert_loss")
+        self.follow("bert_loss", *NO_DROPOUT["bert"])
 
     def test_gpt2(self):
-        self.follow("gpt2")
+        self.follow("gpt2", *NO_DROPOUT["gpt2"])
 
     def test_transformer(self):
         """Its rate is the paper's, with the peak and the warm-up of the goldens."""
         self.follow("marian", *(w for s in ("dropout=0", "warmup_steps=10", "learning_rate=0.002") for w in ("--set", s)),
                     more={"key": np.int32([0, 0])})  # fmt: skip
 
-    def test_transformer_with_dropout(self):
-        """What is dropped is not what PyTorch drops: the mean of the last losses over five seeds is within 2 %."""
-        tensors = safetensors.load_file(TRAINING / "marian.safetensors")
-        settings = ("training=true", "dropout=0.1", "warmup_steps=10", "learning_rate=0.002")
-        must("compile", GOLDENS / "marian", *(w for s in settings for w in ("--set", s)), "-o", self.folder / "out")
+    def drop(self, name, *settings):
+        """What is dropped is not what PyTorch drops: the mean of the last losses over the seeds is within 2 %."""
+        tensors = safetensors.load_file(TRAINING / f"{name}.safetensors")
+        must("compile", GOLDENS / name, *(w for s in ("training=true", *settings) for w in ("--set", s)), "-o", self.folder / "out")
         model = heddle.load(self.folder / "out")
         inputs = {n.removeprefix("input:"): v for n, v in tensors.items() if n.startswith("input:")}
         ends = []
-        for seed in range(1, 6):
+        for seed in range(1, len(tensors["dropped"]) + 1):
             session = model.session()
-            batches = ({k: np.ascontiguousarray(v[t % 2]) for k, v in inputs.items()} | {"key": np.int32([seed, 0])} for t in range(50))
+            rates = lambda t: {} if name == "marian" else {"rate": tensors["rates"][t]}  # noqa: E731
+            batches = ({k: np.ascontiguousarray(v[t % 2]) for k, v in inputs.items()} | {"key": np.int32([seed, 0])} | rates(t) for t in range(50))
             ends.append(np.mean([session.run(batch, "train")["loss"] for batch in batches][-20:]))
         want = tensors["dropped"].mean()
-        self.assertLess(abs(np.mean(ends) - want) / want, 0.02)
+        self.assertLess(abs(np.mean(ends) - want) / want, 0.02, f"{np.mean(ends)} ± {np.std(ends)}, not {want} ± {tensors['dropped'].std()}")
+        self.assertGreater(np.ptp(ends), 0, "the key chooses what is dropped")
+
+    def test_transformer_with_dropout(self):
+        self.drop("marian", "dropout=0.1", "warmup_steps=10", "learning_rate=0.002")
+
+    def test_gpt2_with_dropout(self):
+        self.drop("gpt2")  # the folder's is 0.1
+
+    def test_seq2seq_with_attention_with_dropout(self):
+        self.drop("seq2seq_general", "dropout=0.1")
 
     def test_vit(self):
         self.follow("vit_classifier")
