@@ -171,6 +171,25 @@ protected:
     return width >= 4 ? width : 0;
   }
 
+  /// What the lanes of a Func over `args`, of which the first is the lane, come to: half of them with the other half,
+  /// down to one. Halide's own reduction of a vector goes lane by lane.
+  template <class Combine>
+  static Expr folded(Func wider, const std::vector<Var> &args, int width, std::vector<std::pair<Func, int>> &halves,
+                     const Combine &combine) {
+    while (width > 1) {
+      width /= 2;
+      Func narrower("lanes");
+      std::vector<Expr> high = exprs(args);
+      high[0] = args[0] + width;
+      narrower(args) = combine(wider(exprs(args)), wider(high));
+      halves.push_back({narrower, width});
+      wider = narrower;
+    }
+    std::vector<Expr> first = exprs(args);
+    first[0] = 0;
+    return wider(first);
+  }
+
   Expr one_place(const Expr &value) const { return ExpectFirstPlace(key_.name()).mutate(value); }
 
   /// The sum over features of row x panel, a vector of features at a time, whose lanes are then added up by halves.
@@ -181,19 +200,9 @@ protected:
     Substitution term{{feature.name(), made.vector * width + lane_}};
     made.lanes(args) = hi::make_zero(start.type());
     made.lanes(args) += hi::substitute(term, row) * hi::substitute(term, panel);
-    Func wider = made.lanes;
-    for (int half = width / 2; half > 0; half /= 2) {
-      Func narrower("lanes");
-      std::vector<Expr> high = exprs(args);
-      high[0] = lane_ + half;
-      narrower(args) = wider(exprs(args)) + wider(high);
-      made.halves.push_back({narrower, half});
-      wider = narrower;
-    }
-    std::vector<Expr> first = exprs(args);
-    first[0] = 0;
+    Expr whole = folded(made.lanes, args, width, made.halves, [](const Expr &x, const Expr &y) { return x + y; });
     Func sum("sum");
-    sum(in_block({j_, u_, m_})) = start + wider(first);
+    sum(in_block({j_, u_, m_})) = start + whole;
     dot_products_.emplace(sum.name(), made);
     return sum;
   }
@@ -287,20 +296,9 @@ protected:
     Expr at = placed(hi::substitute(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
     made.lanes(args) = combine(made.lanes(exprs(args)), select(likely(key_in(tiles.x) < all_keys_), at, neutral));
     made.tile = tiles.x;
-    // Half of the lanes with the other half, down to one: Halide's own reduction of a vector goes lane by lane.
-    Func wider = made.lanes;
-    for (int width = tile_keys_ / 2; width > 0; width /= 2) {
-      Func narrower("lanes");
-      std::vector<Expr> high = exprs(args);
-      high[0] = j_ + width;
-      narrower(args) = combine(wider(exprs(args)), wider(high));
-      made.halves.push_back({narrower, width});
-      wider = narrower;
-    }
-    std::vector<Expr> first = exprs(args);
-    first[0] = 0;
+    Expr whole = folded(made.lanes, args, tile_keys_, made.halves, combine);
     args.erase(args.begin());
-    made.func(args) = several() ? wider(first) : combine(wider(first), placed(formula_of(stage, nullptr), 0));
+    made.func(args) = several() ? whole : combine(whole, placed(formula_of(stage, nullptr), 0));
     return statistics_.emplace(stage.func.name(), made).first->second;
   }
 

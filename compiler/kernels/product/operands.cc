@@ -171,11 +171,7 @@ int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
 }
 
 bool Operands::lies_by_terms(const Expr &factor) const {
-  const hi::Call *call = input_read_by(kernel_, factor) ? read_of(factor) : nullptr;
-  if (!call || call->args.empty() || !hi::equal(call->args[0], Expr(innermost_)))
-    return false;
-  return std::none_of(call->args.begin() + 1, call->args.end(),
-                      [&](const Expr &index) { return hi::expr_uses_var(index, innermost_.name()); });
+  return input_read_by(kernel_, factor) && all_reads_lie_by(factor, innermost_);
 }
 
 Expr Operands::filled(const Expr &factor) const { return heddle::filled(micro_kernel_, factor, innermost_, terms_); }
