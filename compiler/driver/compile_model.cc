@@ -5,6 +5,7 @@
 #include "compiler/driver/commands.h"
 #include "compiler/driver/page_facts.h"
 #include "compiler/driver/records.h"
+#include "compiler/emit/artifact/kernel_cache.h"
 #include "compiler/io/scales_file.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
@@ -267,6 +268,8 @@ Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal>
                                     Progress &progress, const ArtifactForm &form) {
   ArtifactJob job{{}, model.library_name, model.weights ? &*model.weights : nullptr, output};
   job.form = form;
+  if (llvm::none_of(goals, [](const CompileGoal &goal) { return goal.afresh; }))
+    job.cache = KernelCache::default_folder();
   for (const Program::Setting &setting : model.program->settings)
     job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
   std::vector<CompiledModule> compiled;

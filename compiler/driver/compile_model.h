@@ -36,6 +36,7 @@ struct CompileGoal {
   std::vector<std::string> dims = {}; // NAME=N: sizes to choose schedules for
   bool why = false;                   // report what schedules were chosen from
   bool single_copy = false;           // store no weight in two layouts
+  bool afresh = false;                // take no kernel that was compiled before
   /// The target's, as what they are.
   std::shared_ptr<const tune::KnownRecords> records = nullptr;
   std::vector<std::string> machines = {}; // that there are records of, for the target

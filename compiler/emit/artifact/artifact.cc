@@ -3,10 +3,12 @@
 #include "compiler/emit/artifact/artifact.h"
 
 #include "compiler/emit/artifact/header.h"
+#include "compiler/emit/artifact/kernel_cache.h"
 #include "compiler/emit/artifact/link.h"
 #include "compiler/emit/artifact/pack_weights.h"
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/python_module.h"
+#include "compiler/emit/artifact/symbols.h"
 #include "compiler/emit/device/device.h"
 #include "compiler/emit/device/resources.h"
 #include "compiler/emit/host/host.h"
@@ -93,12 +95,30 @@ struct KernelCode {
   DeviceCode device;
 };
 
+/// An object with the rows of a job, under their own names.
+static Result<std::string> compile_rows(llvm::ArrayRef<KernelRow> rows, const Target &target,
+                                        const KernelCache &cache) {
+  std::string key = cache.key(rows, target);
+  std::optional<std::string> object = cache.find(key);
+  if (!object) {
+    Result<KernelObject> made = emit_kernels(rows, target, {.nameless = true});
+    if (!made)
+      return made.error();
+    object = std::move(made->bytes);
+    cache.keep(key, *object);
+  }
+  std::vector<std::pair<std::string, std::string>> names;
+  for (auto [place, row] : llvm::enumerate(rows))
+    names.emplace_back(nameless_symbol(place), kernel_symbol(row.kernel, row.row));
+  return rename_symbols(*object, names);
+}
+
 /// The rows of a job, as they go into the library.
-static Status compile_job(const KernelJob &job, const Target &target, const std::string &path, DeviceCode &device,
-                          std::mutex &mutex) {
+static Status compile_job(const KernelJob &job, const Target &target, const KernelCache &cache, const std::string &path,
+                          DeviceCode &device, std::mutex &mutex) {
   if (!target.gpu) {
-    Result<KernelObject> object = emit_kernels(job.rows, target);
-    return object ? write_scratch(path, object->bytes) : Status(object.error());
+    Result<std::string> object = compile_rows(job.rows, target, cache);
+    return object ? write_scratch(path, *object) : Status(object.error());
   }
   for (const KernelRow &row : job.rows) {
     Result<DeviceRow> made = emit_device_row(row, target);
@@ -128,10 +148,11 @@ static Result<std::vector<KernelCode>> compile_kernels(const ArtifactJob &job, c
   }
   std::mutex mutex;
   std::string first_error;
+  KernelCache cache(job.cache);
   progress.stage("compiling kernels", jobs.size());
   for_each_parallel(jobs.size(), [&](int64_t i) {
     size_t module = jobs[i].module;
-    Status written = compile_job(jobs[i], job.modules[module].target, paths[i], out[module].device, mutex);
+    Status written = compile_job(jobs[i], job.modules[module].target, cache, paths[i], out[module].device, mutex);
     progress.step();
     if (written)
       return true;
@@ -140,6 +161,7 @@ static Result<std::vector<KernelCode>> compile_kernels(const ArtifactJob &job, c
       first_error = written.error().message;
     return false;
   });
+  cache.prune();
   if (!first_error.empty())
     return Error{first_error};
   return out;

@@ -31,6 +31,7 @@ struct ArtifactJob {
   std::string output;                // folder
   std::vector<ManifestSetting> settings = {};
   ArtifactForm form = {};
+  std::string cache = {}; // folder with kernels that were compiled before; "": none
 };
 
 struct ArtifactReport {

@@ -121,8 +121,8 @@ struct LoweredRow {
   double lower_seconds;
 };
 
-Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options,
-                             bool hoists_storage) {
+Result<LoweredRow> lower_row(const KernelRow &wanted, const std::string &symbol, const Target &target,
+                             const EmitOptions &options, bool hoists_storage) {
   auto start = std::chrono::steady_clock::now();
   mlir::func::FuncOp kernel = wanted.kernel;
   auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
@@ -159,18 +159,19 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, cons
   // Only the function itself: wrappers and descriptions of arguments are code that would be compiled, too.
   Halide::LinkageType linkage =
       options.with_argv ? Halide::LinkageType::ExternalPlusArgv : Halide::LinkageType::External;
-  return LoweredRow{pipeline.compile_to_module(lowered->arguments, kernel_symbol(kernel, wanted.row),
+  return LoweredRow{pipeline.compile_to_module(lowered->arguments, symbol,
                                                halide_target(cpu_features(row, target), options), linkage),
                     lower_seconds};
 }
 
 /// Halide 21 fails to hoist the storage of a stage that it finds to be needed nowhere, as under `k == 4` for k in
 /// 0 .. 3: what fails is lowered once more with storage where it is computed.
-Result<LoweredRow> lower_row(const KernelRow &wanted, const Target &target, const EmitOptions &options) {
+Result<LoweredRow> lower_row(const KernelRow &wanted, const std::string &symbol, const Target &target,
+                             const EmitOptions &options) {
   try {
-    return lower_row(wanted, target, options, true);
+    return lower_row(wanted, symbol, target, options, true);
   } catch (const Halide::Error &) {
-    return lower_row(wanted, target, options, false);
+    return lower_row(wanted, symbol, target, options, false);
   }
 }
 
@@ -208,7 +209,10 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
                           KernelRow &current) {
   auto start = std::chrono::steady_clock::now();
   KernelObject object;
-  object.symbol = kernel_symbol(rows.front().kernel, rows.front().row);
+  auto symbol_of = [&](size_t place) {
+    return options.nameless ? nameless_symbol(place) : kernel_symbol(rows[place].kernel, rows[place].row);
+  };
+  object.symbol = symbol_of(0);
   // Lowering drops what Halide asserts of buffers and sizes, which the runtime and the host program see to; of the code
   // it is asked that every allocation be checked, and what parallel tasks return.
   uint32_t features = target.base;
@@ -216,17 +220,16 @@ Result<KernelObject> emit(llvm::ArrayRef<KernelRow> rows, const Target &target, 
     features |= cpu_features(row.kernel, target);
   Halide::Module module(object.symbol, halide_target(features, options).without_feature(Halide::Target::NoAsserts));
   bool calls = false; // functions that are written beside Halide's code
-  for (const KernelRow &row : rows) {
+  for (auto [place, row] : llvm::enumerate(rows)) {
     current = row;
     calls |= multiplies_tiles(row);
-    Result<LoweredRow> lowered = lower_row(row, target, options);
+    Result<LoweredRow> lowered = lower_row(row, symbol_of(place), target, options);
     if (!lowered)
       return lowered.error();
     object.lower_seconds += lowered->lower_seconds;
     for (const Halide::Internal::LoweredFunc &function : lowered->module.functions())
       module.append(function);
-    module.append(
-        scratch_function(row.kernel, kernel_symbol(row.kernel, row.row), lowered->module.get_conceptual_stmt()));
+    module.append(scratch_function(row.kernel, symbol_of(place), lowered->module.get_conceptual_stmt()));
   }
   module.set_any_strict_float(true); // else what is said of no single operation may be rearranged
   bool by_llvm = halide_allows_more(features) || calls || (features & HEDDLE_CPU_AVX512_BF16);
@@ -266,6 +269,8 @@ uint32_t cpu_features(mlir::ModuleOp module, const Target &target) {
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
   return kernel.getName().str() + "_" + std::to_string(schedule_row);
 }
+
+std::string nameless_symbol(size_t place) { return "heddle_kernel" + std::to_string(place); }
 
 Result<KernelObject> emit_kernel(mlir::func::FuncOp kernel, int schedule_row, const Target &target,
                                  const EmitOptions &options) {

@@ -17,10 +17,11 @@ namespace heddle {
 enum class KernelForm { object, statement, llvm, assembly };
 
 struct EmitOptions {
-  KernelForm form = KernelForm::object; // the others are text, for people
-  bool with_asserts = false;            // check every promise about buffers at run time (tests)
-  bool with_argv = false;               // also `<symbol>_argv`, which takes an array of pointers (tests, benches)
-  std::string_view without_rewrite;     // a row of compiler/halide/rewrites left out: what is it needed for? (tests)
+  KernelForm form = KernelForm::object;  // the others are text, for people
+  bool with_asserts = false;             // check every promise about buffers at run time (tests)
+  bool with_argv = false;                // also `<symbol>_argv`, which takes an array of pointers (tests, benches)
+  std::string_view without_rewrite = {}; // a row of compiler/halide/rewrites left out: what is it needed for? (tests)
+  bool nameless = false;                 // functions are named for their row's place: nameless_symbol(0), …
 };
 
 /// A row of the schedule of a kernel.
@@ -53,5 +54,8 @@ uint32_t cpu_features(mlir::ModuleOp module, const Target &target);
 
 /// `<kernel>_<row>`.
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row);
+
+/// What the function of a row is named instead where the object is to be the same for kernels of any name.
+std::string nameless_symbol(size_t place);
 
 } // namespace heddle
