@@ -163,10 +163,11 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   return out;
 }
 
-/// Rows of accumulators that the registers hold beside a row of the panel and one broadcast; accumulators of all
-/// products of a result share them.
+/// Rows of accumulators that the registers hold beside a row of the panel and one broadcast, and a product where
+/// another instruction adds it; accumulators of all products of a result share them.
 static int64_t most_rows(const Problem &problem, int64_t vectors, const Target &target) {
-  return std::max<int64_t>(1, (target.registers - 2 - vectors) / (vectors * problem.products));
+  int64_t others = vectors + (problem.micro_kernel->takes_any_type() ? 1 : 2);
+  return std::max<int64_t>(1, (target.registers - others) / (vectors * problem.products));
 }
 
 std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) {

@@ -5,8 +5,10 @@
 
 namespace heddle::contraction {
 
-/// Rows of a tile from which on asking ahead can pay: with fewer a tile waits for memory all the time.
-static constexpr int64_t rows_to_ask_ahead = 6;
+/// Whether asking ahead can pay: a tile of fewer rows waits for memory all the time, unless it fills the registers.
+static bool asks_ahead(int64_t rows, int64_t width, const Target &target) {
+  return rows >= 6 || 4 * rows * width >= 3 * target.registers * target.lanes;
+}
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
@@ -18,7 +20,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       for (bool ahead : {true, false})
         for (bool widened : {false, true})
           for (int64_t block : blocks)
-            if ((!ahead || (one_place && rows >= rows_to_ask_ahead)) && (!widened || (one_place && problem.narrow)))
+            if ((!ahead || (one_place && asks_ahead(rows, width, target))) &&
+                (!widened || (one_place && problem.narrow)))
               out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));
       for (int64_t abreast : panels_abreast(problem, rows, width, target))
         out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, blocks.front(), abreast}, target));
