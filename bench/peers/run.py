@@ -68,8 +68,7 @@ def compile_with_heddle(heddle, folder, precisions):
         out = folder / f"heddle-{precision}"
         shutil.rmtree(out, ignore_errors=True)
         start = time.monotonic()
-        done = subprocess.run([heddle, "compile", folder, "--precision", precision, "-o", out], capture_output=True, text=True,
-                              env={**os.environ, "HEDDLE_CACHE": "none"})  # fmt: skip
+        done = subprocess.run([heddle, "compile", folder, "--precision", precision, "--cache", "none", "-o", out], capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"heddle compile {folder} failed:\n{done.stderr}")
         here = {"compile_s": time.monotonic() - start, "library_mb": sum(path.stat().st_size for path in out.glob("lib*.so")) / 1e6}

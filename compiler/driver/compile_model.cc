@@ -51,8 +51,8 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
                                  (options.precision == "tf32" ? "--precision f32" : "--keep PATH=f32") +
                                  ", or name a GPU, such as cuda:sm_80")};
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
-      out.push_back(
-          {*target, options.precision, options.keep, options.scales, options.dims, options.why, options.single_copy});
+      out.push_back({*target, options.precision, options.keep, options.scales, options.dims, options.why,
+                     options.single_copy, KernelCache::folder(options.cache)});
   }
   // GPUs come before CPUs; of either kind the most demanding comes first.
   llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {
@@ -268,8 +268,7 @@ Result<CompileReport> compile_model(Model &model, const std::vector<CompileGoal>
                                     Progress &progress, const ArtifactForm &form) {
   ArtifactJob job{{}, model.library_name, model.weights ? &*model.weights : nullptr, output};
   job.form = form;
-  if (llvm::none_of(goals, [](const CompileGoal &goal) { return goal.afresh; }))
-    job.cache = KernelCache::default_folder();
+  job.cache = goals.front().cache;
   for (const Program::Setting &setting : model.program->settings)
     job.settings.push_back({setting.name, to_text(setting.value), origin_of(setting, model.config_name)});
   std::vector<CompiledModule> compiled;

@@ -25,6 +25,7 @@ struct CompileOptions {
   bool single_copy = false;      // store no weight in two layouts
   std::string db;                // tuning database; "none": no records; empty: the default one
   std::string machine;           // whose records count; empty: this one's
+  std::string cache;             // of kernels that were compiled before, as KernelCache::folder() takes it
 };
 
 /// What a model is compiled for.
@@ -36,7 +37,7 @@ struct CompileGoal {
   std::vector<std::string> dims = {}; // NAME=N: sizes to choose schedules for
   bool why = false;                   // report what schedules were chosen from
   bool single_copy = false;           // store no weight in two layouts
-  bool afresh = false;                // take no kernel that was compiled before
+  std::string cache = "";             // folder of kernels that were compiled before; empty: none
   /// The target's, as what they are.
   std::shared_ptr<const tune::KnownRecords> records = nullptr;
   std::vector<std::string> machines = {}; // that there are records of, for the target

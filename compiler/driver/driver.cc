@@ -184,6 +184,10 @@ private:
            "A size to expect, such as S=128: schedules are chosen for it; any other works, too; may be given again")
         ->type_name("NAME=N")
         ->allow_extra_args(false);
+    sub->add_option("--cache", compile.compile.cache,
+                    "Folder with kernels that were compiled before; `none`: compile all of them; if not given, "
+                    "$HEDDLE_CACHE or heddle/kernels in the folder for caches")
+        ->type_name("DIR|none");
     sub->add_flag("--why", compile.compile.why,
                   "Print the schedules considered for each kernel, and what each should take");
     sub->add_option("--token", compile.model.tokens,

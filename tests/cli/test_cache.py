@@ -94,6 +94,10 @@ class Kept(Scratch):
             self.assertTrue(self.compile("with", place) == without, place)
         self.assertEqual((self.folder / "file").read_text(), "mine")
 
+    def test_it_can_be_named(self):
+        self.done("compile", "two.heddle", "--blank", "--cache", "named", "-o", "out")
+        self.assertGreater(len(list((self.folder / "named").glob("llvmcache-*"))), 0)
+
     def test_it_lies_in_the_users_folder_for_caches(self):
         for variable, place in (("XDG_CACHE_HOME", "x/heddle/kernels"), ("HOME", "x/.cache/heddle/kernels")):
             environment = {k: v for k, v in os.environ.items() if k not in ("HEDDLE_CACHE", "XDG_CACHE_HOME", "HOME")}

@@ -46,13 +46,13 @@ static std::string make_identity() {
   return out;
 }
 
-std::string KernelCache::default_folder() {
+std::string KernelCache::folder(const std::string &named) {
   auto variable = [](const char *name) {
     const char *value = std::getenv(name);
     return std::string(value ? value : "");
   };
-  if (std::string named = variable("HEDDLE_CACHE"); !named.empty())
-    return named == "none" ? "" : named;
+  if (std::string place = named.empty() ? variable("HEDDLE_CACHE") : named; !place.empty())
+    return place == "none" ? "" : place;
   std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
   if (!cache.empty())
     return cache + "/heddle/kernels";
