@@ -44,7 +44,7 @@ class FileScratch(Scratch):
         super().setUp()
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
-        self.environment = {**os.environ, "TMPDIR": str(self.temporary)}
+        self.environment = {**os.environ, "TMPDIR": str(self.temporary), "HEDDLE_CACHE": "none"}  # it takes long enough to be disturbed
 
     def start(self, *words, **options):
         return subprocess.Popen([HEDDLE, *map(str, words)], cwd=self.folder, text=True, stdout=subprocess.PIPE,
