@@ -55,7 +55,8 @@ struct KernelJob {
 
 } // namespace
 
-/// What of a module is compiled together; the same on every machine.
+/// What of a module is compiled together; the same on every machine. A kernel of several rows shares no job with
+/// another one, so that it is found in the cache whatever the others are.
 static void add_kernel_jobs(size_t number, ModuleOp module, std::vector<KernelJob> &jobs) {
   std::vector<std::pair<size_t, func::FuncOp>> kernels;
   for (auto function : module.getOps<func::FuncOp>())
@@ -65,16 +66,18 @@ static void add_kernel_jobs(size_t number, ModuleOp module, std::vector<KernelJo
       kernels.emplace_back(operations, function);
     }
   std::stable_sort(kernels.begin(), kernels.end(), [](auto &a, auto &b) { return a.first > b.first; });
-  bool is_first = true;
+  bool begins = true; // a job of its own
   for (auto &[operations, kernel] : kernels) {
     int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
+    begins |= rows > 1;
     for (int row = 0; row < rows; ++row) {
-      if (is_first || jobs.back().operations >= enough_operations)
+      if (begins || jobs.back().operations >= enough_operations)
         jobs.push_back({number});
-      is_first = false;
+      begins = false;
       jobs.back().rows.push_back({kernel, row});
       jobs.back().operations += operations;
     }
+    begins = rows > 1;
   }
 }
 
