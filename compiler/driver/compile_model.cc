@@ -2,10 +2,10 @@
 // the model file.
 #include "compiler/driver/compile_model.h"
 
+#include "compiler/driver/cache_places.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/page_facts.h"
 #include "compiler/driver/records.h"
-#include "compiler/emit/artifact/kernel_cache.h"
 #include "compiler/io/scales_file.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/import.h"
@@ -39,6 +39,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
   }
   if (!options.scales.empty() && !quantized)
     return Error{usage_mark + ("--scales " + options.scales + ": only int8 has scales; say --precision int8, too")};
+  const std::string cache = options.cache.empty() ? cache_place("HEDDLE_CACHE", "heddle/kernels") : options.cache;
   std::vector<CompileGoal> out;
   SmallVector<StringRef> words;
   StringRef(options.target).split(words, ',');
@@ -52,7 +53,7 @@ Result<std::vector<CompileGoal>> find_compile_goals(const CompileOptions &option
                                  ", or name a GPU, such as cuda:sm_80")};
     if (llvm::none_of(out, [&](const CompileGoal &goal) { return goal.target.name == target->name; }))
       out.push_back({*target, options.precision, options.keep, options.scales, options.dims, options.why,
-                     options.single_copy, KernelCache::folder(options.cache)});
+                     options.single_copy, cache == "none" ? "" : cache});
   }
   // GPUs come before CPUs; of either kind the most demanding comes first.
   llvm::sort(out, [](const CompileGoal &a, const CompileGoal &b) {

@@ -25,7 +25,7 @@ struct CompileOptions {
   bool single_copy = false;      // store no weight in two layouts
   std::string db;                // tuning database; "none": no records; empty: the default one
   std::string machine;           // whose records count; empty: this one's
-  std::string cache;             // of kernels that were compiled before, as KernelCache::folder() takes it
+  std::string cache;             // of kernels that were compiled before; "none": no folder; empty: the default one
 };
 
 /// What a model is compiled for.

@@ -1,6 +1,7 @@
 // A compilation never fails for want of records: without them schedules are chosen by expected cost.
 #include "compiler/driver/records.h"
 
+#include "compiler/driver/cache_places.h"
 #include "compiler/driver/commands.h"
 #include "compiler/passes/equal_kernels.h"
 #include "compiler/passes/kernel_sizes.h"
@@ -9,25 +10,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 namespace heddle {
 
-static std::string variable(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
-/// $HEDDLE_DB, else heddle/tuning.db in the user's folder for caches; empty where there is no such folder.
-static std::string default_database() {
-  if (std::string named = variable("HEDDLE_DB"); !named.empty())
-    return named;
-  if (std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-    return cache + "/heddle/tuning.db";
-  std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/heddle/tuning.db";
-}
+static std::string default_database() { return cache_place("HEDDLE_DB", "heddle/tuning.db"); }
 
 Result<std::string> database_to_use(const std::string &db) {
   std::string path = db.empty() ? default_database() : db;

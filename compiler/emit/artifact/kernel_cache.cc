@@ -10,7 +10,6 @@
 #include "llvm/Support/CachePruning.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
@@ -44,19 +43,6 @@ static std::string make_identity() {
   if (const char *arguments = std::getenv("HL_LLVM_ARGS")) // Halide gives them to LLVM
     out += std::string("\n") + arguments;
   return out;
-}
-
-std::string KernelCache::folder(const std::string &named) {
-  auto variable = [](const char *name) {
-    const char *value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  if (std::string place = named.empty() ? variable("HEDDLE_CACHE") : named; !place.empty())
-    return place == "none" ? "" : place;
-  std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!cache.empty())
-    return cache + "/heddle/kernels";
-  return home.empty() ? "" : home + "/.cache/heddle/kernels";
 }
 
 std::string KernelCache::path(const std::string &key) const { return folder_ + "/llvmcache-" + key; }

@@ -12,10 +12,6 @@ namespace heddle {
 
 class KernelCache {
 public:
-  /// The one named, else $HEDDLE_CACHE, else heddle/kernels in the user's folder for caches; empty where that says
-  /// none, or there is none.
-  static std::string folder(const std::string &named);
-
   /// Empty: nothing is found and nothing kept.
   explicit KernelCache(std::string folder) : folder_(std::move(folder)) {}
 
