@@ -85,6 +85,8 @@ Expr Scalars::value(mlir::Value value) {
   if (mlir::Operation *op = value.getDefiningOp()) {
     if (!halide_type(value.getType()))
       fail(op, "makes a type that kernels don't compute with");
+    else if (op->getNumResults() == 2)
+      expr = extended(*op)[llvm::cast<mlir::OpResult>(value).getResultNumber()];
     else
       expr = translate(*op);
   }
@@ -216,6 +218,25 @@ static Expr compare(arith::CmpFOp op, Expr a, Expr b) {
 template <class F> static Expr as_unsigned(Expr a, Expr b, F f) {
   Halide::Type type = a.type(), unsigned_type = type.with_code(Halide::Type::UInt);
   return cast(type, f(cast(unsigned_type, a), cast(unsigned_type, b)));
+}
+
+std::array<Expr, 2> Scalars::extended(mlir::Operation &op) {
+  std::array<Expr, 2> results;
+  Halide::Type type = type_of(op.getResult(0)), unsigned_type = type.with_code(Halide::Type::UInt);
+  auto a = [&] { return cast(unsigned_type, operand(op, 0)); };
+  auto b = [&] { return cast(unsigned_type, operand(op, 1)); };
+  if (llvm::isa<arith::MulUIExtendedOp>(op) && type.bits() < 64) {
+    Halide::Type wide = unsigned_type.widen();
+    Expr product = cast(wide, a()) * cast(wide, b());
+    results = {cast(type, product), cast(type, product >> type.bits())};
+  } else if (llvm::isa<arith::AddUIExtendedOp>(op)) {
+    Expr sum = a() + b();
+    results = {cast(type, sum), sum < a()};
+  }
+  if (results[0].defined())
+    for (auto [result, expr] : llvm::zip_equal(op.getResults(), results))
+      known_[result] = expr;
+  return results;
 }
 
 namespace {

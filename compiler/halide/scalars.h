@@ -12,6 +12,7 @@
 
 #include <Halide.h>
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -50,6 +51,8 @@ public:
 
 private:
   Halide::Expr translate(mlir::Operation &op);
+  /// Both results of an op that gives what its first has no bits for as a second.
+  std::array<Halide::Expr, 2> extended(mlir::Operation &op);
   Halide::Expr arithmetic(mlir::Operation &op);
   Halide::Expr function(mlir::Operation &op);
   Halide::Expr conversion(mlir::Operation &op);
