@@ -243,7 +243,8 @@ Result<std::vector<size_t>> Tuning::confirm(tune::Searcher &search, const Compil
     auto library = TrialLibrary::make(*model_, tuned, dims_, options_.threads);
     if (!library)
       return library.error();
-    auto compared = compare_in_turns(usual, *library, std::clamp(budget_ - elapsed() - 0.5, 0.2, 20.0));
+    double left = budget_ - elapsed() - usual.first_seconds() - 0.5;
+    auto compared = compare_in_turns(usual, *library, std::clamp(left, 0.2, std::max(20.0, 6 * usual.first_seconds())));
     if (!compared)
       return compared.error();
     compared_ = *compared;

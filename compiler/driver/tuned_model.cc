@@ -87,6 +87,10 @@ Result<Comparison> compare_in_turns(TrialLibrary &before, TrialLibrary &after, d
   for (int entry : before.entries())
     if (std::ranges::find(after.entries(), entry) != after.entries().end())
       entries.push_back(entry);
+  // It has lain idle while the search ran, and its memory may have been put away; the other one has just been called.
+  for (int entry : entries)
+    if (auto warmed = before.run(entry); !warmed)
+      return warmed.error();
   Comparison out;
   auto begin = Clock::now();
   for (; out.rounds < least_rounds || since(begin) < seconds; ++out.rounds) {
