@@ -66,9 +66,10 @@ public:
     sqlite3_reset(statement_);
     bound_ = 0;
   }
-  std::string text(int column) const {
+  /// Until the next row.
+  std::string_view text(int column) const {
     auto *bytes = reinterpret_cast<const char *>(sqlite3_column_text(statement_, column));
-    return bytes ? std::string(bytes, size_t(sqlite3_column_bytes(statement_, column))) : "";
+    return bytes ? std::string_view(bytes, size_t(sqlite3_column_bytes(statement_, column))) : "";
   }
   int64_t number(int column) const { return sqlite3_column_int64(statement_, column); }
   bool is(int column, int type) const { return sqlite3_column_type(statement_, column) == type; }
@@ -144,17 +145,22 @@ Status Database::connect(const std::string &name, int flags) {
 static constexpr const char *columns =
     "machine, target, threads, structure, kind, sizes, layouts, row, seconds, fault, confirmed FROM record ";
 
-/// Whether the row that a statement is at may have been written by us.
+/// Whether the row that a statement is at may have been written by us. Every compilation asks this of every row.
 static bool is_record(const Statement &row) {
-  for (int column : {0, 1, 3, 4, 5, 6, 7, 9})
-    if (!row.is(column, SQLITE_TEXT) || row.text(column).find_first_of("|\r\n") != std::string::npos)
+  auto ends_field = [](char letter) { return letter == '|' || letter == '\r' || letter == '\n'; };
+  constexpr int sizes = 5, layouts = 6, fault = 9;
+  for (int column : {0, 1, 3, 4, sizes, layouts, 7, fault}) {
+    if (!row.is(column, SQLITE_TEXT))
       return false;
-  for (int column : {0, 1, 3, 4, 7})
-    if (row.text(column).empty())
+    std::string_view text = row.text(column);
+    if (std::ranges::any_of(text, ends_field) || (column == sizes && !read_sizes(text)))
       return false;
+    if (text.empty() && column != sizes && column != layouts && column != fault)
+      return false;
+  }
   double seconds = row.real(8);
   return row.is(2, SQLITE_INTEGER) && row.number(2) > 0 && row.number(2) <= INT32_MAX && row.is(8, SQLITE_FLOAT) &&
-         std::isfinite(seconds) && (row.text(9).empty() ? seconds > 0 : seconds >= 0) && read_sizes(row.text(5));
+         std::isfinite(seconds) && (seconds > 0 || (seconds == 0 && !row.text(fault).empty()));
 }
 
 Status Database::check_identity() const {
@@ -264,14 +270,14 @@ Result<Database> Database::write(const std::string &path) {
 /// The rows as records; of a subject that has both the unconfirmed one, which is newer.
 static Result<std::vector<Record>> collect(Statement &statement, const std::string &path) {
   std::vector<Record> out;
+  auto text = [&](int column) { return std::string(statement.text(column)); };
   while (statement.next()) {
     if (!is_record(statement))
       return damaged(path);
-    Record record{
-        {statement.text(0), statement.text(1), int(statement.number(2))},
-        {statement.text(3), statement.text(4), *read_sizes(statement.text(5)), statement.text(6), statement.text(7)},
-        statement.real(8),
-        statement.text(9)};
+    Record record{{text(0), text(1), int(statement.number(2))},
+                  {text(3), text(4), *read_sizes(statement.text(5)), text(6), text(7)},
+                  statement.real(8),
+                  text(9)};
     if (!out.empty() && out.back().place == record.place && out.back().subject == record.subject)
       continue;
     out.push_back(std::move(record));
@@ -304,11 +310,15 @@ Result<std::vector<int>> Database::threads(const std::string &machine, const std
 }
 
 Result<std::vector<std::string>> Database::machines(const std::string &target) const {
-  Statement query(*this, "SELECT DISTINCT machine FROM record WHERE target=? AND confirmed=1");
+  // One look-up per machine: DISTINCT alone would read every record.
+  Statement query(*this, "WITH RECURSIVE every(name) AS (SELECT min(machine) FROM record UNION ALL"
+                         " SELECT (SELECT min(machine) FROM record WHERE machine>name) FROM every WHERE name NOTNULL)"
+                         " SELECT name FROM every WHERE name NOTNULL AND EXISTS"
+                         " (SELECT 1 FROM record WHERE machine=name AND target=? AND confirmed=1)");
   query.bind(target);
   std::vector<std::string> out;
   while (query.next())
-    out.push_back(query.text(0));
+    out.emplace_back(query.text(0));
   if (Status read = query.done(); !read)
     return read.error();
   return out;
