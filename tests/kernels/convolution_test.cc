@@ -158,8 +158,8 @@ const std::string outside = "%c, %py, %px", image_outside = "?x$Cx?x?", extents_
 TEST(ConvolutionKernels, put_sums_down_across_the_lanes) {
   Shape shape{.outputs = 24, .read = outside, .image = image_outside, .extents = extents_outside, .turned = true};
   check_all_rows(convolution(shape), "convolution", pictures);
-  check_all_rows(convolution({.outputs = 24, .turned = true}), "convolution",
-                 {{2, 5, 7}}); // channels inside the picture
+  for (auto [rows, width] : {std::pair(3, 24), std::pair(6, 16), std::pair(12, 32)}) // channels inside the picture
+    check_row(convolution({.outputs = 24, .layout = "", .turned = true}), rows, width, {{2, 5, 7}});
   for (int channels : {3, 9})
     check_row(convolution({.stride = 2,
                            .channels = channels,

@@ -108,7 +108,7 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
   }
   Func func(name);
   func(parameters) = value;
-  return {func, func(at)};
+  return {func, func(at), {}};
 }
 
 Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural, const std::string &name,
