@@ -48,7 +48,7 @@ MODELS = {
     "bert": Model("BERT-base, 128 tokens", "base", {"S": 128}),
     "vit": Model("ViT-B/16, 224 x 224", "b16", {"YI": 224, "XI": 224}),
     "detr": Model("DETR-R50, 480 x 640", "r50", {"YI": 480, "XI": 640}),
-    "setr": Model("SETR-PUP base, 256 x 256", "pup-base", {}),
+    "setr": Model("SETR-PUP base, 768 x 768", "pup-base", {}),
 }
 
 
