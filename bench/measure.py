@@ -119,15 +119,20 @@ def difference(python, got, want):
     return float(done.stdout)
 
 
+def cpu():
+    """Its name, which virtual machines often have for several kinds, and its family and model, which tell these apart."""
+    first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    return fields.get("model name", "unknown CPU"), f"family {fields.get('cpu family', '?')} model {fields.get('model', '?')}"
+
+
 def cpu_name():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown CPU"
+    return ", ".join(cpu())
 
 
 def cpu_in_file_names():
-    return "-".join(cpu_name().replace("(R)", "").replace("@", "").split()[:4]).lower()
+    name, kind = cpu()
+    return "-".join([*name.replace("(R)", "").replace("@", "").split()[:4], *kind.split()]).lower()
 
 
 def versions(python, packages):
