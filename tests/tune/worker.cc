@@ -68,6 +68,20 @@ std::string shifted(const std::string &place) {
 })";
 }
 
+/// Bytes, all of them `number`.
+std::string bytes(const std::string &number) {
+  return R"(func.func private @k(%M: index) -> (tensor<?xi8> {heddle.extents = affine_map<(M) -> (M)>}) {
+  %e = tensor.empty(%M) : tensor<?xi8>
+  %y = linalg.generic {indexing_maps = [affine_map<(m) -> (m)>], iterator_types = ["parallel"]} outs(%e : tensor<?xi8>) {
+  ^bb0(%out: i8):
+    %v = arith.constant )" +
+         number + R"( : i8
+    linalg.yield %v : i8
+  } -> tensor<?xi8>
+  return %y : tensor<?xi8>
+})";
+}
+
 /// A sum over 10^12 terms.
 const char *const endless = R"(
 func.func private @k(%M: index, %w: tensor<1000000xf32> {heddle.extents = affine_map<(M) -> (1000000)>})
@@ -117,6 +131,13 @@ TEST(Worker, NonsenseIsFoundByComparingWithOptionZero) {
   EXPECT_TRUE(batch.outcomes[1].fault.starts_with("its result is wrong: ")) << batch.outcomes[1].fault;
   EXPECT_EQ(batch.outcomes[2].fault, "");
   EXPECT_GT(batch.outcomes[2].seconds, 0);
+}
+
+TEST(Worker, AByteMayBeRoundedTheOtherWay) {
+  Batch batch = measure({bytes("-7"), bytes("-8"), bytes("-5")});
+  EXPECT_EQ(batch.failure, "");
+  EXPECT_EQ(batch.outcomes[1].fault, "");
+  EXPECT_TRUE(batch.outcomes[2].fault.starts_with("its result is wrong: -5")) << batch.outcomes[2].fault;
 }
 
 TEST(Worker, ACrashIsTheFaultOfOneOption) {
