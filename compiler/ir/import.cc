@@ -369,6 +369,13 @@ mlir::Value Importer::reshape(const Tensor &from, const Tensor &to) {
   auto axes = forms::axes_in_common(from.shape, to.shape);
   if (!axes || from.kind != Tensor::stage)
     return {};
+  // A dim times 0 is the constant 0; MLIR gives the view of a shape that has a dim a dynamic extent.
+  auto has_dims = [](const std::vector<Size> &shape, const forms::CommonAxes::Group &group) {
+    return llvm::any_of(group, [&](auto axis) { return !shape[size_t(axis)].is_constant(); });
+  };
+  for (size_t i = 0; i < axes->places.size(); ++i)
+    if (axes->places[i].is_constant() && (has_dims(from.shape, axes->from[i]) || has_dims(to.shape, axes->to[i])))
+      return {};
   auto groups = [](const std::vector<forms::CommonAxes::Group> &list) {
     return llvm::map_to_vector(list, [](auto &group) { return ReassociationIndices(group.begin(), group.end()); });
   };
