@@ -190,7 +190,7 @@ Status Tuning::run() {
     return usual.error();
   // What comes after the search: the library again, and both of them in turns.
   double first = usual->first_seconds();
-  reserve_ = 1 + 1.3 * usual->compile_seconds() + std::min(10 * first, 0.15 * budget_ + 3 * first);
+  reserve_ = 1 + 1.3 * usual->compile_seconds() + std::min(10 * first, 0.15 * budget_ + 4 * first);
 
   tune::ProcessBench own(goal->target.name, usual->threads());
   std::optional<tune::SharedBench> shared;
