@@ -51,8 +51,7 @@ static void check_chosen(const std::string &text, const std::vector<std::vector<
   }
 }
 
-/// Every shape of a tile once, with the other parameters in turn. Compiling is what its tests spend their time on, and
-/// asserts are about bounds: tiles of 1 and 8 rows have them.
+/// Every shape of a tile once, with the other parameters in turn.
 static std::vector<ScheduleRow> tiles() {
   std::map<std::string, std::vector<ScheduleRow>> by_shape;
   for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
@@ -65,6 +64,9 @@ static std::vector<ScheduleRow> tiles() {
   return out;
 }
 
+/// Compiling is what the tests of every tile spend their time on, and asserts are about bounds.
+static bool has_asserts(const ScheduleRow &row) { return row.params.at("rows") == 1 || row.params.at("rows") == 8; }
+
 /// As many panels as a tile of the row takes at a time, two at least, the last of them not full.
 static int64_t columns_for(const ScheduleRow &row) {
   auto abreast = row.params.find("abreast");
@@ -76,7 +78,7 @@ TEST(Contraction, EveryTileIsRightAroundItsEdgesWithWeightsInPanels) {
   for (const ScheduleRow &row : tiles()) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     check_row(dense_text(columns_for(row), 13, width), row, {{1}, {rows - 1 ? rows - 1 : 2}, {rows}, {rows + 1}, {37}},
-              1e-5, rows == 1 || rows == 8);
+              1e-5, has_asserts(row));
   }
 }
 
@@ -149,7 +151,7 @@ TEST(Contraction, PairsOfBf16AreRightInEveryTileAndWhereTermsAreOdd) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     row.micro_kernel = "dot_bf16";
     check_row(sized(narrow, columns_for(row), 13, pairs(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 1e-5,
-              rows == 1 || rows == 8);
+              has_asserts(row));
     if (width == 16)
       check_row(sized(narrow, columns_for(row), 12, pairs(width)), row, {{rows + 1}}, 1e-5);
   }
@@ -240,7 +242,7 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
     int64_t rows = row.params.at("rows"), width = row.params.at("width");
     row.micro_kernel = "dot_u8s8";
     check_row(bytes_text(columns_for(row), 19, fours(width)), row, {{1}, {rows}, {rows + 1}, {37}}, 0,
-              rows == 1 || rows == 8);
+              has_asserts(row));
     if (width == 16)
       check_row(bytes_text(columns_for(row), 16, fours(width)), row, {{rows + 1}}, 0);
   }
