@@ -124,7 +124,8 @@ private:
 } // namespace
 
 static constexpr double for_options = 0.85; // of the time to measure; the rest is for the fastest ones once more
-static constexpr double clear_gain = 0.97;  // of the usual schedule's time: what is closer is not told from chance
+static constexpr double for_turns = 0.8;   // of the time left at the end: a call may take longer than the one before it
+static constexpr double clear_gain = 0.97; // of the usual schedule's time: what is closer is not told from chance
 
 /// The line that is rewritten while the search goes on.
 void Tuning::show(const tune::Searcher &search) {
@@ -243,8 +244,8 @@ Result<std::vector<size_t>> Tuning::confirm(tune::Searcher &search, const Compil
     auto library = TrialLibrary::make(*model_, tuned, dims_, options_.threads);
     if (!library)
       return library.error();
-    double left = budget_ - elapsed() - usual.first_seconds() - 0.5;
-    auto compared = compare_in_turns(usual, *library, std::clamp(left, 0.2, std::max(20.0, 6 * usual.first_seconds())));
+    double first = usual.first_seconds(), left = for_turns * (budget_ - elapsed() - first) - 0.5;
+    auto compared = compare_in_turns(usual, *library, std::clamp(left, 0.2, std::max(20.0, 6 * first)));
     if (!compared)
       return compared.error();
     compared_ = *compared;

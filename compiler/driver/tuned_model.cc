@@ -81,21 +81,21 @@ Result<double> TrialLibrary::run(int entry) {
 }
 
 Result<Comparison> compare_in_turns(TrialLibrary &before, TrialLibrary &after, double seconds) {
-  constexpr int least_rounds = 3;
   std::map<int, std::pair<std::vector<double>, std::vector<double>>> taken;
   std::vector<int> entries;
   for (int entry : before.entries())
     if (std::ranges::find(after.entries(), entry) != after.entries().end())
       entries.push_back(entry);
+  if (entries.empty())
+    return Comparison{};
   // It has lain idle while the search ran, and its memory may have been put away; the other one has just been called.
   for (int entry : entries)
     if (auto warmed = before.run(entry); !warmed)
       return warmed.error();
   Comparison out;
   auto begin = Clock::now();
-  for (; out.rounds < least_rounds || since(begin) < seconds; ++out.rounds) {
-    if (entries.empty() || (out.rounds > 0 && since(begin) * (out.rounds + 1) / out.rounds > 1.2 * seconds))
-      break; // even three would take too long
+  // As many rounds as are expected to fit.
+  for (; out.rounds == 0 || since(begin) * (out.rounds + 1) / out.rounds <= seconds; ++out.rounds)
     for (int entry : entries) {
       bool turned = out.rounds % 2; // who comes first finds the caches as the other has left them
       auto one = (turned ? after : before).run(entry), two = (turned ? before : after).run(entry);
@@ -106,7 +106,6 @@ Result<Comparison> compare_in_turns(TrialLibrary &before, TrialLibrary &after, d
       taken[entry].first.push_back(*one);
       taken[entry].second.push_back(*two);
     }
-  }
   for (auto &[entry, times] : taken) {
     out.before += tune::undisturbed_seconds(std::move(times.first));
     out.after += tune::undisturbed_seconds(std::move(times.second));

@@ -38,7 +38,7 @@ struct Comparison {
   double before = 0, after = 0; // seconds of one call of every entry, undisturbed
   int rounds = 0;
 };
-/// Calls them in turns for so many seconds, `before` once more to begin with. At least one round, three where they fit.
+/// Calls them in turns for so many seconds, at least once each, and `before` once more to begin with.
 Result<Comparison> compare_in_turns(TrialLibrary &before, TrialLibrary &after, double seconds);
 
 } // namespace heddle
