@@ -107,6 +107,7 @@ private:
     std::vector<int64_t> least; // of each range; the smallest number there is: no condition
     std::vector<size_t> classes;
     double worst = std::numeric_limits<double>::infinity(), sum = 0;
+    bool has_code = false; // of a row before
   };
 
   bool find(double allowed) {
@@ -138,8 +139,8 @@ private:
     choice_.chosen.push_back(box.candidate);
   }
 
-  /// Of the boxes in which a candidate is within `allowed` of the best, one with the most classes, of these the one
-  /// that costs least. Where there is none, the box of the least mean loss.
+  /// Of the boxes in which a candidate is within `allowed` of the best, one with the most classes, of these one whose
+  /// code another row has already, else the one that costs least. Where there is none, the box of the least mean loss.
   Box largest(const std::vector<size_t> &left, double allowed) const {
     Box best;
     for (const std::vector<int64_t> &least : corners(left)) {
@@ -155,6 +156,7 @@ private:
           box.worst = std::max(box.worst, relative_[c][candidate]);
           box.sum += relative_[c][candidate];
         }
+        box.has_code = std::ranges::find(choice_.chosen, candidate) != choice_.chosen.end();
         if (is_better(box, best, allowed))
           best = std::move(box);
       }
@@ -172,6 +174,8 @@ private:
       return a.sum / double(a.classes.size()) < b.sum / double(b.classes.size());
     if (a.classes.size() != b.classes.size())
       return a.classes.size() > b.classes.size();
+    if (fits && a.has_code != b.has_code)
+      return a.has_code;
     return a.sum < b.sum * (1 - 1e-9);
   }
 

@@ -94,6 +94,21 @@ Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel) {
   return rows;
 }
 
+int row_of_code(mlir::func::FuncOp kernel, int row) {
+  auto rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule);
+  if (!rows || row < 0 || row >= int(rows.size()))
+    return row;
+  auto code = [&](mlir::Attribute entry) -> mlir::Attribute {
+    auto fields = llvm::dyn_cast<mlir::DictionaryAttr>(entry);
+    if (!fields)
+      return entry;
+    mlir::NamedAttrList of_code(fields);
+    of_code.erase("when");
+    return of_code.getDictionary(kernel.getContext());
+  };
+  return int(llvm::find_if(rows, [&](auto entry) { return code(entry) == code(rows[row]); }) - rows.begin());
+}
+
 std::string to_text(const ScheduleRow &row) {
   std::string out = row.variant;
   for (const auto &[name, value] : row.params)

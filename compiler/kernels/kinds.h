@@ -108,4 +108,7 @@ uint32_t cpu_features(const ScheduleRow &row, const Target &target);
 mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const ScheduleRow> rows);
 Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel);
 
+/// The first row of a kernel's schedule that has the code of row `row`: rows may differ in when they are taken alone.
+int row_of_code(mlir::func::FuncOp kernel, int row);
+
 } // namespace heddle

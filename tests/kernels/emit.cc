@@ -99,6 +99,31 @@ TEST(Schedules, survive_being_attributes) {
   EXPECT_FALSE((*read)[1].when);
 }
 
+TEST(Schedules, rows_that_differ_in_when_they_are_taken_have_one_function) {
+  KernelText kernel(with_body("%b = math.exp %a : f32"));
+  mlir::MLIRContext *context = kernel.function().getContext();
+  auto from = [&](int64_t least) {
+    return mlir::IntegerSet::get(1, 0, {mlir::getAffineDimExpr(0, context) - least}, {false});
+  };
+  auto row = [](int64_t grain, std::optional<mlir::IntegerSet> when) {
+    return ScheduleRow{"rows", {{"grain", grain}}, when};
+  };
+  const std::vector<ScheduleRow> rows = {row(64, from(100)), row(128, from(50)), row(64, from(10)), row(128, {}),
+                                         row(1, {})};
+  kernel.function()->setAttr(ir::names::kernel, mlir::StringAttr::get(context, "pointwise"));
+  kernel.function()->setAttr(ir::names::schedule, schedule_attribute(context, rows));
+  const std::vector<std::string> symbols = {"k_0", "k_1", "k_0", "k_1", "k_4"};
+  for (size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(kernel_symbol(kernel.function(), int(i)), symbols[i]);
+  Result<std::string> texts =
+      kernel_texts(kernel.function()->getParentOfType<mlir::ModuleOp>(), native(), KernelForm::assembly);
+  ASSERT_TRUE(texts) << texts.error().message;
+  for (const char *symbol : {"// k_0\n", "// k_1\n", "// k_4\n"})
+    EXPECT_NE(texts->find(symbol), std::string::npos) << symbol;
+  for (const char *symbol : {"// k_2\n", "// k_3\n"})
+    EXPECT_EQ(texts->find(symbol), std::string::npos) << symbol;
+}
+
 TEST(Schedules, name_all_parameters_of_their_variant_and_no_others_within_bounds) {
   const KernelKind &pointwise = *find_kind("pointwise"), &contraction = *find_kind("contraction");
   auto message = [](const KernelKind &kind, const ScheduleRow &row) {

@@ -16,6 +16,7 @@
 #include "compiler/io/output.h"
 #include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/kinds.h"
 #include "compiler/version.h"
 #include "embedded/runtime_archive.h"
 #include "embedded/runtime_header.h"
@@ -71,6 +72,8 @@ static void add_kernel_jobs(size_t number, ModuleOp module, std::vector<KernelJo
     int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
     begins |= rows > 1;
     for (int row = 0; row < rows; ++row) {
+      if (row_of_code(kernel, row) != row)
+        continue;
       if (begins || jobs.back().operations >= enough_operations)
         jobs.push_back({number});
       begins = false;

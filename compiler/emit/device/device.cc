@@ -116,6 +116,8 @@ Result<DeviceCode> emit_device_code(mlir::ModuleOp module, const Target &target)
   for (auto kernel : module.getOps<mlir::func::FuncOp>()) {
     auto rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule);
     for (int row = 0; rows && row < int(rows.size()); ++row) {
+      if (row_of_code(kernel, row) != row)
+        continue;
       Result<DeviceRow> made = emit_device_row({kernel, row}, target);
       if (!made)
         return made.error();

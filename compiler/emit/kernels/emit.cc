@@ -267,7 +267,7 @@ uint32_t cpu_features(mlir::ModuleOp module, const Target &target) {
 }
 
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
-  return kernel.getName().str() + "_" + std::to_string(schedule_row);
+  return kernel.getName().str() + "_" + std::to_string(row_of_code(kernel, schedule_row));
 }
 
 std::string nameless_symbol(size_t place) { return "heddle_kernel" + std::to_string(place); }
@@ -284,6 +284,8 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
       continue;
     int rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule).size();
     for (int row = 0; row < rows; ++row) {
+      if (row_of_code(kernel, row) != row)
+        continue;
       Result<KernelObject> text = emit_kernel(kernel, row, target, {.form = form});
       if (!text)
         return text.error();

@@ -52,7 +52,7 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
 /// The CPU features that the code of any kernel of the module is compiled with.
 uint32_t cpu_features(mlir::ModuleOp module, const Target &target);
 
-/// `<kernel>_<row>`.
+/// `<kernel>_<row>`; rows of the same code have one function, which has the name of the first of them.
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row);
 
 /// What the function of a row is named instead where the object is to be the same for kernels of any name.
