@@ -12,10 +12,10 @@ namespace heddle::test {
 
 namespace {
 
-/// Sums that each loop over the terms adds up, in vectors; of the first tile of a statement.
-std::vector<int> sums_of_loops(const std::string &statement) {
+/// Sums that each loop over the terms adds up, in vectors; of the first tile of a statement from `from` on.
+std::vector<int> sums_of_loops(const std::string &statement, size_t from = 0) {
   std::vector<int> out;
-  std::istringstream lines(statement.substr(statement.find("produce sum")));
+  std::istringstream lines(statement.substr(statement.find("produce sum", from)));
   const std::regex loop("\\s*for \\(sum\\S*\\.s1\\..*"), store("\\s*sum\\S*\\[ramp\\([^=]*\\] = .*");
   for (std::string line; std::getline(lines, line) && line.find("consume sum") == std::string::npos;)
     if (std::regex_match(line, loop))
@@ -40,12 +40,26 @@ TEST(ContractionRows, EachNumberOfRowsHasALoopOverTheSumOfItsOwn) {
   }
 }
 
+TEST(ContractionRows, TilesThatHaveAllOfThemHaveOneLoopOverTheSum) {
+  Result<Target> target = find_target("x86-64-v3"); // with few registers Halide makes two loops over tiles
+  ASSERT_TRUE(target);
+  for (int ahead : {0, 1}) {
+    KernelText kernel(lit_kernel("contraction_bias_gelu"));
+    kernel.set_row(row_of("contraction", "tiles", {{"rows", 4}, {"width", 48}, {"ahead", ahead}}));
+    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    EXPECT_EQ(sums_of_loops(lowered->bytes), (std::vector<int>{24}));
+    EXPECT_EQ(sums_of_loops(lowered->bytes, lowered->bytes.find("consume sum")), (std::vector<int>{24, 18, 12, 6}));
+  }
+}
+
 TEST(ContractionRows, AreRightWhereverTheyEnd) {
   Result<Target> target = find_target("native");
   ASSERT_TRUE(target);
   for (const ScheduleRow &row :
        {row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}}),
         row_of("contraction", "tiles", {{"rows", 4}, {"width", 48}, {"abreast", 2}}),
+        row_of("contraction", "tiles", {{"rows", 4}, {"width", 48}, {"ahead", 1}}),
         row_of("contraction", "chunks", {{"rows", 8}, {"width", 48}, {"depth", 64}, {"panels", 2}})}) {
     KernelText kernel(lit_kernel("contraction_bias_gelu", {{"3072", "192"}, {"768", "72"}}));
     kernel.set_row(row);

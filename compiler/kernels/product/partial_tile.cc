@@ -88,12 +88,57 @@ private:
   int count_;
 };
 
+/// What reads the sums of a tile: for each of its loops over rows, whether that has all of them.
+class Readers : public IRVisitor {
+public:
+  explicit Readers(const PartialTile &tile) : tile_(tile) {}
+  bool all = false, fewer = false; // some loop has all rows; some loop may have fewer
+
+private:
+  using IRVisitor::visit;
+  void visit(const For *op) override {
+    loops_.push_back(op);
+    IRVisitor::visit(op);
+    loops_.pop_back();
+  }
+  void visit(const Load *op) override {
+    IRVisitor::visit(op);
+    if (op->name != tile_.sum)
+      return;
+    for (const For *loop : loops_)
+      if (!starts_with(loop->name, tile_.sum + ".") && expr_uses_var(op->index, loop->name))
+        (is_const(loop->extent, tile_.rows) ? all : fewer) = true;
+  }
+  const PartialTile &tile_;
+  std::vector<const For *> loops_;
+};
+
 class Pass : public IRMutator {
 public:
   explicit Pass(PartialTile tile) : tile_(std::move(tile)) {}
 
+  Stmt mutate(const Stmt &stmt) override {
+    if (!readers_)
+      stmt.accept(&readers_.emplace(tile_));
+    return IRMutator::mutate(stmt);
+  }
+
 private:
+  using IRMutator::mutate;
   using IRMutator::visit;
+
+  /// Halide has split the loop over tiles: where the rows of a copy of it are fewer than a tile's, the copy that reads
+  /// all of them is of the tiles that have them.
+  Stmt visit(const Allocate *op) override {
+    if (op->name != tile_.sum)
+      return IRMutator::visit(op);
+    Readers readers(tile_);
+    op->body.accept(&readers);
+    has_all_rows_ = readers_->fewer && readers.all && !readers.fewer;
+    Stmt out = IRMutator::visit(op);
+    has_all_rows_ = false;
+    return out;
+  }
 
   Stmt visit(const LetStmt *op) override {
     lets_[op->name] = substitute(lets_, op->value);
@@ -102,7 +147,7 @@ private:
 
   Stmt visit(const For *op) override {
     if (starts_with(op->name, tile_.sum + ".s1."))
-      return by_rows(op);
+      return has_all_rows_ ? Stmt(op) : by_rows(op);
     loops_.insert(op->name);
     lets_.clear(); // what a tile has in common with others is no matter of its place
     return IRMutator::visit(op);
@@ -148,7 +193,9 @@ private:
 
   PartialTile tile_;
   Lets lets_;
-  std::set<std::string> loops_; // around
+  std::set<std::string> loops_;    // around
+  std::optional<Readers> readers_; // of all copies of the loop
+  bool has_all_rows_ = false;      // the copy that is looked at
 };
 
 } // namespace

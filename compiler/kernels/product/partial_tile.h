@@ -21,7 +21,8 @@ struct PartialTile {
   int rows, width; // of a tile
 };
 
-/// Rows past the end are those whose place in a factor is held back by a minimum; where they aren't nothing changes.
+/// Rows past the end are those whose place in a factor is held back by a minimum; where they aren't nothing changes,
+/// nor does where Halide has made a loop of its own for the tiles that have all rows.
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PartialTile &tile);
 
 } // namespace heddle
