@@ -107,7 +107,6 @@ private:
     std::vector<int64_t> least; // of each range; the smallest number there is: no condition
     std::vector<size_t> classes;
     double worst = std::numeric_limits<double>::infinity(), sum = 0;
-    bool has_code = false; // of a row before
   };
 
   bool find(double allowed) {
@@ -156,7 +155,6 @@ private:
           box.worst = std::max(box.worst, relative_[c][candidate]);
           box.sum += relative_[c][candidate];
         }
-        box.has_code = std::ranges::find(choice_.chosen, candidate) != choice_.chosen.end();
         if (is_better(box, best, allowed))
           best = std::move(box);
       }
@@ -164,7 +162,12 @@ private:
     return best;
   }
 
-  static bool is_better(const Box &a, const Box &b, double allowed) {
+  /// Whether a row before has the candidate's code.
+  bool has_code(const Box &box) const {
+    return std::ranges::find(choice_.chosen, box.candidate) != choice_.chosen.end();
+  }
+
+  bool is_better(const Box &a, const Box &b, double allowed) const {
     if (b.classes.empty()) // none yet
       return true;
     bool fits = a.worst <= allowed, other = b.worst <= allowed;
@@ -174,8 +177,8 @@ private:
       return a.sum / double(a.classes.size()) < b.sum / double(b.classes.size());
     if (a.classes.size() != b.classes.size())
       return a.classes.size() > b.classes.size();
-    if (fits && a.has_code != b.has_code)
-      return a.has_code;
+    if (fits && has_code(a) != has_code(b))
+      return has_code(a);
     return a.sum < b.sum * (1 - 1e-9);
   }
 

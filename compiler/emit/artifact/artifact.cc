@@ -16,7 +16,6 @@
 #include "compiler/io/output.h"
 #include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/kinds.h"
 #include "compiler/version.h"
 #include "embedded/runtime_archive.h"
 #include "embedded/runtime_header.h"
@@ -69,18 +68,16 @@ static void add_kernel_jobs(size_t number, ModuleOp module, std::vector<KernelJo
   std::stable_sort(kernels.begin(), kernels.end(), [](auto &a, auto &b) { return a.first > b.first; });
   bool begins = true; // a job of its own
   for (auto &[operations, kernel] : kernels) {
-    int rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule).size();
-    begins |= rows > 1;
-    for (int row = 0; row < rows; ++row) {
-      if (row_of_code(kernel, row) != row)
-        continue;
+    std::vector<int> rows = rows_with_code(kernel);
+    begins |= rows.size() > 1;
+    for (int row : rows) {
       if (begins || jobs.back().operations >= enough_operations)
         jobs.push_back({number});
       begins = false;
       jobs.back().rows.push_back({kernel, row});
       jobs.back().operations += operations;
     }
-    begins = rows > 1;
+    begins = rows.size() > 1;
   }
 }
 

@@ -113,17 +113,13 @@ Result<DeviceRow> emit_device_row(const KernelRow &row, const Target &target) {
 
 Result<DeviceCode> emit_device_code(mlir::ModuleOp module, const Target &target) {
   DeviceCode out;
-  for (auto kernel : module.getOps<mlir::func::FuncOp>()) {
-    auto rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule);
-    for (int row = 0; rows && row < int(rows.size()); ++row) {
-      if (row_of_code(kernel, row) != row)
-        continue;
+  for (auto kernel : module.getOps<mlir::func::FuncOp>())
+    for (int row : rows_with_code(kernel)) {
       Result<DeviceRow> made = emit_device_row({kernel, row}, target);
       if (!made)
         return made.error();
       out.rows.emplace(kernel_symbol(kernel, row), std::move(*made));
     }
-  }
   return out;
 }
 

@@ -6,7 +6,6 @@
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/emit/kernels/scratch.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/kinds.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 
@@ -67,9 +66,8 @@ public:
       kernel.emitError() << "kernel @" << kernel.getName() << " has no schedule";
       return {};
     }
-    for (int row = 0; row < int(rows.size()); ++row)
-      if (row_of_code(kernel, row) == row)
-        LLVM::LLVMFuncOp::create(b, loc, kernel_symbol(kernel, row), row_function);
+    for (int row : rows_with_code(kernel))
+      LLVM::LLVMFuncOp::create(b, loc, kernel_symbol(kernel, row), row_function);
 
     Block *block = function.addEntryBlock(b);
     b.setInsertionPointToStart(block);
@@ -95,9 +93,8 @@ public:
                                              LLVM::LLVMFunctionType::get(i32(), types), LLVM::Linkage::Internal);
     auto row_function = LLVM::LLVMFunctionType::get(i32(), row_types);
     auto rows = kernel->getAttrOfType<ArrayAttr>(ir::names::schedule);
-    for (int row = 0; row < int(rows.size()); ++row)
-      if (row_of_code(kernel, row) == row)
-        LLVM::LLVMFuncOp::create(b, loc, scratch_symbol(kernel_symbol(kernel, row)), row_function);
+    for (int row : rows_with_code(kernel))
+      LLVM::LLVMFuncOp::create(b, loc, scratch_symbol(kernel_symbol(kernel, row)), row_function);
     Block *block = function.addEntryBlock(b);
     b.setInsertionPointToStart(block);
     SmallVector<Value> operands;

@@ -266,6 +266,15 @@ uint32_t cpu_features(mlir::ModuleOp module, const Target &target) {
   return features;
 }
 
+std::vector<int> rows_with_code(mlir::func::FuncOp kernel) {
+  std::vector<int> out;
+  auto rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule);
+  for (int row = 0; rows && row < int(rows.size()); ++row)
+    if (row_of_code(kernel, row) == row)
+      out.push_back(row);
+  return out;
+}
+
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row) {
   return kernel.getName().str() + "_" + std::to_string(row_of_code(kernel, schedule_row));
 }
@@ -282,10 +291,7 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
   for (auto kernel : module.getOps<mlir::func::FuncOp>()) {
     if (!kernel->hasAttr(ir::names::kernel))
       continue;
-    int rows = kernel->getAttrOfType<mlir::ArrayAttr>(ir::names::schedule).size();
-    for (int row = 0; row < rows; ++row) {
-      if (row_of_code(kernel, row) != row)
-        continue;
+    for (int row : rows_with_code(kernel)) {
       Result<KernelObject> text = emit_kernel(kernel, row, target, {.form = form});
       if (!text)
         return text.error();

@@ -52,6 +52,9 @@ Result<std::string> kernel_texts(mlir::ModuleOp module, const Target &target, Ke
 /// The CPU features that the code of any kernel of the module is compiled with.
 uint32_t cpu_features(mlir::ModuleOp module, const Target &target);
 
+/// The rows of a kernel's schedule that code is made for: of those that have the same, the first.
+std::vector<int> rows_with_code(mlir::func::FuncOp kernel);
+
 /// `<kernel>_<row>`; rows of the same code have one function, which has the name of the first of them.
 std::string kernel_symbol(mlir::func::FuncOp kernel, int schedule_row);
 
