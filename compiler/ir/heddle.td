@@ -70,12 +70,15 @@ def DerivedAttr : AttrDef<HeddleDialect, "Derived"> {
   let summary = "A weight that is computed from a tensor of the file when it is packed";
   let description = [{
     The floats, seen as the row-major `shape`, have one scale per place on the axes `channels`: the largest magnitude there,
-    divided by 127 (1 where all are 0). `quantized`: the floats divided by their scale, to the nearest whole number.
+    divided by 127 (1 where all are 0). With `pair_sum` it is at least the largest magnitude of the sum of a pair,
+    divided by `pair_sum` - 1, so that the numbers of a pair add up to no more than `pair_sum` in magnitude: places 0 and 1,
+    2 and 3, … along an axis other than `channels`, or along several such axes that follow one another, taken as one.
+    `quantized`: the floats divided by their scale, to the nearest whole number.
     `scales`: the scales. `sums`: for each channel, the sum of its quantized numbers.
   }];
   let parameters = (ins EnumParameter<Derivation>:$what, ArrayRefParameter<"int64_t">:$shape,
-                    ArrayRefParameter<"int64_t">:$channels);
-  let assemblyFormat = "`<` $what `of` `[` $shape `]` `along` `[` $channels `]` `>`";
+                    ArrayRefParameter<"int64_t">:$channels, OptionalParameter<"int64_t">:$pair_sum);
+  let assemblyFormat = "`<` $what `of` `[` $shape `]` `along` `[` $channels `]` (`pair_sum` $pair_sum^)? `>`";
 }
 
 def GatheredAttr : AttrDef<HeddleDialect, "Gathered"> {

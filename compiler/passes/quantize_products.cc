@@ -6,10 +6,9 @@
 //
 // What a ReLU or another op made that has no negative results takes all of 0 .. 255 instead: the offset is 0.
 //
-// A convolution reads its rows at computed places (where the target has dot products of 8 bits; elsewhere it is
-// narrow_products' matter). The scale must be the same for all terms of a sum, so it is one for all places that the
-// sum's loops move over: one per picture under a window that slides, one per row under a filter of 1 x 1. Padding is
-// the offset.
+// A convolution reads its rows at computed places. The scale must be the same for all terms of a sum, so it is one for
+// all places that the sum's loops move over: one per picture under a window that slides, one per row under a filter of
+// 1 x 1. Padding is the offset.
 //
 // Where the module has a scale for the activation (heddle.scales), that takes the place of amax for all rows, and
 // what exceeds it is clamped.
@@ -18,7 +17,9 @@
 // what copies fill with, 0.
 //
 // Above, w8, scales and sums are derived weights (heddle.derived). u8 times s8 is what the CPUs' dot products take; the
-// offset's share is the column sum. What remains in floats is narrow_products' matter.
+// offset's share is the column sum. A CPU without them adds up two products in 16 bits, which hold them if the two
+// weights add up to no more than 128 in magnitude: there the scales are as large as that takes (pair_sum). What remains
+// in floats is narrow_products' matter.
 #include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
@@ -122,11 +123,11 @@ struct Candidate {
 
 class Quantizing {
 public:
-  /// `convolutions`: also products that read a factor at computed places. `signs`: the target multiplies numbers of
-  /// either sign with others.
-  Quantizing(ModuleOp module, bool convolutions, bool signs)
-      : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()),
-        convolutions_(convolutions), signs_(signs) {}
+  /// `signs`: the target multiplies numbers of either sign with others. `pair_sum`: what pairs of weights may add
+  /// up to, in magnitude; 0: anything.
+  Quantizing(ModuleOp module, bool signs, int64_t pair_sum)
+      : module_(module), symbols_(module), precisions_(module), builder_(module.getContext()), signs_(signs),
+        pair_sum_(pair_sum) {}
 
   void run() {
     std::vector<Candidate> candidates;
@@ -179,7 +180,7 @@ private:
     bool reads = read && read->getBlock() == op.getBlock() && read.getType().isF32() && read->hasOneUse() &&
                  (guard ? guard.getTrueValue() == read.getResult() && is_of_places(op, guard.getCondition(), ignored)
                         : factor.value == read.getResult());
-    if (!convolutions_ || !reads)
+    if (!reads)
       return std::nullopt;
     Side side;
     side.read = read;
@@ -400,7 +401,7 @@ private:
     SmallVector<int64_t> extents = llvm::map_to_vector(channels, [&](int64_t axis) { return type.getDimSize(axis); });
     auto derive = [&](const char *suffix, ir::Derivation what, RankedTensorType derived) {
       OpBuilder builder(of);
-      auto attr = ir::DerivedAttr::get(module_.getContext(), what, type.getShape(), channels);
+      auto attr = ir::DerivedAttr::get(module_.getContext(), what, type.getShape(), channels, pair_sum_);
       auto weight =
           ir::WeightOp::create(builder, of.getLoc(), builder.getStringAttr(of.getSymName() + suffix),
                                TypeAttr::get(derived), of.getNames(), of.getStoredAttr(), of.getPartAttr(),
@@ -488,6 +489,8 @@ private:
                                             ? arith::ExtSIOp::create(at, loc, at.getI32Type(), number).getResult()
                                             : arith::ExtUIOp::create(at, loc, at.getI32Type(), number);
                               Value b = arith::ExtSIOp::create(at, loc, at.getI32Type(), e[factors.size() - 1]);
+                              if (pair_sum_)
+                                b.getDefiningOp()->setAttr(names::pair_sum, at.getI64IntegerAttr(pair_sum_));
                               Value term = arith::MulIOp::create(at, loc, a, b);
                               return arith::AddIOp::create(at, loc, e.back(), term).getResult();
                             });
@@ -547,7 +550,8 @@ private:
   SymbolTable symbols_;
   ir::Precisions precisions_;
   Builder builder_;
-  bool convolutions_, signs_;
+  bool signs_;
+  int64_t pair_sum_;
   std::set<std::string> quantized_; // activations
   DenseMap<std::pair<Value, AffineMap>, Rows> rows_;
   DenseMap<std::pair<Operation *, Attribute>, Weights> weights_;
@@ -567,10 +571,7 @@ struct QuantizeProducts : PassWrapper<QuantizeProducts, OperationPass<ModuleOp>>
     if (!precisions.has("int8"))
       return;
     bool has_gpu = target.gpu != nullptr;
-    bool dots = has_gpu || llvm::any_of(micro_kernels(), [&](const MicroKernel &micro_kernel) {
-                  return micro_kernel.row == Halide::UInt(8) && (micro_kernel.needs & ~target.cpu_features()) == 0;
-                });
-    Quantizing(getOperation(), dots, has_gpu).run();
+    Quantizing(getOperation(), has_gpu, pair_sum_of_bytes(target)).run();
     erase_unread_weights(getOperation()); // those that only products read are not stored as floats, too
   }
 

@@ -60,6 +60,7 @@ __attribute__((target("avx2,fma"))) static float fma_256(long rounds) {
 HEDDLE_CHAINS_OF(dot_bf16, "avx512f", __m512, "vdpbf16ps %2, %2, %0")
 HEDDLE_CHAINS_OF(dot_u8s8, "avx512f", __m512, "vpdpbusd %2, %2, %0")
 HEDDLE_CHAINS_OF(dot_u8s8_avx, "avx2", __m256, "%{vex%} vpdpbusd %2, %2, %0")
+HEDDLE_CHAINS_OF(madd_u8s8, "avx2", __m256, "vpmaddubsw %2, %2, %1\n\tvpmaddwd %2, %1, %1\n\tvpaddd %1, %0, %0")
 HEDDLE_CHAINS_OF(madd_512, "avx512f", __m512, "vpmaddwd %2, %2, %1\n\tvpaddd %1, %0, %0")
 HEDDLE_CHAINS_OF(madd_256, "avx2", __m256, "vpmaddwd %2, %2, %1\n\tvpaddd %1, %0, %0")
 #undef HEDDLE_CHAINS_OF
@@ -113,6 +114,7 @@ constexpr Chains all_chains[] = {
     {"dot_bf16", "vdpbf16ps", "bf16", HEDDLE_CPU_AVX512_BF16, 0, dot_bf16, chains, 32, 1},
     {"dot_u8s8", "vpdpbusd", "int8", HEDDLE_CPU_AVX512_VNNI, 0, dot_u8s8, chains, 64, 1},
     {"dot_u8s8_avx", "vpdpbusd", "int8", HEDDLE_CPU_AVX_VNNI, 0, dot_u8s8_avx, chains, 32, 1},
+    {"madd_u8s8", "vpmaddubsw", "int8", HEDDLE_CPU_AVX2, 0, madd_u8s8, chains, 32, 1},
     {"madd_i16", "vpmaddwd", "int8", HEDDLE_CPU_AVX512, 0, madd_512, chains, 32, 1},
     {"madd_i16", "vpmaddwd", "int8", HEDDLE_CPU_AVX2, HEDDLE_CPU_AVX512, madd_256, chains, 16, 1},
     {"tile_bf16", "tdpbf16ps", "bf16", HEDDLE_CPU_AMX, 0, tile_bf16, tile_chains, 16 * 16 * 32, 16},

@@ -169,12 +169,12 @@ model M {
                 self.assertEqual({one["micro_kernel"] for one in work["multiplies"]}, of_rows[work["kernel"]])
             return [work["multiplies"] for work in works]
 
-        always = [[{"micro_kernel": name}] for name in ("fma", "dot_bf16", "dot_u8s8", "madd_i16")]
+        always = [[{"micro_kernel": name}] for name in ("fma", "dot_bf16", "dot_u8s8", "madd_u8s8")]
         fma, bf16, int8, pairs = always
         self.assertEqual(said("x86-64-v4+bf16", "f32"), [fma, fma, fma])
         self.assertEqual(said("x86-64-v4+bf16", "bf16"), [bf16, fma, bf16])  # three channels are too few for pairs
         self.assertEqual(said("x86-64-v4+bf16", "int8"), [int8, fma, int8])
-        self.assertEqual(said("x86-64-v3", "int8"), [pairs, fma, fma])
+        self.assertEqual(said("x86-64-v3", "int8"), [pairs, fma, pairs])
         # Few rows are no tiles: which rows, a formula says.
         tiles, few = said("x86-64-v4+amx", "bf16")[0]
         self.assertEqual((tiles["micro_kernel"], few), ("tile_bf16", {"micro_kernel": "dot_bf16"}))

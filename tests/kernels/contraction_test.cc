@@ -7,15 +7,17 @@
 #include "compiler/targets/target.h"
 
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace heddle::test {
 
 static double tolerance(int64_t depth) { return 1e-6 * std::max(1.0, std::sqrt(double(depth))); }
 
-/// One row at all sizes, without asserts and, unless `asserts` is false, with them.
-static void check_row(const std::string &text, const ScheduleRow &row, const std::vector<std::vector<int64_t>> &sizes,
-                      double relative, bool asserts = true) {
+/// One row at all sizes, without asserts and, unless `asserts` is false, with them; of inputs that `change` may change.
+static void check_row(
+    const std::string &text, const ScheduleRow &row, const std::vector<std::vector<int64_t>> &sizes, double relative,
+    bool asserts = true, const std::function<void(std::vector<Values> &)> &change = [](std::vector<Values> &) {}) {
   Result<Target> target = find_target("native");
   ASSERT_TRUE(target);
   KernelText kernel(text);
@@ -31,6 +33,7 @@ static void check_row(const std::string &text, const ScheduleRow &row, const std
     checked.emplace(kernel.function(), 0, *target, true);
   for (const std::vector<int64_t> &size : sizes) {
     std::vector<Values> inputs = random_inputs(kernel.function(), size, 7);
+    change(inputs);
     std::vector<Values> expected = evaluate(kernel.function(), size, inputs);
     EXPECT_TRUE(close(compiled.run(size, inputs), expected, relative)) << "at size " << (size.empty() ? 0 : size[0]);
     if (checked)
@@ -245,6 +248,65 @@ TEST(Contraction, FoursOfBytesAreExactInEveryTileAndWhereTermsAreLeftOver) {
               has_asserts(row));
     if (width == 16)
       check_row(bytes_text(columns_for(row), 16, fours(width)), row, {{rows + 1}}, 0);
+  }
+}
+
+/// The same text, whose weights are known to have neighbours that add up to no more than that.
+static std::string with_pair_sum(const std::string &text, int64_t most) {
+  return with(text, "extsi %c :", "extsi %c {heddle.pair_sum = " + std::to_string(most) + "} :");
+}
+
+/// Weights from -127 to 127 of which no two neighbours add up to more than 128 in magnitude, and many to just that.
+static void limit_pairs(std::vector<Values> &inputs) {
+  Values &weights = inputs.back();
+  const int64_t terms = weights.shape.back();
+  for (int64_t i = 0; i < weights.count(); ++i) {
+    double &value = weights.data[i], before = i % terms ? weights.data[i - 1] : 0;
+    value = std::max(value, -127.0);
+    if (std::fabs(value + before) > 128)
+      value = std::copysign(128, before) - before;
+  }
+}
+
+TEST(Contraction, PairsOfBytesThatFitInSixteenBitsAreExactInEveryTileAndWhereTermsAreLeftOver) {
+  auto check = [](const ScheduleRow &tile, int64_t terms, const std::string &layout) {
+    ScheduleRow row = tile;
+    row.micro_kernel = "madd_u8s8";
+    int64_t rows = row.params.at("rows");
+    std::string text = with(bytes_text(columns_for(row), terms, layout), "heddle.below = 128", "heddle.below = 256");
+    check_row(with_pair_sum(text, 128), row, {{1}, {rows}, {rows + 1}, {37}}, 0, has_asserts(row), limit_pairs);
+  };
+  for (const ScheduleRow &row : tiles())
+    check(row, 19, fours(row.params.at("width")));
+  check(chunks(6, 16, 8, 2), 32, fours(16));
+  check(row_of("contraction", "tiles", {{"rows", 6}, {"width", 16}}), 35, "");
+}
+
+TEST(Contraction, BytesAreMultipliedInPairsWhereNeighboursAreKnownToFit) {
+  for (const char *name : {"x86-64-v3", "x86-64-v4"}) {
+    Result<Target> target = find_target(name);
+    ASSERT_TRUE(target);
+    auto chosen = [&](const std::string &text) {
+      KernelText kernel(text);
+      return choose(kernel.function(), *target).rows.front().micro_kernel;
+    };
+    std::string text = bytes_text(96, 96, fours(2 * target->lanes));
+    EXPECT_EQ(chosen(text), "madd_i16") << name;
+    EXPECT_EQ(chosen(with_pair_sum(text, 129)), "madd_i16") << name;
+    EXPECT_EQ(chosen(with_pair_sum(text, 128)), "madd_u8s8") << name;
+    KernelText kernel(with_pair_sum(text, 128));
+    set_schedule(kernel.function(), choose(kernel.function(), *target));
+    for (int row = 0; row < int(schedule_rows(kernel.function())->size()); ++row) {
+      Result<KernelObject> object = emit_kernel(kernel.function(), row, *target, {KernelForm::assembly, false});
+      ASSERT_TRUE(object) << object.error().message;
+      EXPECT_NE(object->bytes.find("vpmaddubsw"), std::string::npos) << name;
+      EXPECT_EQ(object->bytes.find("vpmulld"), std::string::npos) << name;
+    }
+  }
+  for (const char *name : {"x86-64-v3+vnni", "x86-64-v4+vnni", "x86-64-v4+bf16"}) {
+    KernelText kernel(with_pair_sum(bytes_text(96, 96, fours(16)), 128));
+    EXPECT_TRUE(choose(kernel.function(), *find_target(name)).rows.front().micro_kernel.starts_with("dot_u8s8"))
+        << name;
   }
 }
 

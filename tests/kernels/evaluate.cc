@@ -299,8 +299,12 @@ private:
         })
         .Case<arith::CmpFOp>(
             [&](auto c) { return two([p = c.getPredicate()](double a, double b) { return compare(p, a, b); }); })
-        .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp, arith::ExtSIOp,
-              arith::ExtUIOp>([&](auto) { return one([](double a) { return a; }); })
+        .Case<arith::IndexCastOp, arith::ExtFOp, arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp, arith::ExtSIOp>(
+            [&](auto) { return one([](double a) { return a; }); })
+        .Case<arith::ExtUIOp>([&](auto c) {
+          double values = std::ldexp(1.0, int(mlir::getElementTypeOrSelf(c.getIn().getType()).getIntOrFloatBitWidth()));
+          return one([values](double a) { return a < 0 ? a + values : a; });
+        })
         .Case<arith::FPToSIOp>([&](auto) { return one([](double a) { return std::trunc(a); }); })
         .Case<mlir::math::ExpOp>([&](auto) { return one([](double a) { return std::exp(a); }); })
         .Case<mlir::math::ErfOp>([&](auto) { return one([](double a) { return std::erf(a); }); })

@@ -70,7 +70,7 @@ class Goldens(unittest.TestCase):
     STORED, OPTIONS = "F32", []
     MEAN, LARGEST = 2e-4, 2e-4
 
-    def check(self, name, *settings, mean_allowed=None):
+    def check(self, name, *settings, mean_allowed=None, largest_allowed=None):
         with tempfile.TemporaryDirectory() as scratch:
             library, given, result = (Path(scratch) / part for part in ("library", "given.safetensors", "result.safetensors"))
             must("compile", GOLDENS / name, *TARGET, *self.OPTIONS, *(word for setting in settings for word in ("--set", setting)), "-o", library)
@@ -87,7 +87,7 @@ class Goldens(unittest.TestCase):
                     mean, most = distances(got[1], values)
                     print(f"{name} {call.name.split('.')[0]} {key}: mean {mean:.1e}, largest {most:.1e}")
                     self.assertLessEqual(mean, mean_allowed or self.MEAN, f"{name} {call.name}")
-                    self.assertLessEqual(most, self.LARGEST, f"{name} {call.name}")
+                    self.assertLessEqual(most, largest_allowed or self.LARGEST, f"{name} {call.name}")
 
 
 class ModelsOnce(Goldens):
@@ -205,10 +205,15 @@ model Layer {
 
 class ProductsInInt8(ProductsInBfloat16):
     """Both operands of products with weights are whole numbers of 8 bits: off by up to 2^-8 of the largest in their row or column. Of the
-    goldens' narrow layers (16 to 64 terms) little averages out: 0.2 to 1.2 % in the mean, five times as much at the worst element."""
+    goldens' narrow layers (16 to 64 terms) little averages out: 0.2 to 1.2 % in the mean, five times as much at the worst element. On CPUs
+    without dot products of bytes, where weights are coarser, up to 1.7 % and 7.1 %, and at one element of Transformer-XL, whose memory may hold
+    two keys that weigh nearly the same, 9.5 %."""
 
     OPTIONS = ["--precision", "int8"]
     MEAN, LARGEST = 0.02, 0.08
+
+    def test_transformer_xl(self):
+        self.check("transfo_xl", largest_allowed=0.1)
 
     def test_detr(self):
         self.check("detr_bottleneck", mean_allowed=0.03)

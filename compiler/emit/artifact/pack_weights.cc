@@ -193,6 +193,7 @@ static std::string floats_of(ir::WeightOp weight) {
     out << " " << extent;
   for (int64_t axis : weight.getDerived()->getChannels())
     out << ":" << axis;
+  out << " " << weight.getDerived()->getPairSum();
   return text;
 }
 

@@ -39,10 +39,55 @@ Quantization::Quantization(ir::DerivedAttr derived, ReadFloats read)
         scale = scale == scale ? magnitude : scale; // once NaN, always NaN: it has no number, and must not be lost
   });
   for (float &scale : scales_)
-    scale = scale == 0 ? 1 : scale / 127;
+    scale /= 127;
+  if (derived.getPairSum())
+    hold_pairs(derived, elements);
+  for (float &scale : scales_)
+    scale = scale == 0 ? 1 : scale;
   for_each_run(0, elements, [&](int64_t, std::span<const float> floats, int64_t channel, int64_t step) {
     for (size_t i = 0; i < floats.size(); ++i)
       sums_[channel + i * step] += quantized(floats[i], scales_[channel + i * step]);
+  });
+}
+
+void Quantization::hold_pairs(ir::DerivedAttr derived, int64_t elements) {
+  std::vector<bool> summed(shape_.size(), true);
+  for (int64_t axis : derived.getChannels())
+    summed[axis] = false;
+  // Elements with odd numbers along an axis of `extent`, or along several that follow one another taken as one, and
+  // those `apart` before them.
+  struct Pairs {
+    int64_t apart, extent;
+  };
+  std::vector<Pairs> all;
+  int64_t farthest = last_;
+  for (int64_t axis = int64_t(shape_.size()) - 1, apart = 1; axis >= 0; apart *= shape_[axis--]) {
+    if (summed[axis])
+      farthest = std::max(farthest, apart);
+    for (int64_t outer = axis, extent = 1; outer >= 0 && summed[outer]; --outer)
+      all.push_back({apart, extent *= shape_[outer]});
+  }
+  const float most = float(derived.getPairSum() - 1);
+  std::vector<float> before(farthest); // those that were read last, each at its number modulo that
+  for_each_run(0, elements, [&](int64_t first, std::span<const float> floats, int64_t channel, int64_t step) {
+    auto hold = [&](size_t i, float other) {
+      float &scale = scales_[channel + int64_t(i) * step];
+      if (float least = std::fabs(floats[i] + other) / most; least > scale)
+        scale = least;
+    };
+    for (const Pairs &pairs : all)
+      if (pairs.apart >= last_) {
+        if (first / pairs.apart % pairs.extent % 2 == 1)
+          for (size_t i = 0; i < floats.size(); ++i)
+            hold(i, before[(first - pairs.apart) % farthest + i]);
+      } else { // within a run, and with the last one of the run before
+        bool odd = first % pairs.extent % 2 == 1;
+        if (odd)
+          hold(0, before[(first - 1) % farthest]);
+        for (size_t i = odd ? 2 : 1; i < floats.size(); i += 2)
+          hold(i, floats[i - 1]);
+      }
+    std::ranges::copy(floats, before.begin() + first % farthest);
   });
 }
 

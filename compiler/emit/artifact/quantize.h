@@ -22,6 +22,9 @@ public:
   void read(ir::Derivation what, int64_t begin, std::span<std::byte> out) const;
 
 private:
+  /// Makes the scale of each channel hold the sums of pairs, too.
+  void hold_pairs(ir::DerivedAttr derived, int64_t elements);
+
   /// Calls `row(first, floats, channel, step)` for each run that has one of the floats numbered `begin` .. `end` - 1:
   /// it begins with number `first`, and its float i belongs to channel `channel + i * step`.
   template <class Row> void for_each_run(int64_t begin, int64_t end, Row &&row) const;

@@ -145,6 +145,9 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const std::string &symbol,
   lowered->hoists_storage = hoists_storage;
   if (Status status = kind->find_variant(row.variant)->schedule(*lowered, row, target); !status)
     return Error{where + status.error().message};
+  if (const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel))
+    if (auto pass = pass_of(*micro_kernel))
+      lowered->passes.push_back(std::move(pass));
   double lower_seconds = seconds_since(start);
 
   std::vector<Halide::Func> outputs;

@@ -163,10 +163,10 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   return out;
 }
 
-/// Rows of accumulators that the registers hold beside a row of the panel and one broadcast, and a product where
-/// another instruction adds it; accumulators of all products of a result share them.
+/// Rows of accumulators that the registers hold beside a row of the panel; those of all products of a result share
+/// them.
 static int64_t most_rows(const Problem &problem, int64_t vectors, const Target &target) {
-  int64_t others = vectors + (problem.micro_kernel->takes_any_type() ? 1 : 2);
+  int64_t others = vectors + problem.micro_kernel->further_registers();
   return std::max<int64_t>(1, (target.registers - others) / (vectors * problem.products));
 }
 

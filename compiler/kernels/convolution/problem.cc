@@ -245,8 +245,9 @@ static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_
 
 std::vector<Candidate> candidates(const Problem &problem, std::string_view variant, int64_t width, int64_t depth,
                                   const Target &target) {
-  // Accumulators, a row of the weight and one broadcast share the registers.
-  int64_t vectors = width / target.lanes, most = std::max<int64_t>((target.registers - 2 - vectors) / vectors, 1);
+  // Accumulators and a row of the weight share the registers with what else there is.
+  int64_t others = std::max(problem.micro_kernel->further_registers(), 2);
+  int64_t vectors = width / target.lanes, most = std::max<int64_t>((target.registers - others - vectors) / vectors, 1);
   std::vector<Candidate> out;
   for (int64_t rows : {12, 9, 8, 6, 4, 1}) {
     if (rows > most && rows > 1)

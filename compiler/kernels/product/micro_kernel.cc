@@ -8,8 +8,8 @@
 namespace heddle {
 
 static const MicroKernel table[] = {
-#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, rows, needs)                                           \
-  {#name, what, row, panel, sum, group, rows, needs},
+#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, rows, pair_sum, needs)                                 \
+  {#name, what, row, panel, sum, group, rows, pair_sum, needs},
 #include "compiler/kernels/product/micro_kernels.def"
 #undef HEDDLE_MICRO_KERNEL
 };
@@ -38,16 +38,50 @@ static std::optional<Halide::Type> type_before_widening(const contraction::Facto
   return factor.value.getDefiningOp<mlir::arith::ExtUIOp>() ? type->with_code(Halide::Type::UInt) : *type;
 }
 
+namespace {
+
+/// Adds up four products of u8 and s8 in two steps: pairs in i16, which saturates, and those in i32.
+class PairsFirst : public Halide::Internal::IRMutator {
+  using IRMutator::visit;
+
+  Halide::Expr visit(const Halide::Internal::VectorReduce *op) override {
+    using namespace Halide::Internal;
+    const Cast *wide = op->value.as<Cast>();
+    const Call *product = wide ? wide->value.as<Call>() : nullptr;
+    const int sums = op->type.lanes();
+    if (op->op != VectorReduce::Add || !op->type.element_of().is_int() || op->type.bits() != 32 ||
+        op->value.type().lanes() != 4 * sums || !product || !product->is_intrinsic(Call::widening_mul) ||
+        product->args[0].type().bits() != 8 || product->args[0].type().is_int() == product->args[1].type().is_int())
+      return IRMutator::visit(op);
+    Halide::Expr pairs = VectorReduce::make(VectorReduce::SaturatingAdd, mutate(wide->value), 2 * sums);
+    return VectorReduce::make(VectorReduce::Add, Cast::make(op->type.with_lanes(2 * sums), pairs), sums);
+  }
+};
+
+} // namespace
+
+std::shared_ptr<Halide::Internal::IRMutator> pass_of(const MicroKernel &micro_kernel) {
+  return micro_kernel.pair_sum ? std::make_shared<PairsFirst>() : nullptr;
+}
+
 /// Whether a micro-kernel's type has all values of another, whole numbers of fewer bits.
 static bool holds(Halide::Type wide, std::optional<Halide::Type> type) {
   return type && (*type == wide || (wide.is_int() && type->is_int_or_uint() && type->bits() == 8 && wide.bits() > 8));
+}
+
+/// Whether pairs of terms of a factor are known to add up to no more than that.
+static bool adds_up_to(const contraction::Factor &factor, int64_t pair_sum) {
+  mlir::Operation *widening = factor.value.getDefiningOp();
+  auto known = widening ? widening->getAttrOfType<mlir::IntegerAttr>(names::pair_sum) : mlir::IntegerAttr();
+  return pair_sum == 0 || (known && known.getInt() <= pair_sum);
 }
 
 static bool multiplies(const MicroKernel &micro_kernel, const contraction::Product &product) {
   if (micro_kernel.takes_any_type())
     return true;
   return holds(micro_kernel.row, type_before_widening(product.left)) &&
-         holds(micro_kernel.panel, type_before_widening(product.right));
+         holds(micro_kernel.panel, type_before_widening(product.right)) &&
+         adds_up_to(product.right, micro_kernel.pair_sum);
 }
 
 static bool fits(const MicroKernel &micro_kernel, std::span<const contraction::Product> products,
@@ -64,6 +98,15 @@ const MicroKernel &micro_kernel_for(std::span<const contraction::Product> produc
     if (!micro_kernel.takes_tiles() && micro_kernel.group >= best->group && fits(micro_kernel, products, target))
       best = &micro_kernel;
   return *best;
+}
+
+int64_t pair_sum_of_bytes(const Target &target) {
+  const MicroKernel *best = &table[0];
+  for (const MicroKernel &micro_kernel : table)
+    if (micro_kernel.row == Halide::UInt(8) && micro_kernel.group >= best->group && !target.gpu &&
+        (micro_kernel.needs & ~target.cpu_features()) == 0)
+      best = &micro_kernel;
+  return best->pair_sum;
 }
 
 const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target) {

@@ -8,6 +8,7 @@
 #include <Halide.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -20,12 +21,16 @@ struct MicroKernel {
   std::string_view what; // one line for the reader of a report
   /// Element types of the operands and of the accumulators. Undefined bits: whatever the program multiplies.
   Halide::Type row, panel, sum;
-  int group;      // terms of the sum that an instruction takes, which lie side by side in both operands
-  int rows;       // that an instruction takes; several: so many groups of terms of each, too (matrix_tile.h)
-  uint32_t needs; // HEDDLE_CPU_* beyond the target's base
+  int group;        // terms of the sum that an instruction takes, which lie side by side in both operands
+  int rows;         // that an instruction takes; several: so many groups of terms of each, too (matrix_tile.h)
+  int64_t pair_sum; // the most that terms 0 and 1, 2 and 3, … of a panel may add up to, in magnitude; 0: anything
+  uint32_t needs;   // HEDDLE_CPU_* beyond the target's base
 
   bool takes_tiles() const { return rows > 1; }
   bool takes_any_type() const { return sum.bits() == 0; }
+  /// Registers beside accumulators and a row of the panel: a broadcast; a product, where another instruction adds it;
+  /// ones, by which pairs are added up.
+  int further_registers() const { return takes_any_type() ? 1 : pair_sum == 0 ? 2 : 3; }
   /// Bytes of a term of an operand, as it is multiplied; four where any type is.
   int bytes() const { return takes_any_type() ? 4 : panel.bytes(); }
 };
@@ -38,6 +43,16 @@ const MicroKernel *find_micro_kernel(std::string_view name);
 /// The one that multiplies the most terms of a row at a time of those that the target has and that give exactly what
 /// the program says of these products, of each of which the left factor has the rows and the right one the panels.
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target);
+
+/// What pairs of weights of 8 bits must add up to at most, in magnitude, for the fastest that the target has to
+/// multiply them with u8; 0: anything. `heddle.pair_sum` on what widens a weight says that they do.
+int64_t pair_sum_of_bytes(const Target &target);
+namespace names {
+inline constexpr llvm::StringLiteral pair_sum = "heddle.pair_sum";
+} // namespace names
+
+/// What a micro-kernel does to the lowered statement, where Halide has no word for it; null: nothing.
+std::shared_ptr<Halide::Internal::IRMutator> pass_of(const MicroKernel &micro_kernel);
 
 /// The one whose instruction multiplies tiles, where the target has one for these products; else null.
 const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target);
