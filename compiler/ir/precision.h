@@ -18,6 +18,8 @@ inline constexpr llvm::StringLiteral quantized = "heddle.quantized";
 inline constexpr llvm::StringLiteral rounds = "heddle.rounds";
 /// constant: kernels are given it, so that those that differ in it alone are one.
 inline constexpr llvm::StringLiteral given = "heddle.given";
+/// what widens a weight of a product: what terms 0 and 1, 2 and 3, … of it add up to at most, in magnitude.
+inline constexpr llvm::StringLiteral pair_sum = "heddle.pair_sum";
 } // namespace names
 
 /// What the module's products multiply where nothing else is kept: "f32", "tf32", "bf16" or "int8".

@@ -490,7 +490,7 @@ private:
                                             : arith::ExtUIOp::create(at, loc, at.getI32Type(), number);
                               Value b = arith::ExtSIOp::create(at, loc, at.getI32Type(), e[factors.size() - 1]);
                               if (pair_sum_)
-                                b.getDefiningOp()->setAttr(names::pair_sum, at.getI64IntegerAttr(pair_sum_));
+                                b.getDefiningOp()->setAttr(ir::names::pair_sum, at.getI64IntegerAttr(pair_sum_));
                               Value term = arith::MulIOp::create(at, loc, a, b);
                               return arith::AddIOp::create(at, loc, e.back(), term).getResult();
                             });

@@ -1,6 +1,7 @@
 #include "compiler/kernels/product/micro_kernel.h"
 
 #include "compiler/halide/scalars.h"
+#include "compiler/ir/precision.h"
 #include "runtime/cpu_features.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -72,7 +73,7 @@ static bool holds(Halide::Type wide, std::optional<Halide::Type> type) {
 /// Whether pairs of terms of a factor are known to add up to no more than that.
 static bool adds_up_to(const contraction::Factor &factor, int64_t pair_sum) {
   mlir::Operation *widening = factor.value.getDefiningOp();
-  auto known = widening ? widening->getAttrOfType<mlir::IntegerAttr>(names::pair_sum) : mlir::IntegerAttr();
+  auto known = widening ? widening->getAttrOfType<mlir::IntegerAttr>(ir::names::pair_sum) : mlir::IntegerAttr();
   return pair_sum == 0 || (known && known.getInt() <= pair_sum);
 }
 

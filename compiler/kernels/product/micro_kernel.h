@@ -45,11 +45,8 @@ const MicroKernel *find_micro_kernel(std::string_view name);
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target);
 
 /// What pairs of weights of 8 bits must add up to at most, in magnitude, for the fastest that the target has to
-/// multiply them with u8; 0: anything. `heddle.pair_sum` on what widens a weight says that they do.
+/// multiply them with u8; 0: anything.
 int64_t pair_sum_of_bytes(const Target &target);
-namespace names {
-inline constexpr llvm::StringLiteral pair_sum = "heddle.pair_sum";
-} // namespace names
 
 /// What a micro-kernel does to the lowered statement, where Halide has no word for it; null: nothing.
 std::shared_ptr<Halide::Internal::IRMutator> pass_of(const MicroKernel &micro_kernel);
