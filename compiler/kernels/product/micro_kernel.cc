@@ -85,29 +85,36 @@ static bool multiplies(const MicroKernel &micro_kernel, const contraction::Produ
          adds_up_to(product.right, micro_kernel.pair_sum);
 }
 
+static bool has(const Target &target, const MicroKernel &micro_kernel) {
+  return (micro_kernel.needs & ~target.cpu_features()) == 0;
+}
+
 static bool fits(const MicroKernel &micro_kernel, std::span<const contraction::Product> products,
                  const Target &target) {
-  bool fits = (micro_kernel.needs & ~target.cpu_features()) == 0;
+  bool fits = has(target, micro_kernel);
   for (const contraction::Product &product : products)
     fits &= multiplies(micro_kernel, product);
   return fits;
 }
 
-const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+/// The last of those with the largest groups that a predicate takes and that multiply row by row.
+template <class Takes> static const MicroKernel &best_of(Takes &&takes) {
   const MicroKernel *best = &table[0];
   for (const MicroKernel &micro_kernel : table)
-    if (!micro_kernel.takes_tiles() && micro_kernel.group >= best->group && fits(micro_kernel, products, target))
+    if (!micro_kernel.takes_tiles() && micro_kernel.group >= best->group && takes(micro_kernel))
       best = &micro_kernel;
   return *best;
 }
 
+const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+  return best_of([&](const MicroKernel &micro_kernel) { return fits(micro_kernel, products, target); });
+}
+
 int64_t pair_sum_of_bytes(const Target &target) {
-  const MicroKernel *best = &table[0];
-  for (const MicroKernel &micro_kernel : table)
-    if (micro_kernel.row == Halide::UInt(8) && micro_kernel.group >= best->group && !target.gpu &&
-        (micro_kernel.needs & ~target.cpu_features()) == 0)
-      best = &micro_kernel;
-  return best->pair_sum;
+  return best_of([&](const MicroKernel &micro_kernel) {
+           return micro_kernel.row == Halide::UInt(8) && !target.gpu && has(target, micro_kernel);
+         })
+      .pair_sum;
 }
 
 const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target) {
