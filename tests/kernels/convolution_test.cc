@@ -196,6 +196,14 @@ TEST(ConvolutionKernels, cut_large_pictures_into_blocks_of_rows) {
             {{1, 70, 9}, {1, 3, 530}});
 }
 
+/// Three panels in twos, of so many or so large pictures that there are such tasks.
+TEST(ConvolutionKernels, share_a_window_among_panels) {
+  for (const char *layout : {"", "(o floordiv 16, u, v, c, o mod 16)"})
+    check_row(convolution({.stride = 2, .channels = 3, .outputs = 40, .layout = layout}), 4, 16, {{16, 5, 7}});
+  check_row(convolution({.channels = 1, .outputs = 48, .layout = ""}), 6, 16, {{1, 36, 32}, {16, 1, 5}});
+  check_row(convolution({.channels = 2, .outputs = 48, .layout = "", .turned = true}), 6, 16, {{16, 3, 5}});
+}
+
 TEST(ConvolutionKernels, slide_in_strides_and_with_gaps) {
   check_row(convolution({.stride = 2, .layout = "(o floordiv 64, u, v, c, o mod 64)"}), 6, 64, pictures);
   check_row(convolution({.dilation = 2, .channels = 17, .outputs = 33, .layout = ""}), 12, 32, pictures);

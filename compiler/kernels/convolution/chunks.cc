@@ -29,6 +29,7 @@ const Variant chunks = {
     parameters(),
     offered,
     schedule,
-    true};
+    true,
+    2};
 
 } // namespace heddle::convolution

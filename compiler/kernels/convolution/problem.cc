@@ -223,6 +223,9 @@ std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) 
   return out;
 }
 
+/// Panels that share a window. More don't help: their weights come from the third cache for each block of places.
+static constexpr int64_t panels_of_task = 8;
+
 static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_t depth, llvm::ArrayRef<int64_t> given,
                      const Target &target) {
   double places = 1;
@@ -238,8 +241,8 @@ static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_
   // A whole panel that leaves no room for the window comes from the third cache for every tile.
   if (depth == 0 && panel > 0.75 * double(target.l2))
     computing += tiles_of_panel * panel / target.l3_bytes_per_cycle;
-  // Every panel has its window written out again.
-  double window = places * terms * bytes / target.l3_bytes_per_cycle / 8;
+  // The window is written out once for the panels of a task.
+  double window = places * terms * bytes / target.l3_bytes_per_cycle / 8 / std::min(panels, double(panels_of_task));
   return panels * (computing + window + panel / target.memory_bytes_per_cycle);
 }
 
@@ -252,10 +255,11 @@ std::vector<Candidate> candidates(const Problem &problem, std::string_view varia
   for (int64_t rows : {12, 9, 8, 6, 4, 1}) {
     if (rows > most && rows > 1)
       continue;
-    ScheduleRow row{std::string(variant),
-                    {{"rows", rows}, {"width", width}, {"window", target.l2 * window_share / 100}},
-                    std::nullopt,
-                    std::string(problem.micro_kernel->name)};
+    ScheduleRow row{
+        std::string(variant),
+        {{"rows", rows}, {"width", width}, {"panels", panels_of_task}, {"window", target.l2 * window_share / 100}},
+        std::nullopt,
+        std::string(problem.micro_kernel->name)};
     if (depth > 0)
       row.params["depth"] = depth;
     out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {
@@ -268,6 +272,7 @@ std::vector<Candidate> candidates(const Problem &problem, std::string_view varia
 std::vector<Parameter> tile_parameters() {
   return {{"rows", "places of the result of a tile", 1, 32, {1, 6, 12}},
           {"width", "columns of a panel and of a tile", 8, 256, {16, 32, 64}},
+          {"panels", "panels at most that share a window", 1, 64, {2, 8}},
           {"window", "bytes that the window of a block of places may take", 1, 1 << 30, {1 << 18}}};
 }
 

@@ -1,6 +1,6 @@
 // One loop nest:
-//   task (panel x block of rows of the result, parallel) → window (a padded copy of what the block reads)
-//     → tile of places → accumulators over the whole sum;  then the epilogue over the block
+//   task (a few panels x block of rows of the result, parallel) → window (a padded copy of what the block reads)
+//     → panel → tile of places → accumulators over the whole sum;  then the epilogue over the block
 // Places of the result are counted through its rows, so that a tile needn't end where a row does and images of any
 // width fill the tiles; where a place is in the picture is computed once per tile. The window holds every element once,
 // not once per element of the filter, and carries the padding, so that the sum tests nothing; a factor that is read
@@ -10,6 +10,7 @@
 // Measured on Cascade Lake: otherwise the sum in one go is faster than in chunks that fit the first cache.
 #include "compiler/kernels/convolution/schedule.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/convolution/problem.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
@@ -32,13 +33,16 @@ namespace {
 /// Fewer places leave too much of the last tile empty, more don't help.
 constexpr int64_t fewest_places = 96, most_places = 512;
 
+/// Tasks that share of the panels leaves for few threads, as far as there are panels.
+constexpr int least_tasks = 16;
+
 class ConvolutionNest {
 public:
-  /// `depth`: terms of a chunk at most; 0: the sum stays whole.
-  ConvolutionNest(LoweredKernel &kernel, int64_t rows, int64_t width, int64_t window, int64_t depth,
-                  const MicroKernel &micro_kernel, const Match &match, const Target &target)
-      : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(rows)), width_(int(width)), lanes_(target.lanes),
-        window_bytes_(window), depth_(depth), is_turned_(match.is_turned()), micro_kernel_(micro_kernel) {
+  ConvolutionNest(LoweredKernel &kernel, const ScheduleRow &row, const Match &match, const Target &target)
+      : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(row.params.at("rows"))),
+        width_(int(row.params.at("width"))), panels_(int(row.params.at("panels"))), lanes_(target.lanes),
+        window_bytes_(row.params.at("window")), depth_(row.variant == "chunks" ? row.params.at("depth") : 0),
+        is_turned_(match.is_turned()), micro_kernel_(*find_micro_kernel(row.micro_kernel)) {
     const contraction::Factor *wide = contraction::wide_factor(match.reached);
     std::vector<bool> shared(output_.axes.size());
     for (auto [loop, axis] : llvm::enumerate(match.reached.axis_of_loop))
@@ -271,11 +275,21 @@ private:
     return places_.size() > 1 ? max(int(places) / max(length(), 1), 1) : Expr(int(places));
   }
 
+  /// Panels that share a window: for many threads so few that there are tasks enough.
+  Expr panels_of_task() const {
+    Expr panels = (lane_.extent + width_ - 1) / width_, rows = rows_of_block();
+    Expr tasks = panels * ((places_.back().extent + rows - 1) / rows);
+    for (const OutputAxis &axis : others_)
+      tasks *= axis.extent;
+    return hi::simplify(clamp(tasks / tasks_for_threads(least_tasks), 1, max(min(panels, panels_), 1)));
+  }
+
   void schedule(Func result) {
-    Var panel("panel"), column("column"), block("block"), within("within");
+    Var panels("panels"), panel("panel"), column("column"), block("block"), within("within");
     bool whole = lane_.size >= 0 && lane_.size % width_ == 0;
     const OutputAxis &split = places_.back();
     result.split(lane_.var, panel, column, width_, whole ? TailStrategy::RoundUp : TailStrategy::GuardWithIf)
+        .split(panel, panels, panel, panels_of_task(), TailStrategy::GuardWithIf)
         .split(split.var, block, within, rows_of_block(), TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {column};
     if (places_.size() > 1)
@@ -291,13 +305,14 @@ private:
     }
     // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
     // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
+    order.push_back(panel);
     std::vector<Var> outer = {block};
     for (const OutputAxis &axis : others_)
       if (&axis == &others_.back())
         outer.push_back(axis.var);
       else
         order.push_back(axis.var);
-    outer.push_back(panel); // outermost: it stays in the cache while the pictures pass
+    outer.push_back(panels); // outermost: they stay in the cache while the pictures pass
     order.insert(order.end(), outer.begin(), outer.end());
     result.reorder(order);
     if (is_turned_)
@@ -326,9 +341,9 @@ private:
       func->bound(args[0], 0, width_);
       one_of_each(*func);
     }
-    block_.compute_at(result, task).vectorize(args[0], lanes_).unroll(args[0]);
+    block_.compute_at(result, panel).vectorize(args[0], lanes_).unroll(args[0]);
     if (is_turned_)
-      schedule_turned(result, task, one_of_each);
+      schedule_turned(result, panel, one_of_each);
     std::vector<VarOrRVar> tiles = {args[0], place, tile};
     tiles.insert(tiles.end(), args.begin() + 2, args.end());
     tiles.insert(tiles.end(), chunks_.begin(), chunks_.end());
@@ -364,17 +379,17 @@ private:
     }
     if (panel_.func.defined()) {
       one_of_each(panel_.func);
-      panel_.func.compute_at(result, task);
+      panel_.func.compute_at(result, panel);
       Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
     }
   }
 
   /// The block with its places side by side: squares of it, as large as vectors, are transposed in registers.
-  void schedule_turned(Func &result, const Var &task, const std::function<void(Func &)> &one_of_each) {
+  void schedule_turned(Func &result, const Var &panel, const std::function<void(Func &)> &one_of_each) {
     Var places("places"), place("place"), columns("columns"), column("column");
     const Var p = turned_.args()[0], l = turned_.args()[1];
     one_of_each(turned_);
-    turned_.compute_at(result, task).bound(l, 0, width_);
+    turned_.compute_at(result, panel).bound(l, 0, width_);
     turned_.split(p, places, place, lanes_, TailStrategy::RoundUp)
         .split(l, columns, column, lanes_)
         .reorder(place, column, places, columns)
@@ -405,7 +420,7 @@ private:
 
   LoweredKernel &kernel_;
   KernelOutput &output_;
-  int rows_, width_, lanes_;
+  int rows_, width_, panels_, lanes_;
   int64_t window_bytes_, depth_;
   bool is_turned_; // the result has places innermost: sums are put down across the lanes
   const MicroKernel &micro_kernel_;
@@ -424,7 +439,7 @@ private:
 } // namespace
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
-  int64_t width = row.params.at("width"), depth = row.variant == "chunks" ? row.params.at("depth") : 0;
+  int64_t width = row.params.at("width");
   if (width % target.lanes != 0)
     return Error{"panels of " + std::to_string(width) + " columns are no whole vectors of " +
                  std::to_string(target.lanes)};
@@ -434,9 +449,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   join_outputs(kernel);
   if (kernel.outputs.size() != 1)
     return Error{"a convolution's results have one shape"};
-  return ConvolutionNest(kernel, row.params.at("rows"), width, row.params.at("window"), depth,
-                         *find_micro_kernel(row.micro_kernel), *found, target)
-      .build();
+  return ConvolutionNest(kernel, row, *found, target).build();
 }
 
 } // namespace heddle::convolution

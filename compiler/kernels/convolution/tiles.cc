@@ -19,6 +19,7 @@ const Variant tiles = {
     tile_parameters(),
     offered,
     schedule,
-    true};
+    true,
+    2};
 
 } // namespace heddle::convolution

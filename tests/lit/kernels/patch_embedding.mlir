@@ -4,7 +4,7 @@
 // RUN: heddle-opt --heddle-target=x86-64-v4 --halide %s | FileCheck %s
 // Its kind is that of convolutions. A block holds the sums of a plane's places, 9 of them at a time, with 27 vectors in registers, over
 // channels, lines and columns of a patch; then the block goes to the result, with the bias.
-// SCHEDULE: heddle.kernel = "convolution", heddle.schedule = [{micro_kernel = "fma", params = {rows = 9 : i64, width = 48 : i64, window = 262144 : i64}, variant = "tiles"}]
+// SCHEDULE: heddle.kernel = "convolution", heddle.schedule = [{micro_kernel = "fma", params = {panels = 8 : i64, rows = 9 : i64, width = 48 : i64, window = 262144 : i64}, variant = "tiles"}]
 // CHECK: // k_contraction_0
 // CHECK: allocate block[float32 * 48 * 198 * 1]
 // CHECK: for (block.s0.p.tile, 0, 22) {
