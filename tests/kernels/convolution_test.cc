@@ -3,6 +3,7 @@
 #include "compiler/choose/choice.h"
 #include "harness.h"
 
+#include "compiler/kernels/convolution/joined_loops.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/targets/target.h"
 
@@ -329,6 +330,36 @@ TEST(Windows, hold_one_variable_for_each_sliding_sum) {
   Windows not_sliding(f(x + u, x - u), {x}, {u}, {});
   EXPECT_EQ(not_sliding.variables().size(), 2u);
   EXPECT_FALSE(not_sliding.slides(u));
+}
+
+/// for y in 0..3 { let t = y * 64;  for x in 0..64 { sum[0] += picture[y * pitch + x] * filter[x + t] } }
+Halide::Internal::Stmt two_loops(int pitch) {
+  using namespace Halide::Internal;
+  using Halide::Expr;
+  const Halide::Type real = Halide::Float(32);
+  auto read = [&](const char *name, const Expr &index) {
+    return Load::make(real, name, index, {}, {}, const_true(), {});
+  };
+  Expr x = Variable::make(Halide::Int(32), "sum.s1.r$x"), y = Variable::make(Halide::Int(32), "sum.s1.r$y");
+  Expr t = Variable::make(Halide::Int(32), "t");
+  Stmt add = Store::make("sum", read("sum", 0) + read("picture", y * pitch + x) * read("filter", x + t), 0, {},
+                         const_true(), {});
+  auto loop = [](const char *name, int extent, const Stmt &body) {
+    return For::make(name, 0, extent, ForType::Serial, Halide::Partition::Auto, Halide::DeviceAPI::None, body);
+  };
+  return loop("sum.s1.r$y", 3, LetStmt::make("t", y * 64, loop("sum.s1.r$x", 64, add)));
+}
+
+TEST(JoinedLoops, are_those_whose_factors_go_on_from_one_to_the_other) {
+  using namespace Halide::Internal;
+  Stmt joined = simplify(heddle::convolution::join_loops("sum")->mutate(two_loops(64)));
+  const For *loop = joined.as<For>();
+  ASSERT_TRUE(loop);
+  EXPECT_TRUE(equal(loop->extent, 192)) << joined;
+  EXPECT_FALSE(stmt_uses_var(joined, "sum.s1.r$y")) << joined;
+  for (int pitch : {63, 65, 0})
+    EXPECT_TRUE(equal(heddle::convolution::join_loops("sum")->mutate(two_loops(pitch)), two_loops(pitch))) << pitch;
+  EXPECT_TRUE(equal(heddle::convolution::join_loops("other")->mutate(two_loops(64)), two_loops(64)));
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include "compiler/kernels/convolution/schedule.h"
 
 #include "compiler/halide/threads.h"
+#include "compiler/kernels/convolution/joined_loops.h"
 #include "compiler/kernels/convolution/problem.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
@@ -358,6 +359,7 @@ private:
     for (size_t i = args.size(); i < sum_.args().size(); ++i)
       sum_.bound_extent(sum_.args()[i], 1);
     tile_.keep_in_registers(sum_, args[0], {args[1]}, lanes_);
+    kernel_.passes.push_back(join_loops(sum_.name()));
     if (row_.defined())
       row_.compute_at(block_, tile)
           .vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp)
