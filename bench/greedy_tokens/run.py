@@ -34,7 +34,7 @@ def texts_of_pytorch(name, seed, steps, folder):
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     torch.manual_seed(seed)
-    model, inputs, _ = MAKERS[MODELS[name]]()
+    model, inputs, _ = MAKERS[MODELS[name]](1)
     model = model.eval()
     model.save_pretrained(folder)
     save_file(inputs, folder / "inputs.safetensors")
