@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -80,22 +81,17 @@ private:
       body = let->body;
     }
     const For *inner = body.as<For>();
-    if (!inner || !is_of_sum(*inner))
-      return result;
-    std::optional<int64_t> steps = as_const_int(inner->extent);
-    Stmt all = inner->body;
-    for (size_t i = lets.size(); i-- > 0;)
-      all = LetStmt::make(lets[i].first, lets[i].second, all);
+    std::optional<int64_t> steps = inner && is_of_sum(*inner) ? as_const_int(inner->extent) : std::nullopt;
     if (!steps)
       return result;
     GoesOn goes_on(*outer, *inner, *steps);
-    all.accept(&goes_on);
+    outer->body.accept(&goes_on);
     if (!goes_on.everywhere)
       return result;
     Stmt joined = For::make(inner->name, 0, simplify(outer->extent * inner->extent), inner->for_type,
                             inner->partition_policy, inner->device_api, inner->body);
-    for (size_t i = lets.size(); i-- > 0;)
-      joined = LetStmt::make(lets[i].first, lets[i].second, joined);
+    for (auto &[name, value] : std::views::reverse(lets))
+      joined = LetStmt::make(name, value, joined);
     return substitute(outer->name, 0, joined);
   }
 
