@@ -15,6 +15,9 @@ Halide::Expr threads_of_run();
 /// Threads for which sizes of tasks are chosen when compiling.
 inline constexpr int few_threads = 4;
 
+/// Tasks that a kernel should at least have on few threads, so that they finish together.
+inline constexpr int least_tasks = 16;
+
 /// Tasks that a loop should have: for few threads as many as given, for more of them more in proportion.
 Halide::Expr tasks_for_threads(int for_few);
 

@@ -1,6 +1,7 @@
 // The variant `matrix_tiles`: a matrix unit (AMX) multiplies, one call for a block of rows and a panel of 32 columns;
 // the loop nest and the panels are those of `tiles` with a vector's dot product, so that calls with few rows may take
 // that.
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/contraction/schedule.h"

@@ -2,6 +2,7 @@
 // the tiles of the block, of which the first has the panel come from memory.
 #include "compiler/kernels/contraction/problem.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/sizes.h"

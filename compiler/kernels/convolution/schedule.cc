@@ -34,9 +34,6 @@ namespace {
 /// Fewer places leave too much of the last tile empty, more don't help.
 constexpr int64_t fewest_places = 96, most_places = 512;
 
-/// Tasks that share of the panels leaves for few threads, as far as there are panels.
-constexpr int least_tasks = 16;
-
 class ConvolutionNest {
 public:
   ConvolutionNest(LoweredKernel &kernel, const ScheduleRow &row, const Match &match, const Target &target)
@@ -304,9 +301,9 @@ private:
       order.insert(order.begin(), innermost_);
       order.push_back(column);
     }
+    order.push_back(panel);
     // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
     // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
-    order.push_back(panel);
     std::vector<Var> outer = {block};
     for (const OutputAxis &axis : others_)
       if (&axis == &others_.back())
