@@ -9,8 +9,9 @@
 namespace heddle {
 
 static const Target table[] = {
-#define HEDDLE_TARGET(name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, base, further)         \
-  {name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, base, further},
+#define HEDDLE_TARGET(name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, dot_bf16, base,        \
+                      further)                                                                                         \
+  {name, lanes, registers, l1, l2, gigahertz, l2_rate, l3_rate, memory_rate, dot_bf16, base, further},
 #include "compiler/targets/targets.def"
 #undef HEDDLE_TARGET
 };

@@ -37,6 +37,7 @@ struct Target {
   // Of a core, when it has the machine to itself: to tell the cost of schedules apart.
   double gigahertz;
   double l2_bytes_per_cycle, l3_bytes_per_cycle, memory_bytes_per_cycle;
+  double dot_bf16;  // multiply-adds of f32 in whose time a vdpbf16ps is done
   uint32_t base;    // of every kernel: HEDDLE_CPU_* of runtime/cpu_features.h
   uint32_t further; // what variants may need beyond that
   /// What was measured of kernels' candidates on this machine; null: nothing.

@@ -257,6 +257,28 @@ TEST(Attention, PairsOfBf16AreRightWithLanesAlongRowsAndAlongKeys) {
   check_rows(narrow_text(by_mask, 1), "attention", {rows[1], rows[2]}, {{1, 9, 5}}, 5e-3);
 }
 
+TEST(Attention, AMatrixUnitMultipliesBlocksOfRowsWithBlocksOfKeys) {
+  std::vector<ScheduleRow> rows;
+  for (int64_t blocks : {2, 40}) { // keys are copied block by block, and all of them first
+    rows.push_back(row_of("attention", "key_blocks", {{"rows", 32}, {"keys", 64}, {"blocks", blocks}}));
+    rows.back().micro_kernel = "tile_bf16";
+  }
+  check_rows(narrow_text(by_mask, 32), "attention", rows, {{1, 1, 1}, {2, 15, 7}, {1, 49, 131}}, 5e-3);
+  check_rows(narrow_text(only_causal, 64), "attention", {rows[0]}, {{1, 150, 150}, {2, 40, 33}}, 5e-3);
+  check_rows(narrow_text(banded, 32), "attention", rows, {{1, 250, 250}, {1, 150, 40}}, 5e-3); // some rows have none
+}
+
+TEST(Attention, AMatrixUnitIsChosenForManyRowsOfWholeTiles) {
+  Result<Target> target = find_target("x86-64-v4+amx");
+  ASSERT_TRUE(target);
+  for (auto [features, expected] : {std::pair(64, true), std::pair(40, false)}) {
+    KernelText kernel(narrow_text(by_mask, features));
+    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
+    EXPECT_EQ(rows.front().micro_kernel == "tile_bf16", expected) << features;
+    EXPECT_EQ(rows.back().micro_kernel, "fma") << "pairs of bf16 take longer there than multiply-adds";
+  }
+}
+
 TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);

@@ -152,6 +152,31 @@ TEST(ConvolutionKernels, multiply_pairs_of_bf16) {
   check_row(convolution({.window = 1, .channels = 6, .layout = pairs, .narrow = true}), 6, 32, pictures, 0, "dot_bf16");
 }
 
+TEST(ConvolutionKernels, multiply_tiles_of_a_matrix_unit) {
+  const std::string pairs = "(o floordiv 32, u, v, c floordiv 2, o mod 32, c mod 2)";
+  const std::vector<std::vector<int64_t>> some = {{0, 3, 3}, {1, 1, 1}, {2, 5, 7}, {1, 9, 14}, {1, 3, 530}};
+  for (int channels : {4, 6, 32}) // of nine places: terms left over, and whole tiles
+    for (int stride : {1, 2})
+      check_row(convolution({.stride = stride, .channels = channels, .layout = pairs, .narrow = true}), 32, 32, some, 0,
+                "tile_bf16");
+  check_row(convolution({.channels = 6, .layout = "", .narrow = true}), 32, 32, some, 0, "tile_bf16");
+  check_row(convolution({.window = 1, .channels = 34, .layout = pairs, .narrow = true}), 32, 32, some, 0, "tile_bf16");
+  check_row(convolution({.channels = 8, .outputs = 50, .layout = pairs, .narrow = true, .turned = true}), 32, 32, some,
+            0, "tile_bf16");
+}
+
+TEST(ConvolutionKernels, are_offered_to_a_matrix_unit_where_whole_groups_of_terms_lie_together) {
+  heddle::Target target = *heddle::find_target("x86-64-v4+amx");
+  auto chosen = [&](const Shape &shape) {
+    KernelText kernel(convolution(shape));
+    return heddle::choose(kernel.function(), target).rows.front().micro_kernel;
+  };
+  EXPECT_EQ(chosen({.channels = 32, .outputs = 64, .layout = "", .narrow = true}), "tile_bf16");
+  EXPECT_EQ(chosen({.channels = 3, .outputs = 64, .layout = "", .narrow = true}), "fma");
+  EXPECT_EQ(chosen({.channels = 33, .outputs = 64, .layout = "", .narrow = true}), "fma");
+  EXPECT_EQ(chosen({.channels = 32, .outputs = 16, .layout = "", .narrow = true}), "fma");
+}
+
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }
 
 const std::string outside = "%c, %py, %px", image_outside = "?x$Cx?x?", extents_outside = "b, $C, y, x";

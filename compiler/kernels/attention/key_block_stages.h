@@ -8,6 +8,7 @@
 #include "compiler/halide/math.h"
 #include "compiler/kernels/attention/formulas.h"
 #include "compiler/kernels/attention/softmax.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -36,10 +37,12 @@ protected:
   KeyBlockStages(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, const KeyBlockSizes &sizes,
                  const Target &target)
       : Formulas(kernel, match, micro_kernel, target), rows_(sizes.rows), block_keys_(sizes.keys),
-        blocks_(sizes.blocks), group_(sizes.group), at_once_(sizes.at_once), vectors_(accumulators_ / rows_ >= 4   ? 4
-                                                                                      : accumulators_ / rows_ >= 2 ? 2
-                                                                                                                   : 1),
-        tile_keys_(vectors_ * lanes_) {}
+        blocks_(sizes.blocks), group_(sizes.group), at_once_(sizes.at_once),
+        vectors_(micro_kernel.takes_tiles()   ? MatrixTile::width / lanes_
+                 : accumulators_ / rows_ >= 4 ? 4
+                 : accumulators_ / rows_ >= 2 ? 2
+                                              : 1),
+        tile_keys_(vectors_ * lanes_), panel_lanes_(micro_kernel.takes_tiles() ? MatrixTile::width / 2 : lanes_) {}
 
   bool several() const { return block_keys_ > 0; }
   /// Whether keys and values are read where they lie, as no other block of rows of the task reads them.
@@ -151,6 +154,8 @@ protected:
       loops[factors->features[i].name()] = sum.tile.term(i);
     std::vector<Var> args = in_block({j_, u_, m_});
     Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), key);
+    if (micro_kernel_.takes_tiles() && !hi::is_const_zero(start))
+      return fail("tiles add up from zero");
     sum.tile.define(sum.func, args, tile_keys_, start, hi::substitute(loops, row), hi::substitute(loops, panel));
     tile.push_back(sum);
     return sum.func(exprs(args));
@@ -222,7 +227,7 @@ protected:
   Expr panels(const Expr &value, const std::vector<Var> &features, const Var &innermost) {
     Var panel("panel");
     CopiedPanels made{{}, {}, panel, {}};
-    Expr here = placed(value, min(panel * lanes_ + lane_, all_keys_ - 1)), read;
+    Expr here = placed(value, min(panel * panel_lanes_ + lane_, all_keys_ - 1)), read;
     if (features.empty()) {
       made.func = Func("panels");
       made.func(with_outer({lane_, panel})) = here;
@@ -236,7 +241,8 @@ protected:
     }
     panels_.push_back(made);
     Expr first_tile = several() ? c_ * (block_keys_ / tile_keys_) : Expr(0);
-    return hi::substitute({{lane_.name(), j_ % lanes_}, {panel.name(), (first_tile + u_) * vectors_ + j_ / lanes_}},
+    return hi::substitute({{lane_.name(), j_ % panel_lanes_},
+                           {panel.name(), (first_tile + u_) * (tile_keys_ / panel_lanes_) + j_ / panel_lanes_}},
                           read);
   }
 
@@ -311,7 +317,9 @@ protected:
       return 0.f;
     if (group() > 1) // a group may end behind the last key
       weights = select(likely(key_in(u_) < all_keys_), weights, hi::make_zero(weights.type()));
-    if (!is_kept(weights))
+    if (micro_kernel_.takes_tiles())
+      weights = in_a_row(weights);
+    else if (!is_kept(weights))
       weights = read_kept(keep({Func("weights"), {}}, weights));
 
     Expr keys = several() ? Expr(block_keys_) : all_keys_;
@@ -334,7 +342,10 @@ protected:
                                                          {key_.name(), key_of(first + weighted_.tile.loops()[0])}});
     weighted_.func = Func("weighted");
     weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles,
-                          several() ? hi::make_zero(start.type()) : start, hi::substitute(in_tile, weights), values);
+                          several() ? hi::make_zero(start.type()) : start,
+                          micro_kernel_.takes_tiles() ? hi::substitute(key_of_row_.name(), key_of(iteration), weights)
+                                                      : hi::substitute(in_tile, weights),
+                          values);
 
     Expr value = several() ? join(stage, start) : weighted_.func(exprs(args));
     if (common.defined()) {
@@ -349,6 +360,16 @@ protected:
     for (size_t i = 0; i < outer_.size(); ++i)
       at_result[outer_vars_[i].name()] = outer_[i].var;
     return hi::substitute(at_result, value);
+  }
+
+  /// The weights of a row, all keys of a block side by side, as a matrix unit takes them.
+  Expr in_a_row(const Expr &weights) {
+    Expr value = is_kept(weights) ? weights : placed(of_block(weights), min(likely(key_in(u_)), all_keys_ - 1));
+    std::vector<Var> args = in_block({key_of_row_, m_});
+    in_row_ = Func("weights");
+    in_row_(args) =
+        hi::substitute({{j_.name(), key_of_row_ % tile_keys_}, {u_.name(), key_of_row_ / tile_keys_}}, value);
+    return in_row_(exprs(args));
   }
 
   bool over_keys(const Expr &expr) const { return hi::expr_uses_var(expr, key_.name()); }
@@ -467,6 +488,7 @@ protected:
   }
 
   int rows_, block_keys_, blocks_, group_, at_once_, vectors_, tile_keys_;
+  int panel_lanes_; // keys side by side in a panel: those of a vector, or of a matrix unit's tile
   std::optional<Softmax> softmax_;
   Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
   std::map<std::string, LoweredOp *> symbols_; // statistics by the name they have in formulas
@@ -477,7 +499,8 @@ protected:
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;
   TiledSum weighted_;
-  Func part_, scale_;
+  Func part_, scale_, in_row_; // in_row_: where a matrix unit multiplies
+  const Var key_of_row_{"key_of_row"};
 };
 
 } // namespace heddle::attention

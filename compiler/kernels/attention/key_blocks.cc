@@ -13,6 +13,9 @@
 //
 // Weights that need no such statistics, as those of the way back, are taken in blocks alike, whose sums are added up.
 //
+// A matrix unit computes scores of 32 rows and 32 keys at a time, and weighted values of 32 rows and 32 features, over
+// all keys of a block.
+//
 // Rows past the last one repeat it and are never stored; keys past the last one repeat it and are left out of every
 // sum.
 #include "compiler/kernels/attention/key_block_stages.h"
@@ -55,7 +58,7 @@ private:
       else if (var.same_as(j_))
         func.bound_extent(var, tile_keys_);
       else if (var.same_as(lane_))
-        func.bound_extent(var, lanes_);
+        func.bound_extent(var, panel_lanes_);
       else if (var.same_as(t_) || var.same_as(c_) ||
                std::any_of(outer_vars_.begin(), outer_vars_.end(), [&](const Var &o) { return o.same_as(var); }))
         func.bound_extent(var, 1);
@@ -64,6 +67,9 @@ private:
     for (const Var &var : func.args())
       if (std::any_of(outer_vars_.begin(), outer_vars_.end(), [&](const Var &o) { return o.same_as(var); }))
         func.bound_extent(var, 1);
+  }
+  void by_matrix_unit(Func &sum, const RegisterTile &tile, const std::string &lane) {
+    kernel_.passes.push_back(make_pass(matrix_tile(micro_kernel_, sum, lane, m_, tile)));
   }
   template <class S> void in_tile(S &&stage) { stage.vectorize(j_, lanes_).unroll(j_); }
 
@@ -115,7 +121,7 @@ private:
       } else {
         copied_for(func);
       }
-      func.bound_extent(lane_, lanes_);
+      func.bound_extent(lane_, panel_lanes_);
       if (!natural.defined()) {
         func.vectorize(lane_);
         continue;
@@ -127,7 +133,7 @@ private:
         func.split(k, k, in, lanes_, TailStrategy::GuardWithIf).reorder(in, lane_, k).vectorize(in).unroll(lane_);
       }
       fix_outer(natural);
-      natural.compute_at(func, panel).bound_extent(lane_, lanes_).bound_extent(panel, 1);
+      natural.compute_at(func, panel).bound_extent(lane_, panel_lanes_).bound_extent(panel, 1);
       natural.vectorize(natural.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     for (Func &func : copies_) {
@@ -136,7 +142,7 @@ private:
       func.vectorize(func.args()[grouped], lanes_, TailStrategy::GuardWithIf);
     }
     kernel_.passes.push_back(join_tiles());
-    if (block_by_block())
+    if (block_by_block() && !micro_kernel_.takes_tiles())
       ask_ahead();
     if (in_place())
       ask_in_place();
@@ -171,8 +177,14 @@ private:
       Var in("in");
       weighted.compute_at(part_, t_).bound(feature_place_, 0, features_of_part()).vectorize(feature_place_, lanes_);
       Halide::Stage update = weighted.update();
-      update.split(feature_place_, feature_tile_, in, width, TailStrategy::GuardWithIf);
-      weighted_.tile.keep_in_registers(update, in, {m_}, lanes_, {feature_tile_});
+      if (micro_kernel_.takes_tiles()) {
+        update.split(feature_place_, feature_tile_, in, width, TailStrategy::RoundUp);
+        update.reorder(weighted_.tile.group(), in, weighted_.tile.loops()[0], m_, feature_tile_);
+        by_matrix_unit(weighted, weighted_.tile, feature_place_.name() + "." + in.name());
+      } else {
+        update.split(feature_place_, feature_tile_, in, width, TailStrategy::GuardWithIf);
+        weighted_.tile.keep_in_registers(update, in, {m_}, lanes_, {feature_tile_});
+      }
     } else {
       weighted.compute_at(result, features).bound_extent(feature_place_, width);
       weighted_.tile.keep_in_registers(weighted, feature_place_, {m_}, lanes_);
@@ -200,6 +212,12 @@ private:
       in_tile(statistic.lanes);
       in_tile(statistic.lanes.update().reorder(j_, statistic.tile));
     }
+    if (in_row_.defined()) {
+      Var in("in");
+      fix_extents(in_row_);
+      in_row_.compute_at(reader, within).align_bounds(key_of_row_, tile_keys_).bound_storage(key_of_row_, block_keys_);
+      in_row_.split(key_of_row_, key_of_row_, in, tile_keys_).vectorize(in);
+    }
     for (Kept &kept : kept_) {
       fix_extents(kept.func);
       kept.func.compute_at(reader, within);
@@ -221,6 +239,8 @@ private:
         sum.func.compute_at(kept.func, u_).bound_extent(u_, 1);
         if (auto made = dot_products_.find(sum.func.name()); made != dot_products_.end())
           keep_in_lanes(made->second, sum.func);
+        else if (micro_kernel_.takes_tiles())
+          by_matrix_unit(sum.func, sum.tile, j_.name());
         else
           sum.tile.keep_in_registers(sum.func, j_, {m_}, lanes_);
       }

@@ -109,15 +109,19 @@ mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) {
   return sizes::extent_of(kernel, match.row_axis);
 }
 
-/// The micro-kernel of all products. Those over keys that slide have none for groups: a window may begin within one.
-static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
+static std::vector<contraction::Product> all_products(const Match &match) {
   std::vector<contraction::Product> products;
   if (match.has_values())
     products.push_back(match.weighted.product);
   for (auto &[op, roles] : match.roles)
     if (llvm::is_contained(roles, summed))
       products.push_back(*contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)));
-  return match.slide ? micro_kernels().front() : micro_kernel_for(products, target);
+  return products;
+}
+
+/// The micro-kernel of all products. Those over keys that slide have none for groups: a window may begin within one.
+static const MicroKernel &micro_kernel_of(const Match &match, const Target &target) {
+  return match.slide ? micro_kernels().front() : fastest_kernel_for(all_products(match), target);
 }
 
 static int products_of(const Match &match) {
@@ -130,6 +134,7 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
     return std::nullopt;
   Problem out{*matched,
               &micro_kernel_of(*matched, target),
+              matched->slide ? nullptr : tile_kernel_for(all_products(*matched), target),
               rows_of(kernel, *matched),
               keys_of(*matched),
               {},

@@ -14,6 +14,7 @@ extern const Variant row_blocks, copied_keys, key_blocks, staged_keys, tensor_ke
 struct Problem {
   Match match;
   const MicroKernel *micro_kernel;      // of all products
+  const MicroKernel *matrix_kernel;     // of a matrix unit for all of them; null: there is none
   mlir::AffineExpr rows, keys;          // of a head; null where the kernel's body doesn't say
   std::vector<mlir::AffineExpr> others; // extents of the other axes: heads, texts
   int64_t features;                     // of a row of the result, or of statistics' products

@@ -4,6 +4,7 @@
 #include "compiler/kernels/attention/key_blocks.h"
 #include "compiler/kernels/attention/match.h"
 #include "compiler/kernels/attention/row_blocks.h"
+#include "compiler/kernels/product/matrix_tile.h"
 
 namespace heddle::attention {
 
@@ -16,7 +17,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   const MicroKernel &micro_kernel = *find_micro_kernel(row.micro_kernel);
   if (row.variant == "key_blocks") {
     KeyBlockSizes sizes{rows, parameter("keys"), parameter("blocks"), parameter("group"), parameter("at_once")};
-    int most = target.registers - target.registers / 4;
+    int most = micro_kernel.takes_tiles() ? MatrixTile::width : target.registers - target.registers / 4;
     if (rows > most || sizes.keys % (4 * target.lanes) != 0 || !takes_key_blocks(*matched, sizes.keys > 0))
       return Error{"blocks of " + std::to_string(sizes.keys) + " keys and " + std::to_string(rows) +
                    " rows don't suit this kernel on this target"};

@@ -4,6 +4,7 @@
 #include "compiler/kernels/attention/problem.h"
 #include "compiler/kernels/attention/schedule.h"
 #include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/product/matrix_tile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,6 +53,34 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
          (shape.keys > 0 && shape.blocks * shape.rows <= shape.at_once && !at_once ? 1.15 : 1);
 }
 
+static ScheduleRow row_of(const KeyBlockSizes &shape, const MicroKernel &micro_kernel) {
+  return {std::string(key_blocks.name),
+          {{"rows", shape.rows},
+           {"keys", shape.keys},
+           {"blocks", shape.blocks},
+           {"group", shape.group},
+           {"at_once", shape.at_once}},
+          std::nullopt,
+          std::string(micro_kernel.name)};
+}
+
+/// The same where a matrix unit multiplies: a step takes 32 rows, 32 keys or features, and a tile's terms.
+static double matrix_cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::ArrayRef<int64_t> given,
+                            const Target &target) {
+  constexpr double step = 80, call = 150; // tiles come from the second cache; setting up, and storing sums
+  Sizes sizes = sizes_of(problem, given);
+  double features = double(problem.features), number = std::ceil(sizes.rows / shape.rows);
+  double terms = problem.matrix_kernel->group * MatrixTile::groups;
+  double padded = std::ceil(sizes.keys / MatrixTile::width) * MatrixTile::width;
+  double blocks = std::ceil(sizes.keys / shape.keys);
+  double scores = padded / MatrixTile::width * (std::ceil(features / terms) * step + call) * problem.products;
+  double values = std::ceil(features / MatrixTile::width) * (std::ceil(padded / terms) * step + blocks * call);
+  double softmax = softmax_cycles(double(shape.rows) * padded, problem.gathered_by_keys, target);
+  double copies = std::ceil(number / shape.blocks);
+  double copying = copies * padded * features / target.lanes * 12;
+  return sizes.heads * (number * (scores + values + softmax) * (1.01 + 12.0 / shape.keys) + copying);
+}
+
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   if (problem.match.slide)
@@ -70,16 +99,9 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   auto offer = [&](int64_t keys, int64_t rows, int64_t height) {
     KeyBlockSizes shape{int(height), int(keys), int(rows / height), blocks_of_group, most_rows_at_once};
-    ScheduleRow row{std::string(key_blocks.name),
-                    {{"rows", shape.rows},
-                     {"keys", shape.keys},
-                     {"blocks", shape.blocks},
-                     {"group", shape.group},
-                     {"at_once", shape.at_once}},
-                    std::nullopt,
-                    std::string(problem.micro_kernel->name)};
-    out.push_back(
-        {row, [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(cycles(problem, shape, sizes, target)); }});
+    out.push_back({row_of(shape, *problem.micro_kernel), [=](llvm::ArrayRef<int64_t> sizes) {
+                     return target.seconds(cycles(problem, shape, sizes, target));
+                   }});
   };
   offer(0, rows_of_task, height);
   if (problem.micro_kernel->group == 1)
@@ -89,6 +111,14 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     offer(keys_at_once, most_rows_at_once, height);
     offer(keys_of_block, rows_of_task, height);
   }
+  if (problem.matrix_kernel && takes_key_blocks(problem.match, true) && problem.features % MatrixTile::width == 0)
+    for (int64_t rows : {most_rows_at_once, rows_of_task}) {
+      KeyBlockSizes shape{MatrixTile::width, keys_at_once, int(rows / MatrixTile::width), blocks_of_group,
+                          most_rows_at_once};
+      out.push_back({row_of(shape, *problem.matrix_kernel), [=](llvm::ArrayRef<int64_t> sizes) {
+                       return target.seconds(matrix_cycles(problem, shape, sizes, target));
+                     }});
+    }
   return out;
 }
 

@@ -69,6 +69,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     ScheduleRow row{std::string(matrix_tiles.name),
                     {{"rows", height},
                      {"width", MatrixTile::width},
+                     {"ahead", 1},
                      {"block", rows_of_block(problem, target)},
                      {"tasks", least_tasks}},
                     std::nullopt,
@@ -90,6 +91,7 @@ static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target 
 static std::vector<Parameter> parameters() {
   return {{"rows", "rows of a call", 1, 128, {heights[0], heights[1]}},
           {"width", "columns of a panel", MatrixTile::width, MatrixTile::width, {MatrixTile::width}},
+          {"ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}},
           {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }

@@ -263,7 +263,7 @@ private:
     if (find.places.empty())
       return op;
     auto later = [&](const Expr &e) {
-      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + tiles_ahead, e);
+      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + prefetch_.ahead, e);
     };
     std::vector<Stmt> asked;
     for (const FindRows::RowAccess &place : find.places)

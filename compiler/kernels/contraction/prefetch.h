@@ -47,6 +47,7 @@ std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &pref
 struct RowsPrefetch {
   std::string result;              // the buffer written, as Halide names it
   std::string tile_loop, row_loop; // the ends of their names; rows may be without a loop
+  int ahead;                       // tiles before the one that needs them
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const RowsPrefetch &prefetch);

@@ -288,8 +288,9 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double steps = std::ceil(double(problem.terms) / micro_kernel.group);
   double chunks = tiling.depth > 0 ? std::ceil(double(problem.terms) / double(tiling.depth)) : 1;
   bool unpacked = problem.narrow && !tiling.widened;
+  double instruction = instruction_cost(micro_kernel, target);
   double in_vain = in_vain_cycles(tile, rows) + crowded_cycles(problem, tiling.rows, target);
-  double of_tile = problem.products * steps * (step_cycles(tile, unpacked, target) + in_vain) +
+  double of_tile = problem.products * steps * (step_cycles(tile, unpacked, target, instruction) + in_vain) +
                    chunks * tile_cycles(tile) + store_cycles(tile, tiling.ahead && tiling.depth == 0);
   if (tiling.depth > 0)
     of_tile += chunks * partial_cycles * double(tile.rows * tile.vectors);
@@ -320,7 +321,7 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
   // waits for it. Neither hides the other whole. Tiles so few that they can't ask for all of it ask for nothing
   // (prefetch.cc).
-  double first = problem.products * steps * (multiply_cycles(tile, problem.narrow) + in_vain);
+  double first = problem.products * steps * (multiply_cycles(tile, problem.narrow, instruction) + in_vain);
   double rest = computing - of_tile, hidden = 0.5;
   if (tiling.ahead && std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64) <= tiles) {
     first = computing * 1.005;

@@ -4,10 +4,9 @@
 // the rows of the other factor pass; weights come packed so, anything else is packed per task. The other factor is
 // read row by row as it lies; what is not stored so (computed places, a product of things) is first written out for
 // one block of rows. Tiles of rows past the end compute on the last row again; the last panel is padded with zeros.
-// Measured: panels outside and rows inside is the fastest order (Cascade Lake, Sapphire Rapids), the sum in one go as
-// long as two panels fit the second cache. Tiles of few rows may compute several panels at a time (`abreast`), which
-// come from as many places of the memory: there weights are read once, and nothing else takes time. Longer sums go
-// chunk by chunk (variant "chunks"):
+// Measured: panels outside and rows inside is the fastest order, the sum in one go as long as two panels fit the second
+// cache. Tiles of few rows may compute several panels at a time (`abreast`), which come from as many places of the
+// memory, as reading weights is all that takes time there. Longer sums go chunk by chunk (variant "chunks"):
 //   task (a few panels x block of rows) → chunk of terms → panel → tile of rows → accumulators, added to partial sums
 // so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
@@ -356,8 +355,9 @@ private:
       all = fused;
     }
     result.parallel(all);
+    const int distance = micro_kernel_.takes_tiles() ? 0 : tiles_ahead;
     if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
-      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name()}));
+      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), distance}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
       if (chunk_ > 0)
@@ -412,8 +412,10 @@ private:
     std::vector<Var> unrolled;
     if (micro_kernel_.takes_tiles()) {
       piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
-      kernel_.passes.push_back(make_pass(MatrixTile{&micro_kernel_, piece.func.name(), args[0].name(), args[1].name(),
-                                                    piece.tile.loops()[0].name(), piece.tile.group().name()}));
+      MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
+      if (ahead_ && !has_tiles_ && !piece.panels.empty() && !piece.wide.func.defined())
+        tile.ahead = {"." + inner.name(), rows_, min(tiles_in_block() * rows_, row_.extent)};
+      kernel_.passes.push_back(make_pass(tile));
     } else if (tiled) {
       piece.func.bound_extent(args[1], rows_);
       unrolled.push_back(args[1]);
@@ -427,8 +429,8 @@ private:
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = !has_tiles_ &&
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
-    if (tiled && two_fit && ahead_ && !piece.panels.empty() && (piece.widened || !piece.wide.func.defined()) &&
-        piece.tile.loops().size() == 1)
+    if (tiled && two_fit && ahead_ && !micro_kernel_.takes_tiles() && !piece.panels.empty() &&
+        (piece.widened || !piece.wide.func.defined()) && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     if (tiled && piece.widened && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/cost.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/nest.h"
 #include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
@@ -145,9 +146,31 @@ static int term_in_groups(const Reached &reached, const MicroKernel &micro_kerne
   return -1;
 }
 
+/// Whether a matrix unit's tiles fit: whole groups of terms that lie side by side in the picture and begin with each
+/// place of the filter, all of a number that is known, and columns for more than one tile.
+static bool takes_tiles(const Reached &reached, const MicroKernel &micro_kernel) {
+  LinalgOp op = reached.product.op;
+  llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  int term = term_in_groups(reached, micro_kernel);
+  if (term < 0 || extents[term] % micro_kernel.group != 0 ||
+      !contraction::lies_together(op, read_behind(op, picture_of(reached)->value).getResult(), unsigned(term)))
+    return false;
+  llvm::SmallVector<unsigned> summed;
+  op.getReductionDims(summed);
+  int64_t terms = 1, columns = extents[contraction::lane_loop(reached)];
+  for (unsigned loop : summed) {
+    if (mlir::ShapedType::isDynamic(extents[loop]))
+      return false;
+    terms *= extents[loop];
+  }
+  return terms >= micro_kernel.group * MatrixTile::groups && columns > MatrixTile::width / 2;
+}
+
 static const MicroKernel &micro_kernel_of(const Reached &reached, const Target &target) {
   const contraction::Product product = contraction::rows_by_lanes(reached);
-  const MicroKernel &best = micro_kernel_for({&product, 1}, target);
+  if (const MicroKernel *tiles = tile_kernel_for({&product, 1}, target); tiles && takes_tiles(reached, *tiles))
+    return *tiles;
+  const MicroKernel &best = fastest_kernel_for({&product, 1}, target);
   return best.group == 1 || term_in_groups(reached, best) >= 0 ? best : micro_kernels().front();
 }
 
@@ -215,6 +238,8 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
 std::vector<int64_t> panel_widths(const Problem &problem, const Target &target) {
   if (problem.given_width)
     return {*problem.given_width};
+  if (problem.micro_kernel->takes_tiles())
+    return {MatrixTile::width};
   std::vector<int64_t> out;
   int64_t needed = problem.columns < 0 ? 2 : (problem.columns + target.lanes - 1) / target.lanes;
   for (int64_t vectors : {4, 3, 2, 1})
@@ -246,8 +271,38 @@ static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_
   return panels * (computing + window + panel / target.memory_bytes_per_cycle);
 }
 
+/// Of a matrix unit, which finds the terms of each place written out.
+static double matrix_cycles(const Problem &problem, llvm::ArrayRef<int64_t> given, const Target &target) {
+  constexpr double step = 85, piece = 150; // tiles come from the second cache; setting up, and storing sums
+  double places = 1;
+  for (mlir::AffineExpr other : problem.others)
+    places *= sizes::value_of(other, given);
+  double columns = problem.columns < 0 ? double(sizes::unknown) : double(problem.columns);
+  double panels = std::ceil(columns / MatrixTile::width), terms = double(problem.terms);
+  double bytes = problem.micro_kernel->bytes(), panel = terms * MatrixTile::width * bytes;
+  double steps = std::ceil(terms / (problem.micro_kernel->group * MatrixTile::groups));
+  double pieces = std::ceil(places / (2.0 * problem.micro_kernel->rows));
+  double window = places * terms * bytes / 16 / std::min(panels, double(panels_of_task));
+  return panels * (pieces * (steps * step + piece) + window + panel / target.memory_bytes_per_cycle);
+}
+
+static std::vector<Candidate> matrix_candidates(const Problem &problem, int64_t width, const Target &target) {
+  if (width != MatrixTile::width)
+    return {};
+  ScheduleRow row{std::string(tiles.name),
+                  {{"rows", 2 * problem.micro_kernel->rows},
+                   {"width", width},
+                   {"panels", panels_of_task},
+                   {"window", target.l2 * window_share / 100}},
+                  std::nullopt,
+                  std::string(problem.micro_kernel->name)};
+  return {{row, [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(matrix_cycles(problem, sizes, target)); }}};
+}
+
 std::vector<Candidate> candidates(const Problem &problem, std::string_view variant, int64_t width, int64_t depth,
                                   const Target &target) {
+  if (problem.micro_kernel->takes_tiles())
+    return depth > 0 ? std::vector<Candidate>() : matrix_candidates(problem, width, target);
   // Accumulators and a row of the weight share the registers with what else there is.
   int64_t others = std::max(problem.micro_kernel->further_registers(), 2);
   int64_t vectors = width / target.lanes, most = std::max<int64_t>((target.registers - others - vectors) / vectors, 1);

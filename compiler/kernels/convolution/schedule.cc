@@ -8,6 +8,9 @@
 // fit the second cache goes chunk by chunk (variant "chunks"), whole outer loops of it at a time:
 //   … → chunk of terms → tile of places → accumulators, added to the block
 // Measured on Cascade Lake: otherwise the sum in one go is faster than in chunks that fit the first cache.
+//
+// A matrix unit takes rows at equal distances: there the window holds all terms of each place, in the weight's order,
+// and one call multiplies all places of the block with a panel.
 #include "compiler/kernels/convolution/schedule.h"
 
 #include "compiler/halide/threads.h"
@@ -15,6 +18,7 @@
 #include "compiler/kernels/convolution/problem.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/kernels/inlining.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -135,11 +139,14 @@ private:
       ordered.push_back(sums[i]);
     Operands operands(kernel_, micro_kernel_, ordered[0], extents[order[0]]);
     Windows windows(operands.filled(narrow), here, sums, others);
-    per_place_ = windows.stride();
+    bool tiles = micro_kernel_.takes_tiles();
+    per_place_ = tiles ? 1 : windows.stride();
     for (size_t i = 0; i < sums.size(); ++i)
-      if (!windows.slides(sums[i]))
+      if (tiles || !windows.slides(sums[i]))
         per_place_ *= sizes[i];
-    if (!is_read_in_place(operands, narrow)) {
+    if (tiles) {
+      narrow = terms_of_places(narrow, args[1], here, ordered, others);
+    } else if (!is_read_in_place(operands, narrow)) {
       Expr value = windows.value();
       if (windows.slides_innermost()) {
         // A row of the window ends with its last vector; what is behind it repeats the last element.
@@ -156,6 +163,10 @@ private:
     Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
       return fail("a sum begins with other numbers at other places");
+
+    if (tiles)
+      return sums_of_tiles(call, args, order, extents, narrow,
+                           hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], wide), sums, initial);
 
     // Where the places of a tile are.
     Expr at = min(Expr(args[1]), max(length() * height() - 1, 0));
@@ -201,6 +212,41 @@ private:
       block_(args) = initial;
       block_(args) += sum_(chunk);
     }
+    return read_block(call);
+  }
+
+  /// The factor as a matrix unit takes it: the terms of a place side by side.
+  Expr terms_of_places(const Expr &value, const Var &place, const std::vector<Var> &here,
+                       const std::vector<Var> &ordered, const std::vector<Var> &others) {
+    Expr last = max(length() * height() - 1, 0), p = min(Expr(place), last);
+    Substitution there = {{here[0].name(), p}};
+    if (places_.size() > 1)
+      there = {{here[0].name(), p % max(length(), 1)}, {here[1].name(), p / max(length(), 1)}};
+    std::vector<Var> dims = ordered;
+    dims.push_back(place);
+    for (const Var &other : others)
+      if (hi::expr_uses_var(value, other.name()))
+        dims.push_back(other);
+    window_ = Func("window");
+    window_(dims) = hi::substitute(there, value);
+    return window_(std::vector<Expr>(dims.begin(), dims.end()));
+  }
+
+  /// All places of a block at once.
+  Expr sums_of_tiles(const std::vector<Expr> &call, const std::vector<Var> &args, const std::vector<size_t> &order,
+                     const std::vector<Expr> &extents, const Expr &narrow, const Expr &wide,
+                     const std::vector<Var> &sums, const Expr &initial) {
+    if (!hi::is_const_zero(initial))
+      return fail("tiles add up from zero");
+    Halide::Region loops;
+    for (size_t i : order)
+      loops.push_back({0, extents[i]});
+    tile_ = RegisterTile(micro_kernel_, loops);
+    Substitution there;
+    for (size_t i = 0; i < order.size(); ++i)
+      there[sums[order[i]].name()] = tile_.term(i);
+    block_ = Func("block");
+    tile_.define(block_, args, width_, initial, hi::substitute(there, narrow), hi::substitute(there, wide));
     return read_block(call);
   }
 
@@ -335,13 +381,38 @@ private:
           if (var.same_as(args[i]))
             func.bound_extent(var, 1);
     };
-    for (Func *func : {&block_, &sum_}) {
-      func->bound(args[0], 0, width_);
-      one_of_each(*func);
-    }
-    block_.compute_at(result, panel).vectorize(args[0], lanes_).unroll(args[0]);
+    for (Func *func : {&block_, &sum_})
+      if (func->defined()) {
+        func->bound(args[0], 0, width_);
+        one_of_each(*func);
+      }
+    block_.compute_at(result, panel);
     if (is_turned_)
       schedule_turned(result, panel, one_of_each);
+    if (micro_kernel_.takes_tiles())
+      by_matrix_unit();
+    else
+      in_registers(tile, place);
+    schedule_window(result, task, one_of_each);
+    if (panel_.func.defined()) {
+      one_of_each(panel_.func);
+      panel_.func.compute_at(result, panel);
+      Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
+    }
+  }
+
+  void by_matrix_unit() {
+    const std::vector<Var> args = block_.args();
+    std::vector<VarOrRVar> order = {tile_.group(), args[0]};
+    order.insert(order.end(), tile_.loops().begin(), tile_.loops().end());
+    order.insert(order.end(), args.begin() + 1, args.end());
+    block_.update().reorder(order);
+    kernel_.passes.push_back(make_pass(matrix_tile(micro_kernel_, block_, args[0].name(), args[1], tile_)));
+  }
+
+  void in_registers(const Var &tile, const Var &place) {
+    std::vector<Var> args = block_.args();
+    block_.vectorize(args[0], lanes_).unroll(args[0]);
     std::vector<VarOrRVar> tiles = {args[0], place, tile};
     tiles.insert(tiles.end(), args.begin() + 2, args.end());
     tiles.insert(tiles.end(), chunks_.begin(), chunks_.end());
@@ -361,25 +432,22 @@ private:
       row_.compute_at(block_, tile)
           .vectorize(row_.args()[0], std::min(rows_, lanes_), TailStrategy::RoundUp)
           .bound_storage(row_.args()[0], (rows_ + lanes_ - 1) / lanes_ * lanes_); // on the stack
-    if (window_.defined()) {
-      one_of_each(window_);
-      window_.compute_at(result, task);
-      if (words_.defined()) {
-        std::vector<Var> dims = window_.args(); // member, place, term, ..
-        one_of_each(words_);
-        words_.compute_at(window_, dims[2]).reorder_storage(dims[1], dims[2]).reorder(dims[1], dims[2]);
-        words_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
-        window_.bound_extent(dims[0], micro_kernel_.group).vectorize(dims[0]);
-        window_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
-      } else if (!window_.args().empty()) {
-        window_.vectorize(window_.args()[0], lanes_,
-                          has_whole_rows_ ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-      }
-    }
-    if (panel_.func.defined()) {
-      one_of_each(panel_.func);
-      panel_.func.compute_at(result, panel);
-      Operands::schedule_packed(micro_kernel_, panel_, width_, lanes_);
+  }
+
+  void schedule_window(Func &result, const Var &task, const std::function<void(Func &)> &one_of_each) {
+    if (!window_.defined())
+      return;
+    one_of_each(window_);
+    window_.compute_at(result, task);
+    if (words_.defined()) {
+      std::vector<Var> dims = window_.args(); // member, place, term, ..
+      one_of_each(words_);
+      words_.compute_at(window_, dims[2]).reorder_storage(dims[1], dims[2]).reorder(dims[1], dims[2]);
+      words_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
+      window_.bound_extent(dims[0], micro_kernel_.group).vectorize(dims[0]);
+      window_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
+    } else if (!window_.args().empty()) {
+      window_.vectorize(window_.args()[0], lanes_, has_whole_rows_ ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     }
   }
 

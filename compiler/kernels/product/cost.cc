@@ -13,8 +13,8 @@ static constexpr double share_of_peak[] = {0.7, 0.94, 1.0, 0.98};
 /// Of loading the panel from the second cache, what multiplying does not hide.
 static constexpr double seen = 0.15;
 
-double multiply_cycles(const TileShape &tile, bool unpacked) {
-  double accumulators = double(tile.rows * tile.vectors), vectors = double(tile.vectors);
+double multiply_cycles(const TileShape &tile, bool unpacked, double instruction) {
+  double accumulators = instruction * double(tile.rows * tile.vectors), vectors = double(tile.vectors);
   double share = share_of_peak[std::clamp<int64_t>(tile.vectors, 1, 4) - 1];
   // To widen a vector takes two instructions, which Intel's cores begin in the same places as multiply-adds.
   double multiplying = std::max(accumulators / per_cycle / share, latency) + (unpacked ? 2 * vectors / per_cycle : 0);
@@ -22,8 +22,8 @@ double multiply_cycles(const TileShape &tile, bool unpacked) {
   return std::max(multiplying, loads);
 }
 
-double step_cycles(const TileShape &tile, bool unpacked, const Target &target) {
-  double multiplying = multiply_cycles(tile, unpacked);
+double step_cycles(const TileShape &tile, bool unpacked, const Target &target, double instruction) {
+  double multiplying = multiply_cycles(tile, unpacked, instruction);
   double panel = double(tile.vectors * target.lanes) * 4 / target.l2_bytes_per_cycle;
   return std::max(multiplying, panel) + seen * std::min(multiplying, panel);
 }

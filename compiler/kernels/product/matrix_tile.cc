@@ -1,8 +1,10 @@
 // Where an operand begins and how far apart its rows are is read off the index of the one product in the loops: at
-// their first iterations, and from one row to the next.
+// their first iterations, and from there to the second ones.
 #include "compiler/kernels/product/matrix_tile.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 namespace heddle {
 
@@ -30,6 +32,12 @@ private:
   Stmt visit(const For *op) override {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
+    if (tile_.ahead && ends_with(name_of(op), tile_.ahead->loop)) {
+      const For *outside = std::exchange(block_, op);
+      Stmt result = IRMutator::visit(op);
+      block_ = outside;
+      return result;
+    }
     if (name_of(op) != loop(tile_.row))
       return IRMutator::visit(op);
     loops_.clear();
@@ -67,26 +75,63 @@ private:
   /// An operand's first element and how many there are from one to the next along each loop.
   struct Operand {
     const Load *load;
-    Expr first, by_lane, by_row, by_group, by_term;
+    Expr first, by_lane, by_row, by_term, to_second; // the last: from lane 0 to the first of the second tile
+    std::vector<Expr> by_groups;
+    const Expr &by_group() const { return by_groups.front(); }
   };
 
-  Expr step(const Expr &index, const std::string &name) const {
+  /// An index in the first iteration of every loop.
+  Expr at_first(Expr index) const {
+    for (const auto &[name, op] : loops_)
+      index = substitute(op->name, substitute(lets_, op->min), index);
+    return index;
+  }
+
+  /// How much larger an index is so many iterations further in a loop. That is the same wherever sums begin: at zero,
+  /// it can be seen to be a number.
+  Expr growth(Expr index, const std::string &name, int distance) const {
     auto found = loops_.find(loop(name));
-    expect(found != loops_.end(), "no loop " + name + " of " + tile_.sum);
+    if (found == loops_.end()) // of one iteration, which is gone
+      return 0;
     const std::string &own = found->second->name;
-    return simplify(substitute(own, Variable::make(Halide::Int(32), own) + 1, index) - index);
+    Expr start = is_over_sum(name) ? Expr(0) : substitute(lets_, found->second->min);
+    for (const std::string &other : tile_.sum_loops)
+      if (auto over = loops_.find(loop(other)); other != name && over != loops_.end())
+        index = substitute(over->second->name, 0, index);
+    return simplify(at_first(substitute(own, start + distance, index) - substitute(own, start, index)));
+  }
+  bool is_over_sum(const std::string &name) const {
+    return std::find(tile_.sum_loops.begin(), tile_.sum_loops.end(), name) != tile_.sum_loops.end();
   }
 
   Operand operand(const Load *load) const {
-    Expr index = substitute(lets_, load->index), first = index;
-    Operand out{
-        load, {}, step(index, tile_.lane), step(index, tile_.row), step(index, tile_.group), step(index, tile_.term)};
-    for (const auto &[name, op] : loops_)
-      first = substitute(op->name, substitute(lets_, op->min), first);
-    out.first = simplify(first);
-    for (const auto &[name, op] : loops_)
-      expect(!expr_uses_var(out.by_row, op->name), "rows of " + load->name + " are not evenly apart");
+    Expr index = substitute_in_all_lets(substitute(lets_, load->index));
+    auto from_first = [&](const std::string &name, int distance) { return growth(index, name, distance); };
+    Operand out{load,
+                simplify(at_first(index)),
+                from_first(tile_.lane, 1),
+                from_first(tile_.row, 1),
+                from_first(tile_.term, 1),
+                from_first(tile_.lane, MatrixTile::width / 2),
+                {}};
+    for (const std::string &group : tile_.sum_loops)
+      out.by_groups.push_back(from_first(group, 1));
     return out;
+  }
+
+  /// Iterations of a loop. One of a single iteration is gone.
+  Expr extent(const std::string &name) const {
+    auto found = loops_.find(loop(name));
+    return found == loops_.end() ? Expr(1) : substitute(lets_, found->second->extent);
+  }
+
+  /// Whether an operand's groups follow one another through all loops over them.
+  bool goes_on(const Operand &operand) const {
+    for (size_t i = 1; i < tile_.sum_loops.size(); ++i)
+      if (loops_.contains(loop(tile_.sum_loops[i])) &&
+          !is_const_zero(simplify(operand.by_groups[i] - operand.by_groups[i - 1] * extent(tile_.sum_loops[i - 1]))))
+        return false;
+    return true;
   }
 
   static Expr address(const Operand &operand) {
@@ -95,8 +140,26 @@ private:
     return reinterpret(Halide::Handle(), start + Cast::make(Halide::UInt(64), simplify(place)));
   }
 
-  static Expr bytes(const Operand &operand) {
-    return Cast::make(Halide::Int(64), simplify(operand.by_row * operand.load->type.bytes()));
+  static Expr bytes(const Operand &operand, const Expr &elements) {
+    return Cast::make(Halide::Int(64), simplify(elements * operand.load->type.bytes()));
+  }
+
+  /// Where a call begins to ask for the panel behind this one, and lines of it for each step; the calls of a block ask
+  /// for all of it. A block of one piece waits for memory all the time, and leaves that to the processor's own
+  /// prefetchers.
+  std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) const {
+    if (!tile_.ahead)
+      return {address(panel), 0};
+    constexpr int lines_of_step = MatrixTile::groups * MatrixTile::width * 4 / MatrixTile::bytes;
+    int rows_of_piece = 2 * tile_.micro_kernel->rows;
+    Expr pieces = (tile_.ahead->block + rows_of_piece - 1) / rows_of_piece;
+    Expr lines = select(pieces > 1, (lines_of_step + pieces - 1) / pieces, 0);
+    Expr calls = block_ ? Variable::make(Halide::Int(32), block_->name) - block_->min : Expr(0);
+    Expr before = calls * (tile_.ahead->rows / rows_of_piece) * (groups / MatrixTile::groups) * lines;
+    Operand place = panel; // in elements
+    place.first += groups * (MatrixTile::width * tile_.micro_kernel->group) +
+                   before * (MatrixTile::bytes / panel.load->type.bytes());
+    return {address(place), simplify(lines)};
   }
 
   Stmt call() const {
@@ -111,29 +174,42 @@ private:
       Operand found = operand(load);
       if (load->name == tile_.sum)
         sum = found;
-      else if (is_const(found.by_lane, group) && is_const(found.by_group, int64_t(group) * MatrixTile::width) &&
-               is_const_zero(found.by_row))
+      else if (is_const(found.by_lane, group) && is_const_zero(found.by_row))
         panel = found;
-      else if (is_const_zero(found.by_lane) && is_const(found.by_group, group))
+      else if (is_const_zero(found.by_lane) && is_const(found.by_group(), group))
         row = found;
     }
     expect(sum.load && row.load && panel.load && is_const_one(row.by_term) && is_const_one(panel.by_term) &&
-               is_const_one(sum.by_lane),
+               is_const_one(sum.by_lane) && goes_on(row) && goes_on(panel),
            "the operands of " + tile_.sum + " do not lie as the micro-kernel takes them");
-    auto extent = [&](const std::string &name) { return substitute(lets_, loops_.at(loop(name))->extent); };
-    return Evaluate::make(Call::make(
-        Halide::Int(32), function_of(*tile_.micro_kernel),
-        {address(sum), bytes(sum), address(row), bytes(row), address(panel), extent(tile_.row), extent(tile_.group)},
-        Call::Extern));
+    Expr groups = 1;
+    for (const std::string &name : tile_.sum_loops)
+      groups *= extent(name);
+    groups = simplify(groups);
+    auto [place, lines] = ahead(panel, groups);
+    return Evaluate::make(Call::make(Halide::Int(32), function_of(*tile_.micro_kernel),
+                                     {address(sum), bytes(sum, sum.by_row), address(row), bytes(row, row.by_row),
+                                      address(panel), bytes(panel, panel.by_group()), bytes(panel, panel.to_second),
+                                      extent(tile_.row), groups, place, lines},
+                                     Call::Extern));
   }
 
   MatrixTile tile_;
   std::map<std::string, const For *> loops_; // of the update
   std::map<std::string, Expr> lets_;
   const Store *place_ = nullptr;
+  const For *block_ = nullptr;
 };
 
 } // namespace
+
+MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum, const std::string &lane,
+                       const Halide::Var &row, const RegisterTile &tile) {
+  std::vector<std::string> loops;
+  for (const Halide::RVar &loop : tile.loops())
+    loops.push_back(loop.name());
+  return {&micro_kernel, sum.name(), lane, row.name(), loops, tile.group().name()};
+}
 
 std::string function_of(const MicroKernel &micro_kernel) { return "heddle_" + std::string(micro_kernel.name); }
 

@@ -3,18 +3,25 @@
 // writes beside Halide's code:
 //
 //   for row { for lane { for group of terms { for term                     call f(sums, bytes of a row of them,
-//     sums[row][lane] += rows[row][term] * panel[group][lane][term] } }  →         rows, bytes of a row of them, panel,
-//                                                                                 number of rows, number of groups)
+//     sums[row][lane] += rows[row][term] * panel[group][lane][term] } }  →         rows, bytes of a row of them,
+//                                                                                 panel, bytes of a group of it, and to
+//                                                                                 its columns from 16 on,
+//                                                                                 number of rows, number of groups,
+//                                                                                 place ahead, lines per step)
 //
-// What bounds Halide finds, and the epilogue, are those of the loops; the instruction is of no account before.
+// While tiles of a panel are multiplied, lines of the panel behind it come to the second cache: so many in each step
+// (two tiles of rows by two of a panel), from the place on that is given; 0: none. What bounds Halide finds, and the
+// epilogue, are those of the loops; the instruction is of no account before.
 #pragma once
 
-#include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/product/register_tile.h"
 
 #include <Halide.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -27,8 +34,21 @@ struct MatrixTile {
 
   const MicroKernel *micro_kernel;
   std::string sum;                    // the Func that is computed by a call, over (lane, row, others..)
-  std::string lane, row, group, term; // its loops; the terms of a group are one of them
+  std::string lane, row;              // its loops; the terms of a group are one of them
+  std::vector<std::string> sum_loops; // over groups, innermost first; both factors go on where an inner one ends
+  std::string term;
+  /// What is asked for while the sums are computed: the panel that follows, by all calls of a block together.
+  struct Ahead {
+    std::string loop;   // over the calls, which read the same panel: the end of its name
+    int rows;           // of a call
+    Halide::Expr block; // rows of all
+  };
+  std::optional<Ahead> ahead = std::nullopt;
 };
+
+/// The sum of a register tile, of which `lane` and `row` are loops.
+MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum, const std::string &lane,
+                       const Halide::Var &row, const RegisterTile &tile);
 
 /// The name of the function that multiplies with a micro-kernel.
 std::string function_of(const MicroKernel &micro_kernel);

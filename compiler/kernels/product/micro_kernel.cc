@@ -110,6 +110,15 @@ const MicroKernel &micro_kernel_for(std::span<const contraction::Product> produc
   return best_of([&](const MicroKernel &micro_kernel) { return fits(micro_kernel, products, target); });
 }
 
+double instruction_cost(const MicroKernel &micro_kernel, const Target &target) {
+  return micro_kernel.name == "dot_bf16" ? target.dot_bf16 : 1;
+}
+
+const MicroKernel &fastest_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+  const MicroKernel &most = micro_kernel_for(products, target);
+  return most.group < instruction_cost(most, target) ? table[0] : most;
+}
+
 int64_t pair_sum_of_bytes(const Target &target) {
   return best_of([&](const MicroKernel &micro_kernel) {
            return micro_kernel.row == Halide::UInt(8) && !target.gpu && has(target, micro_kernel);

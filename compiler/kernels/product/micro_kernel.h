@@ -44,6 +44,13 @@ const MicroKernel *find_micro_kernel(std::string_view name);
 /// the program says of these products, of each of which the left factor has the rows and the right one the panels.
 const MicroKernel &micro_kernel_for(std::span<const contraction::Product> products, const Target &target);
 
+/// Of those, the one that multiplies the most terms in the time of a multiply-add: for operands that every call writes
+/// out for itself, so that it may as well widen them.
+const MicroKernel &fastest_kernel_for(std::span<const contraction::Product> products, const Target &target);
+
+/// Multiply-adds of f32 in whose time an instruction is done.
+double instruction_cost(const MicroKernel &micro_kernel, const Target &target);
+
 /// What pairs of weights of 8 bits must add up to at most, in magnitude, for the fastest that the target has to
 /// multiply them with u8; 0: anything.
 int64_t pair_sum_of_bytes(const Target &target);

@@ -1,17 +1,19 @@
 // y[m, o] = gelu(sum[i](x[m, i] * w[o, i]) + b[o]) of bf16, with the weight in panels of 32 in pairs: fc1 of a BERT layer on a CPU with
-// a matrix unit. The sums of up to 96 rows are one call; the epilogue is in the same tile. A call with few rows takes the vectors' dot
+// a matrix unit. The sums of up to 96 rows are one call, which asks for its share of the next panel; the epilogue is in the same tile, and
+// what it writes is asked for before. A call with few rows takes the vectors' dot
 // product, from the same panels.
 // RUN: heddle-opt --heddle-target=x86-64-v4+amx --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
 // RUN: heddle-opt --heddle-target=x86-64-v4+amx --halide %s | FileCheck %s
 // RUN: heddle-opt --heddle-target=x86-64-v4+bf16 --choose_schedules %s | FileCheck %s --check-prefix=VECTORS
 // SCHEDULE: heddle.schedule = [
-// SCHEDULE-SAME: {micro_kernel = "tile_bf16", params = {block = {{[0-9]+}} : i64, rows = {{32|96}} : i64, tasks = 16 : i64, width = 32 : i64}, variant = "matrix_tiles", when = #{{.*}}}, {{.*}}micro_kernel = "dot_bf16", {{.*}}variant = "tiles"}]
+// SCHEDULE-SAME: {micro_kernel = "tile_bf16", params = {ahead = 1 : i64, block = {{[0-9]+}} : i64, rows = {{32|96}} : i64, tasks = 16 : i64, width = 32 : i64}, variant = "matrix_tiles", when = #{{.*}}}, {{.*}}micro_kernel = "dot_bf16", {{.*}}variant = "tiles"}]
 // VECTORS-NOT: tile_bf16
 // CHECK: // k_product_0
+// CHECK: llvm.prefetch.p0({{.*}}result0
 // CHECK: allocate sum[float32 * 32 * [[ROWS:32|96]] * 1]
 // CHECK: produce sum {
 // CHECK-NOT: for (
-// CHECK: heddle_tile_bf16(reinterpret<(void *)>(reinterpret<uint64>(sum){{.*}}), int64(128), {{.*}}(arg1){{.*}}, int64(1536), {{.*}}(arg2){{.*}}, {{.*}}, 384)
+// CHECK: heddle_tile_bf16(reinterpret<(void *)>(reinterpret<uint64>(sum){{.*}}), int64(128), {{.*}}(arg1){{.*}}, int64(1536), {{.*}}(arg2){{.*}}, int64(128), int64(64), {{.*}}, 384, {{.*}}(arg2){{.*}})
 // CHECK-NEXT: {{^ *}}}
 // CHECK: consume sum {
 // CHECK: for (result0_tiled.s0.a0.row, 0,
