@@ -27,7 +27,7 @@ class Folder(OnEmulatedGpu):
                  "gpt2_untied", "--tiny"]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"MB, 1 goldens, 2 timings; there: python3 made/run\.py\n$")
+        self.assertRegex(done.stdout, r"MB, 2 goldens, 2 timings; there: python3 made/run\.py\n$")
         again = subprocess.run(words, capture_output=True, text=True)
         self.assertEqual((again.returncode, again.stderr), (1, f"error: {self.made} is there already; remove it, or name another folder by -o\n"))
         moved = self.folder / "elsewhere" / "folder"
@@ -36,11 +36,12 @@ class Folder(OnEmulatedGpu):
         self.made = moved
 
         out, _ = self.run_there()
-        self.assertIn("1 of 1 goldens agree", out)
+        self.assertIn("2 of 2 goldens agree", out)
         results = json.loads((moved / "results.json").read_text())
-        (golden,) = results["goldens"]
-        self.assertEqual(golden["wrong"], "")
-        self.assertGreater(golden["calls"], 5)
+        self.assertEqual([golden["name"] for golden in results["goldens"]], ["gpt2_untied", "gpt2_untied bf16"])
+        for golden in results["goldens"]:
+            self.assertEqual(golden["wrong"], "")
+            self.assertGreater(golden["calls"], 5)
         self.assertGreater(min(results["limits"].values()), 0)
         for row in results["timings"]:
             self.assertGreater(min(row[name] for name in ("graphs", "no_graphs", "from_main_memory", "at_limit", "expected")), 0, row)
@@ -53,7 +54,8 @@ class Folder(OnEmulatedGpu):
         path.write_bytes(data)
         out, _ = self.run_there("--no-timings", status=1)
         self.assertRegex(out, r"gpt2_untied +WRONG: 2x9\.in\.safetensors: \w+: off by ")
-        self.assertIn("0 of 1 goldens agree", out)
+        self.assertRegex(out, r"gpt2_untied bf16 +WRONG: 2x9\.in\.safetensors: \w+: off by ")
+        self.assertIn("0 of 2 goldens agree", out)
         _, error = self.run_there(status=1, HEDDLE_CUDA_DRIVER="/no/where")
         self.assertRegex(error, r"^error: NVIDIA's driver cannot be opened: /no/where: ")
 
