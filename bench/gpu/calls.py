@@ -151,8 +151,12 @@ class Session(h.Owner):
         self._call("session_result_shapes", number, given, len(inputs), results, count)
         return [(results[i].name.decode(), h.DTYPES[results[i].dtype], tuple(results[i].shape[: results[i].rank])) for i in range(count)]
 
+    def room(self, inputs, entry=None):
+        """Results in main memory, of the shapes that these inputs give."""
+        return {name: Tensor(dtype, shape) for name, dtype, shape in self.shapes(entry, inputs)}
+
     def run(self, inputs, entry=None):
-        results = {name: Tensor(dtype, shape) for name, dtype, shape in self.shapes(entry, inputs)}
+        results = self.room(inputs, entry)
         self.run_there(entry, inputs, results)
         return results
 
