@@ -1,5 +1,6 @@
-"""What PyTorch takes on the same machine: products, attention, and encoders of the sizes of BERT-base and ViT-B/16, as they
-are and compiled. Seconds by CUDA's events.
+"""What PyTorch takes on the same machine: products, attention, and encoders of the sizes of BERT-base and ViT-B/16. Seconds by
+CUDA's events. Encoders as they are (at batch 1 the host takes longer to launch kernels than the device to run them), in a CUDA
+graph, and by torch.compile, which leaves the layers' fast path as it is and so is given them without it.
 
     python3 beside_torch.py            the table
     python3 beside_torch.py --try      the same calls at small sizes on the processor: whether this PyTorch takes them"""
@@ -35,16 +36,38 @@ class Bench:
         # Rows of products, keys, layers, width, heads, inner width, batches.
         self.sizes = ((128, 4096), 1024, 12, 768, 12, 3072, (1, 32)) if device == "cuda" else ((2, 3), 16, 2, 64, 2, 128, (1, 2))
 
-    def time(self, what, work):
-        """A row, unless this PyTorch lacks what the call needs, such as a compiler."""
-        try:
+    def graph(self, work):
+        """The same work in a CUDA graph, on the processor as it is."""
+        if self.device != "cuda":
+            return work
+        aside, out = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
             for _ in range(3):
                 work()
-            times = [self.clock(lambda: [work() for _ in range(self.count)]) / self.count for _ in range(self.batches)]
+        torch.cuda.current_stream().wait_stream(aside)
+        with torch.cuda.graph(out):
+            work()
+        return out.replay
+
+    def time(self, what, work, graph_of=0):
+        """A row, unless this PyTorch lacks what the call needs, such as a compiler. `graph_of`: so many calls are a CUDA graph."""
+        try:
+            call = self.graph(lambda: [work() for _ in range(graph_of)]) if graph_of else work
+            for _ in range(3):
+                call()
+            times = [self.clock(lambda: [call() for _ in range(self.count)]) / self.count / max(1, graph_of) for _ in range(self.batches)]
         except Exception as error:
             print(f"  PyTorch, {what}: {error}")
             return
         self.rows.append((what, statistics.median(times)))
+
+    def compiled(self, what, model, x):
+        torch._dynamo.reset()
+        torch.backends.mha.set_fastpath_enabled(False)
+        faster = torch.compile(model, mode="reduce-overhead", dynamic=False)
+        self.time(f"{what}, torch.compile", lambda: faster(x))
+        torch.backends.mha.set_fastpath_enabled(True)
 
     def draw(self, dtype, *shape):
         return torch.randn(*shape, device=self.device, dtype=dtype)
@@ -59,16 +82,16 @@ class Bench:
         all_rows, keys, _, width, heads, inner, batches = self.sizes
         for rows in all_rows:
             x, w = self.draw(dtype, rows, width), self.draw(dtype, inner, width)
-            self.time(f"product {rows} x {width} x {inner}, {name}", lambda x=x, w=w: F.linear(x, w))
+            self.time(f"product {rows} x {width} x {inner}, {name}", lambda x=x, w=w: F.linear(x, w), graph_of=10)
         q = self.draw(dtype, 1, heads, keys, width // heads)
-        self.time(f"attention, {heads} heads of {width // heads}, {keys} keys, {name}", lambda: F.scaled_dot_product_attention(q, q, q))
+        self.time(f"attention, {heads} heads of {width // heads}, {keys} keys, {name}", lambda: F.scaled_dot_product_attention(q, q, q), graph_of=10)
         for what, tokens, first in (("BERT-base, 128 tokens", 128, False), ("ViT-B/16, 197 tokens", 197, True)):
             model = self.encoder(first, dtype)
-            faster = torch.compile(model, mode="reduce-overhead")
             for batch in batches:
-                x = self.draw(dtype, batch, tokens, width)
-                self.time(f"encoder of {what}, batch {batch}, {name}, eager", lambda x=x, model=model: model(x))
-                self.time(f"encoder of {what}, batch {batch}, {name}, torch.compile", lambda x=x, faster=faster: faster(x))
+                x, row = self.draw(dtype, batch, tokens, width), f"encoder of {what}, batch {batch}, {name}"
+                self.time(f"{row}, eager", lambda x=x, model=model: model(x))
+                self.time(f"{row}, CUDA graph", lambda x=x, model=model: model(x), graph_of=1)
+                self.compiled(row, model, x)
 
 
 @torch.inference_mode()
