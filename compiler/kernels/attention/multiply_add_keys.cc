@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <utility>
+
 namespace heddle::attention {
 
 using namespace mlir;
@@ -12,6 +14,8 @@ using contraction::Factor;
 using linalg::LinalgOp;
 
 namespace {
+
+constexpr size_t most_brought = 16; // numbers of a thread at a time
 
 class MultiplyAddKeys : public KeyTile {
 public:
@@ -81,10 +85,21 @@ public:
 private:
   Value number_at(Value shared, Value place) { return program.load_shared(thread, shared, place, b.getF32Type()); }
 
+  /// Numbers on their way from memory to places in shared memory: what a branch chooses to load, or not to, is asked
+  /// for before the first of them is waited for.
+  struct Brought {
+    Value to, place, value;
+  };
+  void store(ArrayRef<Brought> numbers) {
+    for (const Brought &number : numbers)
+      program.store_shared(thread, number.to, number.place, number.value);
+  }
+
   /// Brings the terms of a factor of scores for so many lines of each row of threads, rows or keys. Threads of a row
   /// take neighbours among the terms, which lie together in memory.
   LogicalResult stage(Value to, int64_t pitch, const StagedKeys::Scores &scores, const Factor &factor, int64_t count,
                       llvm::function_ref<Place(int64_t)> line) {
+    SmallVector<Brought> brought;
     for (int64_t first = 0; first < scores.terms; first += side) {
       Value term = add(index(first), x);
       for (int64_t i = 0; i < count; ++i) {
@@ -93,15 +108,29 @@ private:
         Value value = thread.elements.inner(scores.op, factor.value, around.loops(scores.op, at));
         if (!value)
           return failure();
-        program.store_shared(thread, to, add(mul(term, index(pitch)), row(i)), value);
+        brought.push_back({to, add(mul(term, index(pitch)), row(i)), value});
       }
+      if (brought.size() + count > most_brought)
+        store(std::exchange(brought, {}));
     }
+    store(brought);
     return success();
   }
 
   /// Brings keys and values of a block.
   LogicalResult stage_keys(Value first) {
     auto number = [&](int64_t i) { return add(first, row(i)); }; // a thread brings lines of its row's number
+    SmallVector<Brought> brought;
+    LinalgOp op = plan.match.weighted.product.op;
+    for (int64_t i = 0; i < keys_each; ++i)
+      for (int64_t j = 0; j < features_each; ++j) {
+        Place at{{}, inside(number(i), end), inside(add(around.first_feature, feature(j)), around.features), {}};
+        Value value = thread.elements.inner(op, plan.values.value, around.loops(op, at));
+        if (!value)
+          return failure();
+        value = choose(below(number(i), end), value, real(0));
+        brought.push_back({values, add(mul(row(i), index(plan.feature_pitch())), feature(j)), value});
+      }
     for (auto [scores, to, range] : llvm::zip_equal(plan.products, staged, ranges)) {
       auto bring = [&, &scores = scores, &to = to, &range = range]() -> FailureOr<SmallVector<Value>> {
         auto key = [&](int64_t i) { return Place{{}, inside(inside(number(i), end), range), {}, {}}; };
@@ -112,16 +141,7 @@ private:
       if (scores.staged && failed(where(has_some(first, range), 0, bring)))
         return failure();
     }
-    LinalgOp op = plan.match.weighted.product.op;
-    for (int64_t i = 0; i < keys_each; ++i)
-      for (int64_t j = 0; j < features_each; ++j) {
-        Place at{{}, inside(number(i), end), inside(add(around.first_feature, feature(j)), around.features), {}};
-        Value value = thread.elements.inner(op, plan.values.value, around.loops(op, at));
-        if (!value)
-          return failure();
-        value = choose(below(number(i), end), value, real(0));
-        program.store_shared(thread, values, add(mul(row(i), index(plan.feature_pitch())), feature(j)), value);
-      }
+    store(brought);
     return success();
   }
 

@@ -279,7 +279,7 @@ const Variant staged_keys = {
     staged_candidates,
     nullptr,
     false,
-    4,
+    5,
     [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
       return write(program, row, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
     }};
