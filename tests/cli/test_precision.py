@@ -83,7 +83,7 @@ class Keep(Precision):
 
     def test_a_shared_table_is_stored_in_both_types_where_both_are_read(self):
         def stored(*options):
-            self.scores(*options)
+            self.scores(*options, "--single-copy")
             return self.manifest()["weights_bytes"]
 
         narrow = stored("--precision", "bf16")
