@@ -8,6 +8,7 @@
 // by LLVM, so nothing is read or written past the last row; each piece is a function of its own, for its configuration.
 #include "compiler/emit/kernels/matrix_tiles.h"
 
+#include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/product/matrix_tile.h"
 #include "runtime/cpu_features.h"
 
@@ -23,8 +24,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int columns = 16;                            // of a tile of sums, and groups of terms in a row of the others
-constexpr int reading = 0, second_cache = 2, data = 1; // of LLVM's prefetch
+constexpr int columns = 16; // of a tile of sums, and groups of terms in a row of the others
 
 /// What the function of a piece is written with: a place in the code, and loops.
 struct Code {
@@ -329,8 +329,8 @@ private:
         Value *ahead = code.address(call.ahead, at.CreateMul(asked, line));
         code.repeat(lines, [&](Value *i) {
           at.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
-                             {code.address(ahead, at.CreateMul(i, line)), at.getInt32(reading),
-                              at.getInt32(second_cache), at.getInt32(data)});
+                             {code.address(ahead, at.CreateMul(i, line)), at.getInt32(contraction::reading),
+                              at.getInt32(contraction::second_cache), at.getInt32(contraction::data)});
         });
         return multiply(code.address(rows, at.CreateMul(step, step_bytes)), call.rows_stride,
                         code.address(call.panel, at.CreateMul(at.CreateMul(step, per_step), call.panel_stride)),

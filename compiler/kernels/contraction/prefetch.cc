@@ -14,10 +14,6 @@ namespace {
 
 constexpr int line_bytes = 64;
 
-// Arguments of LLVM's prefetch. Halide's own prefetch asks for the least locality, which on x86 leaves the second
-// cache out: it makes these loops slower, not faster.
-constexpr int reading = 0, second_cache = 2, data = 1;
-
 /// Asks for the line of element `index` of a buffer.
 Stmt ask_for(const std::string &name, const Expr &index, Halide::Type element) {
   Expr start = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), name));

@@ -106,16 +106,15 @@ private:
 
   Operand operand(const Load *load) const {
     Expr index = substitute_in_all_lets(substitute(lets_, load->index));
-    auto from_first = [&](const std::string &name, int distance) { return growth(index, name, distance); };
     Operand out{load,
                 simplify(at_first(index)),
-                from_first(tile_.lane, 1),
-                from_first(tile_.row, 1),
-                from_first(tile_.term, 1),
-                from_first(tile_.lane, MatrixTile::width / 2),
+                growth(index, tile_.lane, 1),
+                growth(index, tile_.row, 1),
+                growth(index, tile_.term, 1),
+                growth(index, tile_.lane, MatrixTile::width / 2),
                 {}};
     for (const std::string &group : tile_.sum_loops)
-      out.by_groups.push_back(from_first(group, 1));
+      out.by_groups.push_back(growth(index, group, 1));
     return out;
   }
 
