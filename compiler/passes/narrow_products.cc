@@ -25,6 +25,7 @@
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/roundings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -206,24 +207,6 @@ private:
     return arith::ExtFOp::create(builder, element.getLoc(), wide, element);
   }
 
-  /// Makes what an op reads of a weight narrow, and widens it there.
-  void narrow(OpOperand &use, Value weight) {
-    use.set(weight);
-    Value element;
-    OpBuilder builder(use.getOwner());
-    if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner())) {
-      element = reader.getMatchingBlockArgument(&use);
-      builder.setInsertionPointToStart(reader.getBlock());
-    } else {
-      element = use.getOwner()->getResult(0);
-      builder.setInsertionPointAfter(use.getOwner());
-    }
-    Type was = element.getType();
-    element.setType(type_);
-    Value wide = widened(builder, element, was);
-    element.replaceAllUsesExcept(wide, wide.getDefiningOp());
-  }
-
   void narrow(ir::WeightOp weight) {
     SmallVector<ir::GetOp> gets;
     module_.walk([&](ir::GetOp get) {
@@ -250,8 +233,10 @@ private:
       OpBuilder builder(get);
       Value seen = ir::GetOp::create(builder, get.getLoc(), cast<RankedTensorType>(get.getType()).clone(type_),
                                      into.getSymName());
-      for (OpOperand *use : uses)
-        narrow(*use, seen);
+      for (OpOperand *use : uses) {
+        use->set(seen);
+        widen_read(*use);
+      }
       if (get->use_empty())
         get.erase();
     }
@@ -320,19 +305,7 @@ private:
                                                  : FailureOr<SmallVector<OpFoldResult>>(failure());
     if (failed(extents))
       return {};
-    Location loc = tensor.getLoc();
-    auto narrow = type.clone(type_);
-    Value empty = tensor::EmptyOp::create(builder, loc, *extents, type_);
-    AffineMap same = AffineMap::getMultiDimIdentityMap(type.getRank(), module_.getContext());
-    SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
-    auto rounding = linalg::GenericOp::create(
-        builder, loc, TypeRange(narrow), ValueRange(tensor), ValueRange(empty), ArrayRef<AffineMap>{same, same}, loops,
-        [&](OpBuilder &body, Location loc, ValueRange elements) {
-          auto r = arith::TruncFOp::create(body, loc, type_, elements[0]);
-          r.setFastmath(arith::FastMathFlags::contract); // one that may be left out
-          linalg::YieldOp::create(body, loc, r.getResult());
-        });
-    return rounded_[tensor] = rounding.getResult(0);
+    return rounded_[tensor] = build_free_rounding(builder, tensor, *extents, type_);
   }
 
   /// Whether an element goes into a result by sums and products alone, which do not enlarge what it is off by.

@@ -11,6 +11,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/roundings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,14 +23,6 @@ namespace heddle::passes {
 using namespace mlir;
 
 namespace {
-
-/// The rounding of a result, where it may be left out.
-arith::TruncFOp rounding_of(linalg::GenericOp op, unsigned result) {
-  auto rounding = op.getBlock()->getTerminator()->getOperand(result).getDefiningOp<arith::TruncFOp>();
-  bool free = rounding && bitEnumContainsAll(rounding.getFastmath().value_or(arith::FastMathFlags::none),
-                                             arith::FastMathFlags::contract);
-  return free && rounding.getIn().getType().isF32() ? rounding : arith::TruncFOp();
-}
 
 bool is_only_widened(Value element) {
   return llvm::all_of(element.getUsers(),
@@ -70,7 +63,7 @@ void widen(Value element, Type type) {
 }
 
 void keep_wide(linalg::GenericOp op, unsigned result, const Target &target) {
-  arith::TruncFOp rounding = rounding_of(op, result);
+  arith::TruncFOp rounding = free_rounding(op, result);
   OpOperand *init = op.getDpsInitOperand(result);
   auto empty = init->get().getDefiningOp<tensor::EmptyOp>();
   BlockArgument before = op.getMatchingBlockArgument(init);

@@ -142,7 +142,9 @@ class Counters(OnEmulatedGpu):
         for precision in ("f32", "bf16"):
             folder = self.compiled("decoder_lm", precision, words)
             calls = [("step", {"input_ids": np.zeros((1, count), np.int32)}) for count in (950, 1)]
-            kinds = self.check(folder, calls, products, (1, 951), precision == "bf16")
+            # In bf16 queries, keys and values leave the forward pass's kernel rounded, and the step has one of its own behind its others.
+            order = products if precision == "f32" else [*products[1:], products[0]]
+            kinds = self.check(folder, calls, order, (1, 951), precision == "bf16")
             self.assertEqual(kinds["pointwise"], 2, "queries, keys and values are parts of one product; keys and values go to their heads")
 
 

@@ -1,0 +1,21 @@
+// Where passes round elements of tensors and widen them again.
+#pragma once
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+namespace heddle::passes {
+
+/// The rounding of a result from f32 that may be left out (`fastmath<contract>`); null where there is none, or where an
+/// author asked for it.
+mlir::arith::TruncFOp free_rounding(mlir::linalg::GenericOp op, unsigned result);
+
+/// A tensor of f32 rounded to a narrow type by an op of its own, one that may be left out.
+mlir::Value build_free_rounding(mlir::OpBuilder &builder, mlir::Value tensor,
+                                llvm::ArrayRef<mlir::OpFoldResult> extents, mlir::FloatType narrow);
+
+/// Widens what a linalg.generic, or a tensor.extract, reads at an operand whose tensor has become one of narrower
+/// elements.
+void widen_read(mlir::OpOperand &use);
+
+} // namespace heddle::passes
