@@ -4,8 +4,9 @@
 //     for 16 groups of terms: ask for lines of the next panel, load four tiles, multiply four times
 //     groups left over: the same of copies on the stack that zeros fill up
 //
-// and 16 rows or fewer that are left take one tile of rows. How many rows a tile has is configured when a piece begins,
-// by LLVM, so nothing is read or written past the last row; each piece is a function of its own, for its configuration.
+// and 16 rows or fewer that are left take one tile of rows. How many rows a tile has is configured, so nothing is read
+// or written past the last row. A configuration takes some 200 cycles, as long as the products of 64 terms, so it is
+// made when another one than the task's last is needed, and given back when the task ends.
 #include "compiler/emit/kernels/matrix_tiles.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
@@ -43,36 +44,27 @@ struct Code {
     return memory;
   }
 
-  using Values = std::vector<Value *>;
-  /// for i in 0 .. count - 1: the values that a step makes of those before it.
-  Values repeat(Value *count, Values values, const std::function<Values(Value *i, Values values)> &step) {
+  /// for i in 0 .. count - 1
+  void repeat(Value *count, const std::function<void(Value *i)> &step) {
     llvm::BasicBlock *before = at.GetInsertBlock(), *head = block(), *body = block(), *after = block();
     at.CreateBr(head);
     at.SetInsertPoint(head);
     llvm::PHINode *i = at.CreatePHI(at.getInt64Ty(), 2);
     i->addIncoming(number(0), before);
-    std::vector<llvm::PHINode *> phis;
-    for (Value *&value : values) {
-      phis.push_back(at.CreatePHI(value->getType(), 2));
-      phis.back()->addIncoming(value, before);
-      value = phis.back();
-    }
     at.CreateCondBr(at.CreateICmpULT(i, count), body, after);
     at.SetInsertPoint(body);
-    Values next = step(i, values);
+    step(i);
     i->addIncoming(at.CreateAdd(i, number(1)), at.GetInsertBlock());
-    for (size_t v = 0; v < phis.size(); ++v)
-      phis[v]->addIncoming(next[v], at.GetInsertBlock());
     at.CreateBr(head);
     at.SetInsertPoint(after);
-    return values;
   }
-  /// The same, of effects alone.
-  void repeat(Value *count, const std::function<void(Value *i)> &step) {
-    repeat(count, {}, [&](Value *i, Values) {
-      step(i);
-      return Values();
-    });
+  void where(Value *condition, const std::function<void()> &then) {
+    llvm::BasicBlock *yes = block(), *after = block();
+    at.CreateCondBr(condition, yes, after);
+    at.SetInsertPoint(yes);
+    then();
+    at.CreateBr(after);
+    at.SetInsertPoint(after);
   }
 
   llvm::BasicBlock *block() { return llvm::BasicBlock::Create(function->getContext(), "", function); }
@@ -81,16 +73,19 @@ struct Code {
 /// A row of a tile, in 32 bits an element: a sum, or a group of terms.
 llvm::Type *row_type(Code &code) { return llvm::FixedVectorType::get(code.at.getInt32Ty(), columns); }
 
-/// The instructions of a matrix unit. Rows are counted in i16, a tile's rows have 64 bytes.
+/// Tiles of the unit by number: two by two of sums, two of rows and two of the panel.
+constexpr int sum_tile = 0, rows_tile = 4, panel_tile = 6, all_tiles = 8;
+
+/// The instructions of a matrix unit. Rows are counted in i64, a tile's rows have 64 bytes.
 class Unit {
 public:
   explicit Unit(Code &code) : code(code) {}
   virtual ~Unit() = default;
-  virtual Value *zero(Value *rows) = 0;
-  virtual Value *load(Value *rows, Value *from, Value *stride) = 0;
-  virtual void store(Value *rows, Value *to, Value *stride, Value *tile) = 0;
-  /// `sums` + `left` x `right`, of so many rows.
-  virtual Value *multiply(Value *rows, Value *sums, Value *left, Value *right) = 0;
+  virtual void zero(int tile, Value *rows) = 0;
+  virtual void load(int tile, Value *rows, Value *from, Value *stride) = 0;
+  virtual void store(int tile, Value *rows, Value *to, Value *stride) = 0;
+  /// `sum` += `left` x `right`, of so many rows.
+  virtual void multiply(int sum, Value *rows, int left, int right) = 0;
 
 protected:
   Code &code;
@@ -99,24 +94,24 @@ protected:
 class Amx : public Unit {
 public:
   Amx(Code &code, const MicroKernel &micro_kernel)
-      : Unit(code), product(micro_kernel.sum.is_float() ? llvm::Intrinsic::x86_tdpbf16ps_internal
-                                                        : llvm::Intrinsic::x86_tdpbusd_internal) {}
+      : Unit(code),
+        product(micro_kernel.sum.is_float() ? llvm::Intrinsic::x86_tdpbf16ps : llvm::Intrinsic::x86_tdpbusd) {}
 
-  Value *zero(Value *rows) override { return call(llvm::Intrinsic::x86_tilezero_internal, {rows, bytes()}); }
-  Value *load(Value *rows, Value *from, Value *stride) override {
-    return call(llvm::Intrinsic::x86_tileloadd64_internal, {rows, bytes(), from, stride});
+  void zero(int tile, Value *) override { call(llvm::Intrinsic::x86_tilezero, {number(tile)}); }
+  void load(int tile, Value *, Value *from, Value *stride) override {
+    call(llvm::Intrinsic::x86_tileloadd64, {number(tile), from, stride});
   }
-  void store(Value *rows, Value *to, Value *stride, Value *tile) override {
-    call(llvm::Intrinsic::x86_tilestored64_internal, {rows, bytes(), to, stride, tile});
+  void store(int tile, Value *, Value *to, Value *stride) override {
+    call(llvm::Intrinsic::x86_tilestored64, {number(tile), to, stride});
   }
-  Value *multiply(Value *rows, Value *sums, Value *left, Value *right) override {
-    return call(product, {rows, bytes(), bytes(), sums, left, right});
+  void multiply(int sum, Value *, int left, int right) override {
+    call(product, {number(sum), number(left), number(right)});
   }
 
 private:
-  Value *bytes() { return code.at.getInt16(MatrixTile::bytes); }
-  Value *call(llvm::Intrinsic::ID intrinsic, llvm::ArrayRef<Value *> arguments) {
-    return code.at.CreateIntrinsic(intrinsic, arguments);
+  Value *number(int tile) { return code.at.getInt8(uint8_t(tile)); }
+  void call(llvm::Intrinsic::ID intrinsic, llvm::ArrayRef<Value *> arguments) {
+    code.at.CreateIntrinsic(intrinsic, arguments);
   }
   llvm::Intrinsic::ID product;
 };
@@ -124,56 +119,55 @@ private:
 /// The same in plain arithmetic: a tile is a block of the stack.
 class Portable : public Unit {
 public:
-  Portable(Code &code, const MicroKernel &micro_kernel) : Unit(code), micro_kernel(micro_kernel) {}
-
-  Value *zero(Value *rows) override {
-    Value *tile = code.memory(columns * MatrixTile::bytes);
-    each_row(rows, [&](Value *offset, Value *) {
-      code.at.CreateStore(llvm::Constant::getNullValue(row_type(code)), code.address(tile, offset));
-    });
-    return tile;
+  Portable(Code &code, const MicroKernel &micro_kernel) : Unit(code), micro_kernel(micro_kernel) {
+    for (Value *&tile : tiles)
+      tile = code.memory(columns * MatrixTile::bytes);
   }
-  Value *load(Value *rows, Value *from, Value *stride) override {
-    Value *tile = code.memory(columns * MatrixTile::bytes);
+
+  void zero(int tile, Value *rows) override {
+    each_row(rows, [&](Value *offset, Value *) {
+      code.at.CreateStore(llvm::Constant::getNullValue(row_type(code)), code.address(tiles[tile], offset));
+    });
+  }
+  void load(int tile, Value *rows, Value *from, Value *stride) override {
     each_row(rows, [&](Value *offset, Value *row) {
       Value *place = code.address(from, code.at.CreateMul(row, stride));
-      code.at.CreateStore(code.at.CreateAlignedLoad(row_type(code), place, llvm::Align(1)), code.address(tile, offset));
+      code.at.CreateStore(code.at.CreateAlignedLoad(row_type(code), place, llvm::Align(1)),
+                          code.address(tiles[tile], offset));
     });
-    return tile;
   }
-  void store(Value *rows, Value *to, Value *stride, Value *tile) override {
+  void store(int tile, Value *rows, Value *to, Value *stride) override {
     each_row(rows, [&](Value *offset, Value *row) {
       Value *place = code.address(to, code.at.CreateMul(row, stride));
-      code.at.CreateAlignedStore(code.at.CreateLoad(row_type(code), code.address(tile, offset)), place, llvm::Align(1));
+      code.at.CreateAlignedStore(code.at.CreateLoad(row_type(code), code.address(tiles[tile], offset)), place,
+                                 llvm::Align(1));
     });
   }
-  Value *multiply(Value *rows, Value *sums, Value *left, Value *right) override {
+  void multiply(int sum, Value *rows, int left, int right) override {
     llvm::IRBuilder<> &at = code.at;
     llvm::Type *type =
         llvm::FixedVectorType::get(micro_kernel.sum.is_float() ? at.getFloatTy() : at.getInt32Ty(), columns);
     each_row(rows, [&](Value *offset, Value *) {
       code.repeat(code.number(columns), [&](Value *group) {
         Value *inside = at.CreateMul(group, code.number(4));
-        Value *terms = at.CreateLoad(at.getInt32Ty(), code.address(code.address(left, offset), inside));
+        Value *terms = at.CreateLoad(at.getInt32Ty(), code.address(code.address(tiles[left], offset), inside));
         Value *row = at.CreateVectorSplat(columns, terms);
-        Value *panel =
-            at.CreateLoad(row_type(code), code.address(right, at.CreateMul(group, code.number(MatrixTile::bytes))));
-        Value *place = code.address(sums, offset), *sum = at.CreateLoad(type, place);
+        Value *panel = at.CreateLoad(row_type(code),
+                                     code.address(tiles[right], at.CreateMul(group, code.number(MatrixTile::bytes))));
+        Value *place = code.address(tiles[sum], offset), *value = at.CreateLoad(type, place);
         for (int i = 0; i < micro_kernel.group; ++i) {
           Value *a = term(row, i, micro_kernel.row), *b = term(panel, i, micro_kernel.panel);
-          sum = micro_kernel.sum.is_float() ? at.CreateFAdd(sum, at.CreateFMul(a, b))
-                                            : at.CreateAdd(sum, at.CreateMul(a, b));
+          value = micro_kernel.sum.is_float() ? at.CreateFAdd(value, at.CreateFMul(a, b))
+                                              : at.CreateAdd(value, at.CreateMul(a, b));
         }
-        at.CreateStore(sum, place);
+        at.CreateStore(value, place);
       });
     });
-    return sums;
   }
 
 private:
   void each_row(Value *rows, const std::function<void(Value *offset, Value *row)> &body) {
-    code.repeat(code.at.CreateZExt(rows, code.at.getInt64Ty()),
-                [&](Value *row) { body(code.at.CreateMul(row, code.number(MatrixTile::bytes)), row); });
+    code.repeat(rows, [&](Value *row) { body(code.at.CreateMul(row, code.number(MatrixTile::bytes)), row); });
   }
 
   /// Term number `i` of each group, in the sum's type.
@@ -186,16 +180,17 @@ private:
     return type.is_uint() ? at.CreateLShr(first, below) : at.CreateAShr(first, below);
   }
   const MicroKernel &micro_kernel;
+  Value *tiles[all_tiles];
 };
 
-/// The arguments of a function, and of its pieces: what a call is given (matrix_tile.h), with rows in the place of
-/// `height`.
+/// The arguments of a function, and of its pieces: what a call is given (matrix_tile.h). Of a piece `height` are the
+/// rows of its last tile, and instead of the task's configuration it is given how many pieces there are.
 struct Call {
-  Value *sums, *sums_stride, *rows, *rows_stride, *panel, *panel_stride, *half, *height, *groups, *ahead, *lines;
+  Value *sums, *sums_stride, *rows, *rows_stride, *panel, *panel_stride, *half, *height, *groups, *ahead, *lines, *last;
   explicit Call(llvm::Function *f)
       : sums(f->getArg(0)), sums_stride(f->getArg(1)), rows(f->getArg(2)), rows_stride(f->getArg(3)),
         panel(f->getArg(4)), panel_stride(f->getArg(5)), half(f->getArg(6)), height(f->getArg(7)), groups(f->getArg(8)),
-        ahead(f->getArg(9)), lines(f->getArg(10)) {}
+        ahead(f->getArg(9)), lines(f->getArg(10)), last(f->getArg(11)) {}
 };
 
 class Writer {
@@ -216,43 +211,86 @@ public:
     Value *steps = at.CreateUDiv(at.CreateZExt(call.groups, at.getInt64Ty()), code.number(MatrixTile::groups));
     Value *asked =
         at.CreateMul(at.CreateMul(steps, at.CreateZExt(call.lines, at.getInt64Ty())), code.number(MatrixTile::bytes));
-    auto invoke = [&](llvm::Function *piece, Value *skipped, Value *pieces, Value *last) {
+    auto invoke = [&](llvm::Function *piece, Value *skipped, Value *pieces, Value *rows_of_piece, Value *last) {
+      configure(code, rows_of_piece, call.last);
       at.CreateCall(piece,
                     {code.address(call.sums, at.CreateMul(skipped, call.sums_stride)), call.sums_stride,
                      code.address(call.rows, at.CreateMul(skipped, call.rows_stride)), call.rows_stride, call.panel,
-                     call.panel_stride, call.half, at.CreateTrunc(last, at.getInt16Ty()), call.groups,
+                     call.panel_stride, call.half, last, call.groups,
                      code.address(call.ahead, at.CreateMul(at.CreateUDiv(skipped, twice), asked)), call.lines, pieces});
     };
-    auto where = [&](Value *condition, const std::function<void()> &then) {
-      llvm::BasicBlock *yes = code.block(), *after = code.block();
-      at.CreateCondBr(condition, yes, after);
-      at.SetInsertPoint(yes);
-      then();
-      at.CreateBr(after);
-      at.SetInsertPoint(after);
-    };
     Value *skipped = at.CreateMul(whole, twice), *many = at.CreateICmpUGT(left, rows);
-    where(at.CreateICmpUGT(whole, code.number(0)), [&] { invoke(two, code.number(0), whole, rows); });
-    where(many, [&] { invoke(two, skipped, code.number(1), at.CreateSub(left, rows)); });
-    where(at.CreateAnd(at.CreateNot(many), at.CreateICmpUGT(left, code.number(0))),
-          [&] { invoke(one, skipped, code.number(1), left); });
+    code.where(at.CreateICmpUGT(whole, code.number(0)), [&] { invoke(two, code.number(0), whole, twice, rows); });
+    code.where(many, [&] { invoke(two, skipped, code.number(1), left, at.CreateSub(left, rows)); });
+    code.where(at.CreateAnd(at.CreateNot(many), at.CreateICmpUGT(left, code.number(0))),
+               [&] { invoke(one, skipped, code.number(1), left, left); });
     at.CreateRet(at.getInt32(0));
     function->setLinkage(llvm::GlobalValue::InternalLinkage);
   }
 
+  /// The function that a task calls at its end.
+  void write_end(llvm::Function *function) {
+    Code code(function);
+    if (has_unit_) {
+      Value *rows = code.at.CreateLoad(code.at.getInt32Ty(), function->getArg(0));
+      code.where(code.at.CreateICmpNE(rows, code.at.getInt32(0)),
+                 [&] { code.at.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}); });
+    }
+    code.at.CreateRet(code.at.getInt32(0));
+    function->setLinkage(llvm::GlobalValue::InternalLinkage);
+  }
+
 private:
+  /// Makes the configuration for pieces of so many rows, unless it is the task's last one.
+  void configure(Code &code, Value *rows, Value *last) {
+    if (!has_unit_)
+      return;
+    llvm::IRBuilder<> &at = code.at;
+    Value *number = at.CreateTrunc(rows, at.getInt32Ty());
+    code.where(at.CreateICmpNE(at.CreateLoad(at.getInt32Ty(), last), number), [&] {
+      at.CreateStore(number, last);
+      at.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg,
+                         {code.address(configurations(), at.CreateMul(rows, code.number(64)))});
+    });
+  }
+
+  /// By rows of a piece, those that LDTILECFG takes: the palette, then bytes of a row and rows of each tile.
+  llvm::Constant *configurations() {
+    constexpr llvm::StringLiteral name = "heddle_tile_configurations";
+    if (llvm::GlobalVariable *known = module_.getNamedGlobal(name))
+      return known;
+    const int most = micro_kernel_.rows;
+    std::vector<uint8_t> all(size_t(2 * most + 1) * 64);
+    for (int rows = 1; rows <= 2 * most; ++rows) {
+      uint8_t *one = &all[size_t(rows) * 64], *bytes_of_row = one + 16, *rows_of = one + 48;
+      one[0] = 1;
+      for (int tile = 0; tile < all_tiles; ++tile) {
+        bool second = tile == sum_tile + 2 || tile == sum_tile + 3 || tile == rows_tile + 1;
+        bytes_of_row[2 * tile] = MatrixTile::bytes;
+        rows_of[tile] = uint8_t(tile >= panel_tile ? columns
+                                : second           ? std::max(rows - most, 1)
+                                                   : std::min(rows, most));
+      }
+    }
+    auto *data = llvm::ConstantDataArray::get(module_.getContext(), all);
+    auto *table =
+        new llvm::GlobalVariable(module_, data->getType(), true, llvm::GlobalValue::InternalLinkage, data, name);
+    table->setAlignment(llvm::Align(64));
+    return table;
+  }
+
   /// So many pieces of `tiles` tiles of rows each, the last of them of `height` rows.
   llvm::Function *piece(int tiles) {
     llvm::LLVMContext &context = module_.getContext();
     llvm::Type *pointer = llvm::PointerType::get(context, 0), *i64 = llvm::Type::getInt64Ty(context);
     auto *type =
         llvm::FunctionType::get(llvm::Type::getVoidTy(context),
-                                {pointer, i64, pointer, i64, pointer, i64, i64, llvm::Type::getInt16Ty(context),
-                                 llvm::Type::getInt32Ty(context), pointer, llvm::Type::getInt32Ty(context), i64},
+                                {pointer, i64, pointer, i64, pointer, i64, i64, i64, llvm::Type::getInt32Ty(context),
+                                 pointer, llvm::Type::getInt32Ty(context), i64},
                                 false);
     auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
                                             function_of(micro_kernel_) + "_by_" + std::to_string(tiles), module_);
-    function->addFnAttr(llvm::Attribute::NoInline); // a configuration holds for a function
+    function->addFnAttr(llvm::Attribute::NoInline); // it has three callers
     function->addFnAttr(llvm::Attribute::NoUnwind);
     Code code(function);
     std::unique_ptr<Unit> unit;
@@ -267,7 +305,7 @@ private:
   void write_piece(Code &code, Unit &unit, int tiles) {
     llvm::IRBuilder<> &at = code.at;
     Call call(code.function);
-    Value *pieces = code.function->getArg(11), *full = at.getInt16(uint16_t(micro_kernel_.rows));
+    Value *pieces = call.last, *full = code.number(micro_kernel_.rows);
     Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(MatrixTile::groups),
           *step_bytes = code.number(MatrixTile::bytes), *copied_row = code.number(2 * MatrixTile::bytes);
     Value *zero = code.number(0), *second = code.number(MatrixTile::bytes); // places of the two tiles side by side
@@ -300,31 +338,26 @@ private:
         for (int i = 0; i < columns; ++i)
           lanes.push_back(at.getInt64(uint64_t(i)));
         Value *mask = at.CreateICmpULT(llvm::ConstantVector::get(lanes), at.CreateVectorSplat(columns, left));
-        Value *count =
-            at.CreateAdd(at.CreateZExt(call.height, at.getInt64Ty()), code.number((tiles - 1) * micro_kernel_.rows));
+        Value *count = at.CreateAdd(call.height, code.number((tiles - 1) * micro_kernel_.rows));
         code.repeat(count, [&](Value *row) {
           copy(code, code.address(rows_left, at.CreateMul(row, step_bytes)),
                code.address(rows_end, at.CreateMul(row, call.rows_stride)), mask);
         });
       });
-      Code::Values sums;
-      for (int i = 0; i < 2 * tiles; ++i) // separate ones: LLVM would copy a tile through memory
-        sums.push_back(unit.zero(height(i / 2)));
+      for (int i = 0; i < 2 * tiles; ++i)
+        unit.zero(sum_tile + i, height(i / 2));
       // Rows lie far apart and take their time, so the panel's tiles are loaded between them (on an Emerald Rapids
       // 1.2 times as fast as after them).
-      auto multiply = [&](Value *left, Value *stride, Value *right, Value *panel_stride, Value *half,
-                          Code::Values sums) {
-        Code::Values rows, panels;
-        rows.push_back(unit.load(height(0), left, stride));
-        for (Value *place : {zero, half})
-          panels.push_back(unit.load(full, code.address(right, place), panel_stride));
+      auto multiply = [&](Value *left, Value *stride, Value *right, Value *panel_stride, Value *half) {
+        unit.load(rows_tile, height(0), left, stride);
+        unit.load(panel_tile, full, right, panel_stride);
+        unit.load(panel_tile + 1, full, code.address(right, half), panel_stride);
         if (tiles == 2)
-          rows.push_back(unit.load(height(1), below(left, 1, stride), stride));
+          unit.load(rows_tile + 1, height(1), below(left, 1, stride), stride);
         for (int i = 0; i < 2 * tiles; ++i)
-          sums[i] = unit.multiply(height(i / 2), sums[i], rows[i / 2], panels[i % 2]);
-        return sums;
+          unit.multiply(sum_tile + i, height(i / 2), rows_tile + i / 2, panel_tile + i % 2);
       };
-      sums = code.repeat(steps, sums, [&](Value *step, Code::Values sums) {
+      code.repeat(steps, [&](Value *step) {
         Value *asked = at.CreateMul(at.CreateAdd(at.CreateMul(number, steps), step), lines); // before this step
         Value *ahead = code.address(call.ahead, at.CreateMul(asked, line));
         code.repeat(lines, [&](Value *i) {
@@ -332,17 +365,15 @@ private:
                              {code.address(ahead, at.CreateMul(i, line)), at.getInt32(contraction::reading),
                               at.getInt32(contraction::second_cache), at.getInt32(contraction::data)});
         });
-        return multiply(code.address(rows, at.CreateMul(step, step_bytes)), call.rows_stride,
-                        code.address(call.panel, at.CreateMul(at.CreateMul(step, per_step), call.panel_stride)),
-                        call.panel_stride, call.half, sums);
+        multiply(code.address(rows, at.CreateMul(step, step_bytes)), call.rows_stride,
+                 code.address(call.panel, at.CreateMul(at.CreateMul(step, per_step), call.panel_stride)),
+                 call.panel_stride, call.half);
       });
-      sums = code.repeat(some_left, sums, [&](Value *, Code::Values sums) {
-        return multiply(rows_left, step_bytes, panel_left, copied_row, second, sums);
-      });
+      code.repeat(some_left, [&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, second); });
       for (int i = 0; i < 2 * tiles; ++i)
-        unit.store(height(i / 2),
+        unit.store(sum_tile + i, height(i / 2),
                    code.address(below(to, i / 2, call.sums_stride), code.number(i % 2 * MatrixTile::bytes)),
-                   call.sums_stride, sums[i]);
+                   call.sums_stride);
     });
     at.CreateRetVoid();
   }
@@ -362,10 +393,19 @@ private:
 } // namespace
 
 void define_matrix_tiles(llvm::Module &module, uint32_t cpu_features) {
-  for (const MicroKernel &micro_kernel : micro_kernels())
-    if (llvm::Function *called = micro_kernel.takes_tiles() ? module.getFunction(function_of(micro_kernel)) : nullptr;
-        called && called->isDeclaration())
-      Writer(module, micro_kernel, (micro_kernel.needs & ~cpu_features) == 0).write(called);
+  auto declared = [&](const std::string &name) {
+    llvm::Function *function = module.getFunction(name);
+    return function && function->isDeclaration() ? function : nullptr;
+  };
+  for (const MicroKernel &micro_kernel : micro_kernels()) {
+    llvm::Function *function = micro_kernel.takes_tiles() ? declared(function_of(micro_kernel)) : nullptr;
+    if (!function)
+      continue;
+    Writer writer(module, micro_kernel, (micro_kernel.needs & ~cpu_features) == 0);
+    writer.write(function);
+    if (llvm::Function *end = declared(end_of_tiles))
+      writer.write_end(end);
+  }
 }
 
 } // namespace heddle

@@ -22,14 +22,54 @@ private:
   void visit(const Load *op) override { all.push_back(op); }
 };
 
+/// Of the task whose calls need the unit: rows of the pieces that it is configured for, 0 at first.
+constexpr char configured[] = "matrix_unit";
+
+/// Whether a statement already begins and ends the use of the unit, for another product.
+bool is_task(const Stmt &stmt) {
+  const Allocate *allocate = stmt.as<Allocate>();
+  return allocate && allocate->name == configured;
+}
+
+Stmt as_task(const Stmt &body) {
+  if (is_task(body))
+    return body;
+  Expr address = Variable::make(Halide::Handle(), configured);
+  Stmt begin = Store::make(configured, 0, 0, Halide::Parameter(), const_true(), ModulusRemainder());
+  Stmt end = Evaluate::make(Call::make(Halide::Int(32), end_of_tiles, {address}, Call::Extern));
+  return Allocate::make(configured, Halide::Int(32), Halide::MemoryType::Stack, {1}, const_true(),
+                        Block::make({begin, body, end}));
+}
+
 class Pass : public IRMutator {
 public:
   explicit Pass(MatrixTile tile) : tile_(std::move(tile)) {}
+
+  Stmt mutate(const Stmt &stmt) override {
+    ++depth_;
+    Stmt result = IRMutator::mutate(stmt);
+    if (--depth_ == 0 && std::exchange(calls_, false)) // no loop is parallel
+      result = as_task(result);
+    return result;
+  }
+  using IRMutator::mutate;
 
 private:
   using IRMutator::visit;
 
   Stmt visit(const For *op) override {
+    if (op->for_type != ForType::Parallel)
+      return replace(op);
+    bool outside = std::exchange(calls_, false);
+    Stmt result = replace(op);
+    if (const For *loop = result.as<For>(); loop && std::exchange(calls_, false))
+      result = For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                         as_task(loop->body));
+    calls_ |= outside;
+    return result;
+  }
+
+  Stmt replace(const For *op) {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
     if (tile_.ahead && ends_with(name_of(op), tile_.ahead->loop)) {
@@ -161,7 +201,7 @@ private:
     return {address(place), simplify(lines)};
   }
 
-  Stmt call() const {
+  Stmt call() {
     expect(place_ && place_->name == tile_.sum, "no update of " + tile_.sum);
     Expr value = substitute_in_all_lets(substitute(lets_, place_->value));
     Loads loads;
@@ -186,11 +226,13 @@ private:
       groups *= extent(name);
     groups = simplify(groups);
     auto [place, lines] = ahead(panel, groups);
-    return Evaluate::make(Call::make(Halide::Int(32), function_of(*tile_.micro_kernel),
-                                     {address(sum), bytes(sum, sum.by_row), address(row), bytes(row, row.by_row),
-                                      address(panel), bytes(panel, panel.by_group()), bytes(panel, panel.to_second),
-                                      extent(tile_.row), groups, place, lines},
-                                     Call::Extern));
+    calls_ = true;
+    return Evaluate::make(
+        Call::make(Halide::Int(32), function_of(*tile_.micro_kernel),
+                   {address(sum), bytes(sum, sum.by_row), address(row), bytes(row, row.by_row), address(panel),
+                    bytes(panel, panel.by_group()), bytes(panel, panel.to_second), extent(tile_.row), groups, place,
+                    lines, Variable::make(Halide::Handle(), configured)},
+                   Call::Extern));
   }
 
   MatrixTile tile_;
@@ -198,6 +240,8 @@ private:
   std::map<std::string, Expr> lets_;
   const Store *place_ = nullptr;
   const For *block_ = nullptr;
+  bool calls_ = false; // outside of parallel loops, so far
+  int depth_ = 0;
 };
 
 } // namespace

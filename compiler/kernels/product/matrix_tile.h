@@ -7,11 +7,16 @@
 //                                                                                 panel, bytes of a group of it, and to
 //                                                                                 its columns from 16 on,
 //                                                                                 number of rows, number of groups,
-//                                                                                 place ahead, lines per step)
+//                                                                                 place ahead, lines per step,
+//                                                                                 the unit's configuration)
 //
 // While tiles of a panel are multiplied, lines of the panel behind it come to the second cache: so many in each step
 // (two tiles of rows by two of a panel), from the place on that is given; 0: none. What bounds Halide finds, and the
 // epilogue, are those of the loops; the instruction is of no account before.
+//
+// A task keeps how the unit is configured on its stack, for all of its calls, and gives the unit back when it ends:
+//
+//   parallel for task { … f(…) … }   →   parallel for task { configured = 0; … f(…, &configured) …; end(&configured) }
 #pragma once
 
 #include "compiler/kernels/product/register_tile.h"
@@ -52,6 +57,9 @@ MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum,
 
 /// The name of the function that multiplies with a micro-kernel.
 std::string function_of(const MicroKernel &micro_kernel);
+
+/// The name of the function that a task calls at its end.
+inline constexpr char end_of_tiles[] = "heddle_end_of_tiles";
 
 /// Puts the call in the place of the loops. Sums begin at zero.
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const MatrixTile &tile);
