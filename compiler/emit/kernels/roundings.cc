@@ -1,5 +1,7 @@
 #include "compiler/emit/kernels/roundings.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsX86.h"
@@ -18,19 +20,31 @@ static llvm::Value *rounded_bits(llvm::Instruction &instruction) {
   return match(&instruction, m_Trunc(m_LShr(either, m_SpecificInt(16)))) ? bits : nullptr;
 }
 
+/// Vectors of numbers rounded to bf16 by the instruction for so many, as vectors of bf16: 8 or 16 of them, or two times
+/// 16, the first in `low`.
+static llvm::Value *rounded(llvm::IRBuilder<> &at, llvm::Value *low, llvm::Value *high = nullptr) {
+  using namespace llvm::Intrinsic;
+  if (high)
+    return at.CreateIntrinsic(x86_avx512bf16_cvtne2ps2bf16_512, {high, low});
+  bool few = llvm::cast<llvm::FixedVectorType>(low->getType())->getNumElements() == 8;
+  return at.CreateIntrinsic(few ? x86_avx512bf16_cvtneps2bf16_256 : x86_avx512bf16_cvtneps2bf16_512, {low});
+}
+
 void round_by_instruction(llvm::Function &function) {
+  constexpr unsigned most = 16; // numbers of f32 in a register
   for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
     auto *type = llvm::dyn_cast<llvm::FixedVectorType>(instruction.getType());
     unsigned lanes = type ? type->getNumElements() : 0;
-    llvm::Value *bits = lanes == 8 || lanes == 16 ? rounded_bits(instruction) : nullptr;
+    llvm::Value *bits = lanes == 8 || lanes == most || lanes == 2 * most ? rounded_bits(instruction) : nullptr;
     if (!bits)
       continue;
     llvm::IRBuilder<> at(&instruction);
     llvm::Value *number = at.CreateBitCast(bits, llvm::FixedVectorType::get(at.getFloatTy(), lanes));
-    llvm::Value *rounded = at.CreateIntrinsic(lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_256
-                                                         : llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512,
-                                              {number});
-    instruction.replaceAllUsesWith(at.CreateBitCast(rounded, type));
+    auto half = [&](unsigned first) {
+      return at.CreateShuffleVector(number, llvm::to_vector(llvm::seq<int>(int(first), int(first + most))));
+    };
+    llvm::Value *out = lanes > most ? rounded(at, half(0), half(most)) : rounded(at, number);
+    instruction.replaceAllUsesWith(at.CreateBitCast(out, type));
     llvm::RecursivelyDeleteTriviallyDeadInstructions(&instruction);
   }
 }
