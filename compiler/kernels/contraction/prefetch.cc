@@ -235,9 +235,13 @@ private:
     Expr first = ramp ? known(ramp->base) : Expr();
     if (!ramp || !is_const_one(ramp->stride) || !expr_uses_var(first, tiles_->name))
       return;
-    for (const RowAccess &place : places)
-      if (place.buffer == buffer && equal(place.first, first))
+    const int bytes = type.element_of().bytes(), near = prefetch_.width > 0 ? line_bytes : bytes;
+    for (const RowAccess &place : places) { // asked for already; a panel of a matrix unit begins with a line
+      std::optional<int64_t> apart =
+          place.buffer == buffer ? as_const_int(simplify(first - place.first)) : std::nullopt;
+      if (apart && std::abs(*apart) * bytes < near)
         return;
+    }
     places.push_back({buffer, first, type.element_of()});
   }
   const RowsPrefetch &prefetch_;
@@ -252,15 +256,20 @@ public:
 private:
   using IRMutator::visit;
   Stmt visit(const For *op) override {
+    if (op == rows_)
+      return with_next(op);
     if (!is_loop(op, prefetch_.tile_loop))
       return IRMutator::visit(op);
     FindRows find(prefetch_, op);
     op->accept(&find);
     if (find.places.empty())
       return op;
-    auto later = [&](const Expr &e) {
-      return substitute(op->name, Variable::make(Halide::Int(32), op->name) + prefetch_.ahead, e);
-    };
+    found_ = &find;
+    tiles_ = op;
+    if (prefetch_.width > 0 && find.rows) {
+      rows_ = find.rows;
+      return IRMutator::visit(op);
+    }
     std::vector<Stmt> asked;
     for (const FindRows::RowAccess &place : find.places)
       asked.push_back(ask_for(place.buffer, later(place.first), place.element));
@@ -271,7 +280,30 @@ private:
     return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                      Block::make(ahead, op->body));
   }
+
+  /// The loop over rows of an epilogue that asks in each row for that of the next tile, or, in the last tile, for that
+  /// of the first one in the next panel.
+  Stmt with_next(const For *op) const {
+    Expr tile = Variable::make(Halide::Int(32), tiles_->name), row = Variable::make(Halide::Int(32), op->name);
+    Expr is_last = tile + 1 >= tiles_->min + tiles_->extent, next = select(is_last, tiles_->min, tile + 1);
+    auto later = [&](const Expr &e) { return substitute(tiles_->name, next, e); };
+    std::vector<Stmt> body;
+    for (const FindRows::RowAccess &place : found_->places) {
+      Expr there = substitute(op->name, row - found_->first_row + later(found_->first_row), later(place.first));
+      body.push_back(ask_for(place.buffer, there + select(is_last, prefetch_.width, 0), place.element));
+    }
+    body.push_back(op->body);
+    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
+                     Block::make(body));
+  }
+
+  Expr later(const Expr &e) const {
+    return substitute(tiles_->name, Variable::make(Halide::Int(32), tiles_->name) + prefetch_.ahead, e);
+  }
+
   RowsPrefetch prefetch_;
+  const FindRows *found_ = nullptr;
+  const For *tiles_ = nullptr, *rows_ = nullptr;
 };
 
 } // namespace

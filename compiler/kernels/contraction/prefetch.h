@@ -47,11 +47,13 @@ struct PanelPrefetch {
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);
 
 /// What the epilogue of a tile reads and writes row by row, such as a residual and the result, asked for while tiles
-/// before it are multiplied. Rows of a wide tensor are pages apart, which no prefetcher of the processor follows.
+/// before it are multiplied, or row by row in the epilogue of the tile before. Rows of a wide tensor are pages apart,
+/// which no prefetcher of the processor follows.
 struct RowsPrefetch {
   std::string result;              // the buffer written, as Halide names it
   std::string tile_loop, row_loop; // the ends of their names; rows may be without a loop
   int ahead;                       // tiles before the one that needs them
+  int width = 0;                   // of a panel, where epilogues ask, as tiles would for too much at once; 0: tiles do
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const RowsPrefetch &prefetch);

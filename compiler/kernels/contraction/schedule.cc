@@ -355,9 +355,9 @@ private:
       all = fused;
     }
     result.parallel(all);
-    const int distance = micro_kernel_.takes_tiles() ? 0 : tiles_ahead;
     if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
-      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), distance}));
+      kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), tiles_ahead,
+                                                      micro_kernel_.takes_tiles() ? width_ : 0}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
       if (chunk_ > 0)
