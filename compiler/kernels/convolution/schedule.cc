@@ -447,7 +447,9 @@ private:
       window_.bound_extent(dims[0], micro_kernel_.group).vectorize(dims[0]);
       window_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
     } else if (!window_.args().empty()) {
-      window_.vectorize(window_.args()[0], lanes_, has_whole_rows_ ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+      int lanes =
+          micro_kernel_.takes_tiles() ? lanes_ * 4 / micro_kernel_.bytes() : lanes_; // copied by whole registers
+      window_.vectorize(window_.args()[0], lanes, has_whole_rows_ ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     }
   }
 
