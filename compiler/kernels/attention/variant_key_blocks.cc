@@ -67,7 +67,7 @@ static ScheduleRow row_of(const KeyBlockSizes &shape, const MicroKernel &micro_k
 /// The same where a matrix unit multiplies: a step takes 32 rows, 32 keys or features, and a tile's terms.
 static double matrix_cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::ArrayRef<int64_t> given,
                             const Target &target) {
-  constexpr double step = 80, call = 150; // tiles come from the second cache; setting up, and storing sums
+  constexpr double step = MatrixTile::step_cycles, call = MatrixTile::call_cycles;
   Sizes sizes = sizes_of(problem, given);
   double features = double(problem.features), number = std::ceil(sizes.rows / shape.rows);
   double terms = problem.matrix_kernel->group * MatrixTile::groups;

@@ -521,7 +521,9 @@ private:
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_ / abreast_;
     if (chunk_ > 0 && !rows_outside_)
       panels = (panels - 1) / panels_in_task() + 1;
-    Expr blocks = max((tiles + most - 1) / most, min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1));
+    int spare = micro_kernel_.takes_tiles() ? most / 2 : 0; // a panel is not read again for few rows more
+    Expr blocks =
+        max((tiles + most - 1 - spare) / most, min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1));
     return hi::simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
   }
 
@@ -553,23 +555,6 @@ private:
 };
 
 } // namespace
-
-Shape shape_of(const ScheduleRow &row) {
-  auto parameter = [&](const char *name) {
-    auto found = row.params.find(name);
-    return found == row.params.end() ? 0 : int(found->second);
-  };
-  return {parameter("rows"),
-          parameter("width"),
-          parameter("depth"),
-          parameter("panels"),
-          parameter("block"),
-          parameter("tasks"),
-          std::max(parameter("abreast"), 1),
-          parameter("ahead") != 0,
-          parameter("widened") != 0,
-          find_micro_kernel(row.micro_kernel)};
-}
 
 Status schedule(LoweredKernel &kernel, const Shape &shape, const Target &target) {
   if (shape.width % target.lanes != 0)

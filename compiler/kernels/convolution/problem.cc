@@ -273,7 +273,7 @@ static double cycles(const Problem &problem, int64_t rows, int64_t width, int64_
 
 /// Of a matrix unit, which finds the terms of each place written out.
 static double matrix_cycles(const Problem &problem, llvm::ArrayRef<int64_t> given, const Target &target) {
-  constexpr double step = 85, piece = 150; // tiles come from the second cache; setting up, and storing sums
+  constexpr double step = MatrixTile::step_cycles, piece = MatrixTile::call_cycles;
   double places = 1;
   for (mlir::AffineExpr other : problem.others)
     places *= sizes::value_of(other, given);
