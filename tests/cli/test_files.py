@@ -265,7 +265,8 @@ class Meanwhile(FileScratch):
         process = self.start_and_wait_for_output(*self.wide())
         while process.poll() is None and not list(self.temporary.iterdir()):
             time.sleep(0.002)
-        shutil.rmtree(self.temporary)
+        while self.temporary.exists():  # the compiler may have written another one meanwhile
+            shutil.rmtree(self.temporary, ignore_errors=True)
         before = content(self.folder)
         for path in list(before):
             if path.startswith("out.part-"):
