@@ -38,15 +38,12 @@ BlockArgument argument_of(OpOperand &use) {
   return cast<ir::KernelOp>(use.getOwner()).getBody().getArgument(use.getOperandNumber());
 }
 
-/// Whether a kernel reads an operand element by element, in parts that may round what they read.
+/// Whether a kernel reads an operand in parts that may round what they read.
 bool can_read_rounded(OpOperand &use, const ir::Precisions &precisions) {
-  if (!isa<ir::KernelOp>(use.getOwner()))
-    return false;
-  return llvm::all_of(argument_of(use).getUses(), [&](OpOperand &read) {
-    auto reader = isa<tensor::ExtractOp>(read.getOwner()) ? read.getOwner()->getParentOfType<linalg::GenericOp>()
-                                                          : dyn_cast<linalg::GenericOp>(read.getOwner());
-    return reader && (reader != read.getOwner() || reader.isDpsInput(&read)) && precisions.of(reader) == "bf16";
-  });
+  return isa<ir::KernelOp>(use.getOwner()) && llvm::all_of(argument_of(use).getUsers(), [&](Operation *user) {
+           Operation *reader = isa<linalg::GenericOp>(user) ? user : user->getParentOfType<linalg::GenericOp>();
+           return reader && precisions.of(reader) == "bf16";
+         });
 }
 
 /// Makes a kernel read `rounded` at an operand, and widen what it reads.
@@ -99,10 +96,10 @@ bool goes_into_rounded(Value value) {
     if (isa<ir::YieldOp>(user))
       return !getElementTypeOrSelf(use.get()).isF32();
     if (auto reader = dyn_cast<linalg::GenericOp>(user))
-      return reader.isDpsInput(&use) && !contraction::product_of(reader) && // narrow_products.cc decides on those
-             goes_into_rounded(reader.getMatchingBlockArgument(&use));
-    if (isa<linalg::YieldOp>(user))
-      return goes_into_rounded(user->getParentOp()->getResult(use.getOperandNumber()));
+      return reader.isDpsInput(&use) && goes_into_rounded(reader.getMatchingBlockArgument(&use));
+    if (isa<linalg::YieldOp>(user)) // narrow_products.cc decides on what products read
+      return !contraction::product_of(cast<linalg::LinalgOp>(user->getParentOp())) &&
+             goes_into_rounded(user->getParentOp()->getResult(use.getOperandNumber()));
     return isa<tensor::ExtractOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::MaximumFOp, arith::MaxNumFOp,
                arith::SelectOp, arith::TruncFOp>(user) &&
            goes_into_rounded(user->getResult(0));

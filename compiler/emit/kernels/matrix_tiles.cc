@@ -290,7 +290,7 @@ private:
                                 false);
     auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
                                             function_of(micro_kernel_) + "_by_" + std::to_string(tiles), module_);
-    function->addFnAttr(llvm::Attribute::NoInline); // it has three callers
+    function->addFnAttr(llvm::Attribute::NoInline); // that of two tiles has two callers
     function->addFnAttr(llvm::Attribute::NoUnwind);
     Code code(function);
     std::unique_ptr<Unit> unit;
