@@ -22,8 +22,7 @@ static constexpr int64_t height = 32;
 static constexpr int64_t block_share = 47;
 
 static int64_t block_of(const Problem &problem, const MicroKernel &micro_kernel, const Target &target) {
-  int64_t fitting = target.l2 * block_share / 100 / (micro_kernel.bytes() * problem.terms);
-  return std::clamp<int64_t>(fitting / height * height, 96, 512);
+  return rows_that_fit(micro_kernel.bytes() * problem.terms, block_share, target) / height * height;
 }
 
 /// Cycles for which an instruction keeps the unit busy for each row of its first operand (Intel's optimisation manual:

@@ -286,10 +286,10 @@ private:
   Stmt with_next(const For *op) const {
     Expr tile = Variable::make(Halide::Int(32), tiles_->name), row = Variable::make(Halide::Int(32), op->name);
     Expr is_last = tile + 1 >= tiles_->min + tiles_->extent, next = select(is_last, tiles_->min, tile + 1);
-    auto later = [&](const Expr &e) { return substitute(tiles_->name, next, e); };
+    auto in_next = [&](const Expr &e) { return substitute(tiles_->name, next, e); };
     std::vector<Stmt> body;
     for (const FindRows::RowAccess &place : found_->places) {
-      Expr there = substitute(op->name, row - found_->first_row + later(found_->first_row), later(place.first));
+      Expr there = substitute(op->name, row - found_->first_row + in_next(found_->first_row), in_next(place.first));
       body.push_back(ask_for(place.buffer, there + select(is_last, prefetch_.width, 0), place.element));
     }
     body.push_back(op->body);

@@ -225,9 +225,13 @@ static constexpr int64_t block_share = 33;
 /// Rows over which a panel that is packed may pass, whatever fits the cache.
 static constexpr int64_t packed_block = 1024;
 
+int64_t rows_that_fit(int64_t bytes_of_row, int64_t share, const Target &target) {
+  return std::clamp<int64_t>(target.l2 * share / 100 / bytes_of_row, 96, 512);
+}
+
 int64_t rows_of_block(const Problem &problem, const Target &target, int64_t depth) {
   int64_t terms = depth > 0 ? std::min(problem.terms, depth) : problem.terms;
-  return std::clamp<int64_t>(target.l2 * block_share / 100 / (problem.micro_kernel->bytes() * terms), 96, 512);
+  return rows_that_fit(problem.micro_kernel->bytes() * terms, block_share, target);
 }
 
 /// Whether a factor is copied into panels in every call, once for each block of rows.

@@ -51,6 +51,9 @@ std::vector<int64_t> tile_heights(const Problem &problem, int64_t width, const T
 /// several places of the memory at once.
 std::vector<int64_t> panels_abreast(const Problem &problem, int64_t rows, int64_t width, const Target &target);
 
+/// Rows of so many bytes that fill this share, in percent, of the second cache, within what pays.
+int64_t rows_that_fit(int64_t bytes_of_row, int64_t share, const Target &target);
+
 /// Rows of a block such that it fits the second cache with two panels beside it, where a sum takes so many of the
 /// kernel's terms at a time (0: all).
 int64_t rows_of_block(const Problem &problem, const Target &target, int64_t depth = 0);
