@@ -14,7 +14,7 @@ namespace heddle::test {
 static std::vector<ScheduleRow> tiles() {
   std::map<std::string, std::vector<ScheduleRow>> by_shape;
   for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
-    if (row.variant != "matrix_tiles") // which takes no other instruction's row
+    if (row.variant != "matrix_tiles" && row.variant != "copied_rows") // which take other rows, and have tests below
       by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
           .push_back(row);
   std::vector<ScheduleRow> out;
@@ -434,6 +434,65 @@ TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
 TEST(Contraction, WeightsThatLieRowMajorArePackedOnTheFly) {
   for (int64_t columns : {1, 31, 48})
     check_chosen(dense_text(columns, 29, 0), {{1}, {7}, {8}, {9}, {40}}, 1e-5);
+}
+
+/// y[b, n, k] = 2 * sum[m](g[b, m, n] * x[b, m, k]), of two b, with N rows and K columns.
+static constexpr const char *gradient = R"(
+func.func private @k(%M: index, %g: tensor<2x?x{N}xf32> {heddle.extents = affine_map<(M) -> (2, M, {N})>},
+    %x: tensor<2x?x{K}xf32> {heddle.extents = affine_map<(M) -> (2, M, {K})>})
+    -> (tensor<2x{N}x{K}xf32> {heddle.extents = affine_map<(M) -> (2, {N}, {K})>}) {
+  %zero = arith.constant 0.0 : f32
+  %two = arith.constant 2.0 : f32
+  %e = tensor.empty() : tensor<2x{N}x{K}xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x{N}x{K}xf32>) -> tensor<2x{N}x{K}xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(b, n, k, m) -> (b, m, n)>, affine_map<(b, n, k, m) -> (b, m, k)>,
+                                        affine_map<(b, n, k, m) -> (b, n, k)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%g, %x : tensor<2x?x{N}xf32>, tensor<2x?x{K}xf32>) outs(%f : tensor<2x{N}x{K}xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<2x{N}x{K}xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, n, k) -> (b, n, k)>, affine_map<(b, n, k) -> (b, n, k)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%p : tensor<2x{N}x{K}xf32>) outs(%e : tensor<2x{N}x{K}xf32>) {
+  ^bb0(%pv: f32, %out: f32):
+    %0 = arith.mulf %pv, %two : f32
+    linalg.yield %0 : f32
+  } -> tensor<2x{N}x{K}xf32>
+  return %y : tensor<2x{N}x{K}xf32>
+})";
+
+/// The same without b.
+static std::string plain_gradient(int64_t rows, int64_t columns) {
+  std::string text = sized(gradient, rows, columns, "");
+  for (auto [with_b, without] : {std::pair("tensor<2x", "tensor<"),
+                                 {"(b, n, k, m)", "(n, k, m)"},
+                                 {"(b, n, k)", "(n, k)"},
+                                 {"(b, m, n)", "(m, n)"},
+                                 {"(b, m, k)", "(m, k)"},
+                                 {"-> (2, ", "-> ("},
+                                 {"[\"parallel\", ", "["}})
+    text = with(text, with_b, without);
+  return text;
+}
+
+TEST(Contraction, RowsThatLieSideBySideAreCopiedTileByTile) {
+  for (int64_t height : {6, 8, 12})
+    for (int64_t rows : {1, 8, 24, 61}) {
+      ScheduleRow row = row_of("contraction", "copied_rows", {{"rows", height}, {"width", 32}, {"block", 24}});
+      check_row(plain_gradient(rows, 69), row, {{1}, {2}, {37}}, 1e-5);
+      check_row(sized(gradient, rows, 32, ""), row, {{1}, {37}}, 1e-5);
+    }
+}
+
+TEST(Contraction, RowsThatLieSideBySideAreCopiedWhereTermsAreFarApart) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  KernelText kernel(plain_gradient(1024, 96));
+  EXPECT_EQ(choose(kernel.function(), *target).rows.front().variant, "copied_rows");
+  check_chosen(plain_gradient(1024, 96), {{3}, {70}}, 1e-5);
 }
 
 TEST(Contraction, ManyRowsInSeveralBlocksAndDeepSumsStayExact) {

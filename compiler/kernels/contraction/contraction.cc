@@ -145,8 +145,8 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,      &staged_tiles,
-                                          &tensor_tiles, &few_rows,     &each_element};
+static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,   &copied_rows,
+                                          &staged_tiles, &tensor_tiles, &few_rows, &each_element};
 
 } // namespace contraction
 

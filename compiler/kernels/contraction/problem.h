@@ -31,7 +31,8 @@ struct Problem {
   int panel_bytes;                      // of a term in a panel of weights, as it is stored
   bool weights;                         // the factor with lanes is an argument of fixed shape: packed before, read once
   std::optional<int64_t> given_width;   // of the panels that the weights have
-  Packing packing; // of the factors with lanes of a result's products, where they aren't packed before
+  int64_t terms_apart; // bytes from a term of the factor without lanes to the next, where its rows lie side by side
+  Packing packing;     // of the factors with lanes of a result's products, where they aren't packed before
 };
 
 /// Nothing where the kernel is no contraction.
@@ -61,6 +62,9 @@ int64_t rows_of_block(const Problem &problem, const Target &target, int64_t dept
 /// The blocks that are worth trying: that one and, where panels are packed for each block, larger ones.
 std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target, int64_t depth = 0);
 
+/// Rows of a block of which there is a copy, tile by tile.
+int64_t rows_of_copied_block(const Problem &problem, const Target &target);
+
 /// What variants share of a row of the schedule and of its cost.
 struct Tiling {
   int64_t rows, width; // of a tile
@@ -68,6 +72,7 @@ struct Tiling {
   bool ahead, widened;
   int64_t block;       // rows
   int64_t abreast = 1; // panels that a tile computes at a time
+  bool copied = false; // rows, tile by tile, for all panels of a block
 };
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);
 

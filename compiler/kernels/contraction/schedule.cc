@@ -43,8 +43,8 @@ public:
                   const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
         group_(shape.panels), block_(shape.block), tasks_(shape.tasks), abreast_(shape.abreast), ahead_(shape.ahead),
-        widens_(shape.widened), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target),
-        lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
+        widens_(shape.widened), copies_(shape.copied), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes),
+        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     if (has_tiles_)
@@ -71,8 +71,7 @@ private:
     Func func;
     std::vector<Var> args;
     RegisterTile tile;
-    Func narrow; // staged factors, where defined
-    Copy wide;
+    Copy narrow, wide;      // staged factors, where defined
     bool widened;           // `wide` is the input's panels, in wider numbers
     std::string panels;     // the input that the factor with lanes is read from in place
     PanelPrefetch prefetch; // where the piece lies in the sum
@@ -116,8 +115,8 @@ private:
     if (!row_name.empty()) {
       call.push_back(row_.var);
       args.push_back(Var("m"));
-      // Rows past the end repeat the last one, or are none of a matrix unit's.
-      bool whole = micro_kernel_.takes_tiles() || (row_.size >= 0 && row_.size % rows_ == 0);
+      // Rows past the end repeat the last one; they are none of a matrix unit's, and zeros of a copy.
+      bool whole = micro_kernel_.takes_tiles() || copies_ || (row_.size >= 0 && row_.size % rows_ == 0);
       here[row_name] = whole ? Expr(args[1]) : min(args[1], row_.extent - 1);
     }
     for (auto &[name, axis] : outer) {
@@ -221,7 +220,7 @@ private:
     if (!micro_kernel_.takes_any_type())
       narrow = Halide::cast(micro_kernel_.row, narrow);
     narrow = stage_narrow(piece, operands, narrow, args, k);
-    if (const KernelInput *rows = piece.narrow.defined() ? nullptr : input_read_by(kernel_, narrow);
+    if (const KernelInput *rows = piece.narrow.func.defined() ? nullptr : input_read_by(kernel_, narrow);
         rows && loops.size() == 1 && hi::is_const(loops[0].extent, row_length(*rows)))
       piece.prefetch.rows = rows_;
     if (KernelInput *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
@@ -247,16 +246,29 @@ private:
   /// so little work beside the products of one panel that every task does it for itself.
   Expr stage_narrow(Piece &piece, const Operands &operands, const Expr &factor, const std::vector<Var> &args,
                     const std::vector<Var> &k) {
-    bool plain = is_plain_read(factor);
+    bool plain = operands.is_plain_read(factor);
+    if (copies_)
+      return plain ? copy_rows(piece, operands, factor, args, k) : fail("rows are copied that are no input's");
     if (plain && !is_widened(factor) && operands.is_in_groups(factor))
       return factor;
     Expr filled = operands.filled(factor);
     std::vector<Var> own = used_by(filled, loops_and_others(args, k));
-    piece.narrow = Func("rows");
-    piece.narrow(own) = filled;
+    piece.narrow.func = Func("rows");
+    piece.narrow.func(own) = filled;
     rows_outside_ |= !plain && !has_tiles_;
     std::vector<Expr> at(own.begin(), own.end());
-    return piece.narrow(at);
+    return piece.narrow.func(at);
+  }
+
+  /// The factor without lanes, through a copy in the order in which tiles read it.
+  Expr copy_rows(Piece &piece, const Operands &operands, const Expr &factor, const std::vector<Var> &args,
+                 const std::vector<Var> &k) {
+    std::vector<Var> own = k;
+    own.insert(own.end(), args.begin() + 2, args.end());
+    Expr rows = row_.size >= 0 && row_.size % rows_ == 0 ? Expr() : row_.extent;
+    piece.narrow = operands.packed(factor, args[1], rows_, rows, used_by(factor, own));
+    rows_outside_ = true;
+    return piece.narrow.read;
   }
 
   /// The factor with lanes: a weight in panels of this width as it lies, anything else packed into such panels.
@@ -279,17 +291,6 @@ private:
   static std::vector<Var> loops_and_others(const std::vector<Var> &args, std::vector<Var> k) {
     k.insert(k.end(), args.begin() + 1, args.end());
     return k;
-  }
-
-  /// A factor that is an input, read in place at plain variables.
-  bool is_plain_read(const Expr &factor) {
-    if (!input_read_by(kernel_, factor))
-      return false;
-    const std::vector<Expr> &args = read_of(factor)->args;
-    return std::all_of(args.begin(), args.end(), [](const Expr &index) {
-      const hi::Min *clamp = index.as<hi::Min>();
-      return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
-    });
   }
 
   void schedule(Func &result) {
@@ -438,27 +439,31 @@ private:
     if (tiled && rows_ > 1 && !micro_kernel_.takes_tiles()) // after what else stands in the loop over the sum
       kernel_.passes.push_back(make_pass(PartialTile{piece.func.name(), rows_, width_}));
     // A task has one index of each of the other axes; Halide can't see that through the fused loops.
-    auto fix_others = [&](Func &staged) {
-      for (const Var &var : staged.args())
+    auto fix_others = [&](Func &staged, bool tile_by_tile) {
+      std::vector<Var> vars = staged.args();
+      vars.resize(vars.size() - tile_by_tile); // tiles are numbered like panels
+      for (const Var &var : vars)
         for (size_t i = tiled ? 2 : 1; i < args.size(); ++i)
           if (var.same_as(args[i]))
             staged.bound_extent(var, of_tile(i));
     };
-    if (piece.narrow.defined()) {
-      fix_others(piece.narrow);
-      at(piece.narrow, per_block);
-      if (!piece.narrow.args().empty())
-        piece.narrow.vectorize(piece.narrow.args()[0], lanes_, TailStrategy::GuardWithIf);
+    if (Func &rows = piece.narrow.func; rows.defined()) {
+      fix_others(rows, copies_);
+      at(rows, per_block);
+      if (copies_)
+        Operands::schedule_copied_rows(rows, rows_);
+      else if (!rows.args().empty())
+        rows.vectorize(rows.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
     if (piece.wide.func.defined()) {
-      fix_others(piece.wide.func);
+      fix_others(piece.wide.func, false);
       at(piece.wide.func, per_panel);
       Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, abreast_);
     }
   }
 
   static std::string sum_loop(const Piece &piece) { return piece.func.name() + ".s1." + piece.tile.loops()[0].name(); }
-  static std::string copy_loop(const Piece &piece) { // over the innermost terms, which follow the lanes
+  static std::string copy_loop(const Piece &piece) { // over innermost terms
     return piece.wide.func.name() + ".s0." + piece.wide.func.args()[1].name();
   }
 
@@ -516,14 +521,14 @@ private:
   Expr tiles_in_block() {
     int most = std::max(block_ / (has_tiles_ ? int(row_.size) : rows_), 1);
     if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
-      return rows_outside_ ? few_tiles : most;
+      return rows_outside_ && !copies_ ? few_tiles : most;
     Expr tiles = has_tiles_ ? tile_.extent : (row_.extent + rows_ - 1) / rows_;
     Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_ / abreast_;
     if (chunk_ > 0 && !rows_outside_)
       panels = (panels - 1) / panels_in_task() + 1;
     int spare = micro_kernel_.takes_tiles() ? most / 2 : 0; // a panel is not read again for few rows more
-    Expr blocks =
-        max((tiles + most - 1 - spare) / most, min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1));
+    Expr wanted = min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1);
+    Expr blocks = max((tiles + most - 1 - spare) / most, wanted);
     return hi::simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
   }
 
@@ -541,7 +546,7 @@ private:
   int block_;   // rows
   int tasks_;   // wanted
   int abreast_; // panels of a tile
-  bool ahead_, widens_;
+  bool ahead_, widens_, copies_;
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;

@@ -170,6 +170,16 @@ int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
   return hi::equal(hi::simplify(place, /*remove_dead_lets=*/true, lanes), Expr(lane)) ? width : 0;
 }
 
+bool Operands::is_plain_read(const Expr &factor) const {
+  if (!input_read_by(kernel_, factor))
+    return false;
+  const std::vector<Expr> &args = read_of(factor)->args;
+  return std::all_of(args.begin(), args.end(), [](const Expr &index) {
+    const hi::Min *clamp = index.as<hi::Min>();
+    return index.as<hi::Variable>() || (clamp && clamp->a.as<hi::Variable>());
+  });
+}
+
 bool Operands::lies_by_terms(const Expr &factor) const {
   return input_read_by(kernel_, factor) && all_reads_lie_by(factor, innermost_);
 }
@@ -224,6 +234,17 @@ void Operands::schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int 
   if (dims.front().same_as(member))
     panel.bound_extent(member, micro_kernel.group).vectorize(member);
   panel.vectorize(lane, lanes).unroll(lane);
+}
+
+void Operands::schedule_copied_rows(Func &rows, int height) {
+  constexpr int together = 4;
+  std::vector<Var> dims = rows.args();
+  Var lane = dims.front(), tile = dims.back(), tiles("tiles"), in("in");
+  rows.bound_extent(lane, height).split(tile, tiles, in, together, Halide::TailStrategy::GuardWithIf);
+  std::vector<Halide::VarOrRVar> order = {lane, in};
+  order.insert(order.end(), dims.begin() + 1, dims.end() - 1);
+  order.push_back(tiles);
+  rows.reorder(order).vectorize(lane, height & -height).unroll(lane);
 }
 
 } // namespace heddle

@@ -81,6 +81,9 @@ public:
   /// innermost loop; 0: they don't.
   int64_t panel_width(const Halide::Expr &factor, const Halide::Var &column) const;
 
+  /// Whether a factor is an input, read in place at plain variables, which may be bounded.
+  bool is_plain_read(const Halide::Expr &factor) const;
+
   /// Whether a factor is read from neighbouring places for neighbouring terms.
   bool lies_by_terms(const Halide::Expr &factor) const;
 
@@ -95,6 +98,9 @@ public:
               const std::vector<Halide::Var> &others, bool whole_vectors = false) const;
   /// Such a copy is written by whole vectors of `lanes`.
   static void schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int width, int lanes, int panels = 1);
+  /// The copy of a block of rows that lie side by side, in "panels" as high as a tile: neighbouring tiles are written
+  /// together, as their rows share lines.
+  static void schedule_copied_rows(Halide::Func &rows, int height);
 
 private:
   LoweredKernel &kernel_;
