@@ -311,11 +311,14 @@ static double crowded_cycles(const Problem &problem, int64_t rows, const Target 
   return few_sets && rows > target.l1 / same_set ? 0.15 * double(rows) : 0;
 }
 
-/// Cycles of a step in which a tile waits for a line of rows that lie side by side: there is one for each term, and
-/// they share a few sets of the first cache. Measured on an Emerald Rapids, 512 terms 3 and 12 KiB apart.
-static double apart_cycles(const Problem &problem, const Tiling &tiling) {
-  if (problem.terms_apart == 0 || tiling.copied)
+/// Cycles of a step in which a tile waits for rows that lie side by side: each term has its own line, and these share a
+/// few sets of the first cache. Where rows are copied, it waits if its panel does not fit there beside them. Measured
+/// on an Emerald Rapids, 512 terms 3 and 12 KiB apart, and panels of 256 terms.
+static double apart_cycles(const Problem &problem, const Tiling &tiling, const Target &target) {
+  if (problem.terms_apart == 0)
     return 0;
+  if (tiling.copied)
+    return 4 * tiling.width * problem.terms * problem.micro_kernel->bytes() > 3 * target.l1 ? 2 : 0;
   return problem.terms_apart % same_set == 0 ? 24 : 8;
 }
 
@@ -338,7 +341,7 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   bool unpacked = problem.narrow && !tiling.widened;
   double instruction = instruction_cost(micro_kernel, target);
   double in_vain =
-      in_vain_cycles(tile, rows) + crowded_cycles(problem, tiling.rows, target) + apart_cycles(problem, tiling);
+      in_vain_cycles(tile, rows) + crowded_cycles(problem, tiling.rows, target) + apart_cycles(problem, tiling, target);
   double of_tile = problem.products * steps * (step_cycles(tile, unpacked, target, instruction) + in_vain) +
                    chunks * tile_cycles(tile) + store_cycles(tile, tiling.ahead && tiling.depth == 0);
   if (tiling.depth > 0)
