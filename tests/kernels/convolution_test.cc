@@ -155,7 +155,7 @@ TEST(ConvolutionKernels, multiply_pairs_of_bf16) {
 TEST(ConvolutionKernels, multiply_tiles_of_a_matrix_unit) {
   const std::string pairs = "(o floordiv 32, u, v, c floordiv 2, o mod 32, c mod 2)";
   const std::vector<std::vector<int64_t>> some = {{0, 3, 3}, {1, 1, 1}, {2, 5, 7}, {1, 9, 14}, {1, 3, 530}};
-  for (int channels : {4, 6, 32}) // of nine places: terms left over, and whole tiles
+  for (int channels : {4, 7, 32}) // of nine places: terms left over, and whole tiles
     for (int stride : {1, 2})
       check_row(convolution({.stride = stride, .channels = channels, .layout = pairs, .narrow = true}), 32, 32, some, 0,
                 "tile_bf16");
@@ -165,7 +165,7 @@ TEST(ConvolutionKernels, multiply_tiles_of_a_matrix_unit) {
             0, "tile_bf16");
 }
 
-TEST(ConvolutionKernels, are_offered_to_a_matrix_unit_where_whole_groups_of_terms_lie_together) {
+TEST(ConvolutionKernels, are_offered_to_a_matrix_unit_where_groups_of_terms_lie_together) {
   heddle::Target target = *heddle::find_target("x86-64-v4+amx");
   auto chosen = [&](const Shape &shape) {
     KernelText kernel(convolution(shape));
@@ -173,13 +173,44 @@ TEST(ConvolutionKernels, are_offered_to_a_matrix_unit_where_whole_groups_of_term
   };
   EXPECT_EQ(chosen({.channels = 32, .outputs = 64, .layout = "", .narrow = true}), "tile_bf16");
   EXPECT_EQ(chosen({.channels = 3, .outputs = 64, .layout = "", .narrow = true}), "fma");
-  EXPECT_EQ(chosen({.channels = 33, .outputs = 64, .layout = "", .narrow = true}), "fma");
+  EXPECT_EQ(chosen({.channels = 33, .outputs = 64, .layout = "", .narrow = true}), "tile_bf16"); // zeros behind them
   EXPECT_EQ(chosen({.channels = 32, .outputs = 16, .layout = "", .narrow = true}), "fma");
 }
 
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }
 
 const std::string outside = "%c, %py, %px", image_outside = "?x$Cx?x?", extents_outside = "b, $C, y, x";
+
+TEST(ConvolutionKernels, write_out_rows_of_a_filter_for_a_matrix_unit_where_channels_are_few) {
+  const std::vector<std::vector<int64_t>> some = {{0, 3, 3}, {1, 1, 1}, {2, 5, 7}, {1, 3, 70}};
+  const std::string pairs = "(o floordiv 32, c, u, v floordiv 2, o mod 32, v mod 2)";
+  auto check = [&](int window, int stride, const std::string &layout) {
+    Shape shape{.stride = stride,
+                .window = window,
+                .channels = 3,
+                .outputs = 34,
+                .layout = layout,
+                .read = outside,
+                .image = image_outside,
+                .extents = extents_outside,
+                .narrow = true};
+    check_row(convolution(shape), 32, 32, some, 0, "tile_bf16");
+  };
+  check(7, 1, pairs);
+  check(7, 2, pairs);
+  check(8, 2, "");
+  heddle::Target target = *heddle::find_target("x86-64-v4+amx");
+  for (int window : {5, 7}) {
+    KernelText kernel(convolution({.window = window,
+                                   .channels = 3,
+                                   .outputs = 64,
+                                   .read = outside,
+                                   .image = image_outside,
+                                   .extents = extents_outside,
+                                   .narrow = true}));
+    EXPECT_EQ(heddle::choose(kernel.function(), target).rows.front().micro_kernel, window == 7 ? "tile_bf16" : "fma");
+  }
+}
 
 TEST(ConvolutionKernels, put_sums_down_across_the_lanes) {
   Shape shape{.outputs = 24, .read = outside, .image = image_outside, .extents = extents_outside, .turned = true};

@@ -126,12 +126,14 @@ static int plain_term(const Reached &reached) {
 static constexpr int64_t least_groups = 4;
 
 /// The loop of the sum whose terms a micro-kernel takes in groups; -1: there is none. Of terms that slide only whole
-/// groups are taken, as of a patch: past the last one there would be a place of the picture instead of a zero.
+/// groups are taken, as of a patch: past the last one there would be a place of the picture instead of a zero. For
+/// tiles all terms are written out, zeros where a group is not full.
 static int term_in_groups(const Reached &reached, const MicroKernel &micro_kernel) {
   LinalgOp op = reached.product.op;
   llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   auto enough = [&](int64_t terms) {
-    return mlir::ShapedType::isDynamic(terms) || terms >= least_groups * micro_kernel.group;
+    int64_t last = micro_kernel.takes_tiles() ? micro_kernel.group - 1 : 0; // of a group that is begun
+    return mlir::ShapedType::isDynamic(terms) || terms + last >= least_groups * micro_kernel.group;
   };
   int plain = plain_term(reached);
   if (plain >= 0 && enough(extents[plain]))
@@ -141,19 +143,20 @@ static int term_in_groups(const Reached &reached, const MicroKernel &micro_kerne
   mlir::Value read = read_behind(op, picture_of(reached)->value).getResult();
   for (unsigned loop : summed)
     if (!mlir::ShapedType::isDynamic(extents[loop]) && enough(extents[loop]) &&
-        extents[loop] % micro_kernel.group == 0 && contraction::lies_together(op, read, loop))
+        (micro_kernel.takes_tiles() || extents[loop] % micro_kernel.group == 0) &&
+        contraction::lies_together(op, read, loop, micro_kernel.takes_tiles()))
       return int(loop);
   return -1;
 }
 
-/// Whether a matrix unit's tiles fit: whole groups of terms that lie side by side in the picture and begin with each
-/// place of the filter, all of a number that is known, and columns for more than one tile.
+/// Whether a matrix unit's tiles fit: groups of terms that lie side by side in the picture and begin with each place of
+/// the filter, all of a number that is known, and columns for more than one tile.
 static bool takes_tiles(const Reached &reached, const MicroKernel &micro_kernel) {
   LinalgOp op = reached.product.op;
   llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   int term = term_in_groups(reached, micro_kernel);
-  if (term < 0 || extents[term] % micro_kernel.group != 0 ||
-      !contraction::lies_together(op, read_behind(op, picture_of(reached)->value).getResult(), unsigned(term)))
+  if (term < 0 || !contraction::lies_together(op, read_behind(op, picture_of(reached)->value).getResult(),
+                                              unsigned(term), /*clamps=*/true))
     return false;
   llvm::SmallVector<unsigned> summed;
   op.getReductionDims(summed);

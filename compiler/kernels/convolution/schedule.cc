@@ -38,6 +38,9 @@ namespace {
 /// Fewer places leave too much of the last tile empty, more don't help.
 constexpr int64_t fewest_places = 96, most_places = 512;
 
+/// Rows of a filter that are written out in one go.
+constexpr int64_t most_unrolled = 8;
+
 class ConvolutionNest {
 public:
   ConvolutionNest(LoweredKernel &kernel, const ScheduleRow &row, const Match &match, const Target &target)
@@ -138,27 +141,30 @@ private:
     for (size_t i : order)
       ordered.push_back(sums[i]);
     Operands operands(kernel_, micro_kernel_, ordered[0], extents[order[0]]);
-    Windows windows(operands.filled(narrow), here, sums, others);
     bool tiles = micro_kernel_.takes_tiles();
+    Windows windows(tiles ? narrow : operands.filled(narrow), here, sums, others);
     per_place_ = tiles ? 1 : windows.stride();
     for (size_t i = 0; i < sums.size(); ++i)
       if (tiles || !windows.slides(sums[i]))
         per_place_ *= sizes[i];
-    if (tiles) {
-      narrow = terms_of_places(narrow, args[1], here, ordered, others);
-    } else if (!is_read_in_place(operands, narrow)) {
-      Expr value = windows.value();
-      if (windows.slides_innermost()) {
-        // A row of the window ends with its last vector; what is behind it repeats the last element.
-        const Var &innermost = windows.variables()[0];
-        std::map<std::string, Expr> extent_of = {{here[0].name(), length()}, {here[1].name(), height()}};
-        for (size_t i = 0; i < sums.size(); ++i)
-          extent_of[sums[i].name()] = extents[i];
-        value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
-        has_whole_rows_ = true;
-      }
-      narrow = window(windows, value, ordered[0]);
+    Expr value = windows.value();
+    if (windows.slides_innermost()) {
+      // A row of the window ends with its last vector; what is behind it repeats the last element.
+      const Var &innermost = windows.variables()[0];
+      std::map<std::string, Expr> extent_of = {{here[0].name(), length()}, {here[1].name(), height()}};
+      for (size_t i = 0; i < sums.size(); ++i)
+        extent_of[sums[i].name()] = extents[i];
+      value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
     }
+    unrolls_ = order.size() > 1 && sizes[order[1]] <= most_unrolled;
+    has_whole_rows_ = windows.slides_innermost() &&
+                      !(tiles ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow));
+    if (tiles)
+      narrow = terms_of_places(has_whole_rows_ ? padded(windows, value, ordered[0], extents[order[0]])
+                                               : operands.filled(narrow),
+                               args[1], here, ordered, others);
+    else if (!is_read_in_place(operands, narrow))
+      narrow = window(windows, value, ordered[0]);
     wide = panel(operands, wide, column, others, ordered);
     Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
@@ -213,6 +219,16 @@ private:
       block_(args) += sum_(chunk);
     }
     return read_block(call);
+  }
+
+  /// The factor through a copy with the padding, and zeros past the last term.
+  Expr padded(const Windows &windows, const Expr &value, const Var &term, const Expr &terms) {
+    const int group = micro_kernel_.group;
+    terms_of_row_ = int(hi::as_const_int(terms).value() + group - 1) / group * group;
+    padded_ = Func("padded");
+    padded_(windows.variables()) = value;
+    Expr read = padded_(windows.places());
+    return select(Halide::likely(term < terms), read, hi::make_zero(read.type()));
   }
 
   /// The factor as a matrix unit takes it: the terms of a place side by side.
@@ -446,6 +462,12 @@ private:
       words_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
       window_.bound_extent(dims[0], micro_kernel_.group).vectorize(dims[0]);
       window_.vectorize(dims[1], lanes_, TailStrategy::RoundUp);
+    } else if (padded_.defined()) {
+      one_of_each(padded_);
+      padded_.compute_at(result, task).vectorize(padded_.args()[0], lanes_, TailStrategy::RoundUp);
+      window_.vectorize(window_.args()[0], terms_of_row_, TailStrategy::RoundUp);
+      if (unrolls_)
+        window_.unroll(window_.args()[1]);
     } else if (!window_.args().empty()) {
       int lanes =
           micro_kernel_.takes_tiles() ? lanes_ * 4 / micro_kernel_.bytes() : lanes_; // copied by whole registers
@@ -495,7 +517,9 @@ private:
   const MicroKernel &micro_kernel_;
   OutputAxis lane_;
   std::vector<OutputAxis> places_, others_; // innermost first
-  Func block_, sum_, row_, window_, words_, square_, turned_;
+  Func block_, sum_, row_, window_, padded_, words_, square_, turned_;
+  int terms_of_row_ = 0;        // of the filter, in whole groups
+  bool unrolls_ = false;        // the second loop of the sum, where terms are written out
   bool has_whole_rows_ = false; // the window's innermost dim has whole vectors
   const Var innermost_ = Var("innermost");
   Copy panel_;

@@ -170,8 +170,8 @@ std::optional<int64_t> step_of(LinalgOp op, Value read, unsigned loop) {
   return step;
 }
 
-bool lies_together(LinalgOp op, Value read, unsigned loop) {
-  auto found = forms_of(op, read, loop, /*clamps=*/false);
+bool lies_together(LinalgOp op, Value read, unsigned loop, bool clamps) {
+  auto found = forms_of(op, read, loop, clamps);
   return found && !found->first.empty() && found->first.back().step == 1 &&
          llvm::all_of(ArrayRef(found->first).drop_back(), [](const Form &form) { return form.step == 0; });
 }

@@ -40,8 +40,9 @@ PlainRead plain_read(mlir::Value factor);
 /// that is no one number.
 std::optional<int64_t> step_of(mlir::linalg::LinalgOp op, mlir::Value read, unsigned loop);
 
-/// Whether neighbours along the loop lie one behind the other in memory.
-bool lies_together(mlir::linalg::LinalgOp op, mlir::Value read, unsigned loop);
+/// Whether neighbours along the loop lie one behind the other in memory. `clamps`: as long as none is the nearest place
+/// inside.
+bool lies_together(mlir::linalg::LinalgOp op, mlir::Value read, unsigned loop, bool clamps = false);
 
 /// Whether so many neighbours along the loop lie together, beginning at a multiple of so many elements of memory, where
 /// the loop does.
