@@ -186,11 +186,12 @@ private:
 /// The arguments of a function, and of its pieces: what a call is given (matrix_tile.h). Of a piece `height` are the
 /// rows of its last tile, and instead of the task's configuration it is given how many pieces there are.
 struct Call {
-  Value *sums, *sums_stride, *rows, *rows_stride, *panel, *panel_stride, *half, *height, *groups, *ahead, *lines, *last;
+  Value *sums, *sums_stride, *rows, *rows_stride, *panel, *panel_stride, *half, *height, *groups, *ahead, *lines, *last,
+      *runs, *apart;
   explicit Call(llvm::Function *f)
       : sums(f->getArg(0)), sums_stride(f->getArg(1)), rows(f->getArg(2)), rows_stride(f->getArg(3)),
         panel(f->getArg(4)), panel_stride(f->getArg(5)), half(f->getArg(6)), height(f->getArg(7)), groups(f->getArg(8)),
-        ahead(f->getArg(9)), lines(f->getArg(10)), last(f->getArg(11)) {}
+        ahead(f->getArg(9)), lines(f->getArg(10)), last(f->getArg(11)), runs(f->getArg(12)), apart(f->getArg(13)) {}
 };
 
 class Writer {
@@ -213,11 +214,11 @@ public:
         at.CreateMul(at.CreateMul(steps, at.CreateZExt(call.lines, at.getInt64Ty())), code.number(MatrixTile::bytes));
     auto invoke = [&](llvm::Function *piece, Value *skipped, Value *pieces, Value *rows_of_piece, Value *last) {
       configure(code, rows_of_piece, call.last);
-      at.CreateCall(piece,
-                    {code.address(call.sums, at.CreateMul(skipped, call.sums_stride)), call.sums_stride,
-                     code.address(call.rows, at.CreateMul(skipped, call.rows_stride)), call.rows_stride, call.panel,
-                     call.panel_stride, call.half, last, call.groups,
-                     code.address(call.ahead, at.CreateMul(at.CreateUDiv(skipped, twice), asked)), call.lines, pieces});
+      at.CreateCall(piece, {code.address(call.sums, at.CreateMul(skipped, call.sums_stride)), call.sums_stride,
+                            code.address(call.rows, at.CreateMul(skipped, call.rows_stride)), call.rows_stride,
+                            call.panel, call.panel_stride, call.half, last, call.groups,
+                            code.address(call.ahead, at.CreateMul(at.CreateUDiv(skipped, twice), asked)), call.lines,
+                            pieces, call.runs, call.apart});
     };
     Value *skipped = at.CreateMul(whole, twice), *many = at.CreateICmpUGT(left, rows);
     code.where(at.CreateICmpUGT(whole, code.number(0)), [&] { invoke(two, code.number(0), whole, twice, rows); });
@@ -286,7 +287,7 @@ private:
     auto *type =
         llvm::FunctionType::get(llvm::Type::getVoidTy(context),
                                 {pointer, i64, pointer, i64, pointer, i64, i64, i64, llvm::Type::getInt32Ty(context),
-                                 pointer, llvm::Type::getInt32Ty(context), i64},
+                                 pointer, llvm::Type::getInt32Ty(context), i64, llvm::Type::getInt32Ty(context), i64},
                                 false);
     auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
                                             function_of(micro_kernel_) + "_by_" + std::to_string(tiles), module_);
@@ -357,7 +358,8 @@ private:
         for (int i = 0; i < 2 * tiles; ++i)
           unit.multiply(sum_tile + i, height(i / 2), rows_tile + i / 2, panel_tile + i % 2);
       };
-      code.repeat(steps, [&](Value *step) {
+      auto of_run = [&](Value *run, Value *step) {
+        Value *so_far = at.CreateAdd(at.CreateMul(run, steps), step);
         Value *asked = at.CreateMul(at.CreateAdd(at.CreateMul(number, steps), step), lines); // before this step
         Value *ahead = code.address(call.ahead, at.CreateMul(asked, line));
         code.repeat(lines, [&](Value *i) {
@@ -365,10 +367,13 @@ private:
                              {code.address(ahead, at.CreateMul(i, line)), at.getInt32(contraction::reading),
                               at.getInt32(contraction::second_cache), at.getInt32(contraction::data)});
         });
-        multiply(code.address(rows, at.CreateMul(step, step_bytes)), call.rows_stride,
-                 code.address(call.panel, at.CreateMul(at.CreateMul(step, per_step), call.panel_stride)),
+        Value *from = at.CreateAdd(at.CreateMul(run, call.apart), at.CreateMul(step, step_bytes));
+        multiply(code.address(rows, from), call.rows_stride,
+                 code.address(call.panel, at.CreateMul(at.CreateMul(so_far, per_step), call.panel_stride)),
                  call.panel_stride, call.half);
-      });
+      };
+      code.repeat(at.CreateZExt(call.runs, at.getInt64Ty()),
+                  [&](Value *run) { code.repeat(steps, [&](Value *step) { of_run(run, step); }); });
       code.repeat(some_left, [&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, second); });
       for (int i = 0; i < 2 * tiles; ++i)
         unit.store(sum_tile + i, height(i / 2),

@@ -9,8 +9,10 @@
 //   … → chunk of terms → tile of places → accumulators, added to the block
 // Measured on Cascade Lake: otherwise the sum in one go is faster than in chunks that fit the first cache.
 //
-// A matrix unit takes rows at equal distances: there the window holds all terms of each place, in the weight's order,
-// and one call multiplies all places of the block with a panel.
+// A matrix unit takes rows at equal distances, and one call multiplies all places of the block with a panel. Without
+// strides, places are counted through the rows of the window, padding included: each begins a pixel further, and its
+// terms are a run of pixels in each row of the filter. Else the window holds all terms of each place, in the weight's
+// order.
 #include "compiler/kernels/convolution/schedule.h"
 
 #include "compiler/halide/threads.h"
@@ -92,8 +94,6 @@ private:
       return std::string();
     };
     std::vector<Expr> call = {lane_.var % width_, places_[0].var};
-    if (places_.size() > 1)
-      call[1] = places_[0].var + places_[1].var * length();
     for (const OutputAxis &axis : others_)
       call.push_back(axis.var);
     call.push_back(lane_.var / width_);
@@ -159,7 +159,10 @@ private:
     unrolls_ = order.size() > 1 && sizes[order[1]] <= most_unrolled;
     has_whole_rows_ = windows.slides_innermost() &&
                       !(tiles ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow));
-    if (tiles)
+    if (tiles && !input_read_by(kernel_, narrow) && has_runs(windows, here, ordered, order, sizes)) {
+      per_place_ = sizes[order[0]];
+      narrow = runs_of_places(windows, ordered, extents[order[1]], args[1]);
+    } else if (tiles)
       narrow = terms_of_places(has_whole_rows_ ? padded(windows, value, ordered[0], extents[order[0]])
                                                : operands.filled(narrow),
                                args[1], here, ordered, others);
@@ -231,6 +234,37 @@ private:
     return select(Halide::likely(term < terms), read, hi::make_zero(read.type()));
   }
 
+  /// Whether the terms of a place in a row of the filter are a run of the padded picture, of whole steps of a matrix
+  /// unit, and those of the next place begin where its next pixel does.
+  bool has_runs(const Windows &windows, const std::vector<Var> &here, const std::vector<Var> &ordered,
+                const std::vector<size_t> &order, const std::vector<int64_t> &sizes) const {
+    const std::vector<Var> &variables = windows.variables();
+    if (places_.size() != 2 || ordered.size() != 3 || variables.size() < 3 || !variables[0].same_as(ordered[0]))
+      return false;
+    auto slides_by_one = [&](int along) {
+      return hi::is_const_zero(hi::simplify(windows.places()[1 + along] - here[along] - ordered[1 + along]));
+    };
+    return slides_by_one(0) && slides_by_one(1) &&
+           sizes[order[0]] * sizes[order[1]] % (MatrixTile::groups * micro_kernel_.group) == 0;
+  }
+
+  /// The factor as a matrix unit takes it, from the padded picture, whose places are counted through its rows: so are
+  /// the result's, and sums at the end of a row that reach into the next one are not read.
+  Expr runs_of_places(const Windows &windows, const std::vector<Var> &ordered, const Expr &columns, const Var &place) {
+    pitch_ = max(length(), 1) + columns - 1;
+    Var pixel("pixel");
+    std::vector<Var> dims = windows.variables();
+    std::vector<Expr> at(dims.begin(), dims.end());
+    Expr value = hi::substitute({{dims[1].name(), pixel % pitch_}, {dims[2].name(), pixel / pitch_}}, windows.value());
+    dims.erase(dims.begin() + 2);
+    at.erase(at.begin() + 2);
+    dims[1] = pixel;
+    at[1] = place + ordered[1] + ordered[2] * pitch_;
+    window_ = Func("window");
+    window_(dims) = value;
+    return window_(at);
+  }
+
   /// The factor as a matrix unit takes it: the terms of a place side by side.
   Expr terms_of_places(const Expr &value, const Var &place, const std::vector<Var> &here,
                        const std::vector<Var> &ordered, const std::vector<Var> &others) {
@@ -268,6 +302,8 @@ private:
 
   /// A sum of the block, of which `at` says the lane, the place and so on.
   Expr read_block(std::vector<Expr> at) {
+    if (places_.size() > 1)
+      at[1] = places_[0].var + places_[1].var * (pitch_.defined() ? pitch_ : length());
     if (!is_turned_)
       return block_(at);
     if (!turned_.defined()) {
@@ -518,6 +554,7 @@ private:
   OutputAxis lane_;
   std::vector<OutputAxis> places_, others_; // innermost first
   Func block_, sum_, row_, window_, padded_, words_, square_, turned_;
+  Expr pitch_;                  // places of a block from a row to the next, where they are not length()
   int terms_of_row_ = 0;        // of the filter, in whole groups
   bool unrolls_ = false;        // the second loop of the sum, where terms are written out
   bool has_whole_rows_ = false; // the window's innermost dim has whole vectors

@@ -164,13 +164,14 @@ private:
     return found == loops_.end() ? Expr(1) : substitute(lets_, found->second->extent);
   }
 
-  /// Whether an operand's groups follow one another through all loops over them.
-  bool goes_on(const Operand &operand) const {
+  /// The loops at which an operand's groups don't go on where those of the loop inside end.
+  std::vector<size_t> breaks(const Operand &operand) const {
+    std::vector<size_t> out;
     for (size_t i = 1; i < tile_.sum_loops.size(); ++i)
       if (loops_.contains(loop(tile_.sum_loops[i])) &&
           !is_const_zero(simplify(operand.by_groups[i] - operand.by_groups[i - 1] * extent(tile_.sum_loops[i - 1]))))
-        return false;
-    return true;
+        out.push_back(i);
+    return out;
   }
 
   static Expr address(const Operand &operand) {
@@ -219,19 +220,23 @@ private:
         row = found;
     }
     expect(sum.load && row.load && panel.load && is_const_one(row.by_term) && is_const_one(panel.by_term) &&
-               is_const_one(sum.by_lane) && goes_on(row) && goes_on(panel),
+               is_const_one(sum.by_lane) && breaks(row).size() <= 1 && breaks(panel).empty(),
            "the operands of " + tile_.sum + " do not lie as the micro-kernel takes them");
-    Expr groups = 1;
-    for (const std::string &name : tile_.sum_loops)
-      groups *= extent(name);
+    const size_t run = breaks(row).empty() ? tile_.sum_loops.size() : breaks(row).front(); // the loops inside
+    Expr groups = 1, runs = 1;
+    for (size_t i = 0; i < tile_.sum_loops.size(); ++i)
+      (i < run ? groups : runs) *= extent(tile_.sum_loops[i]);
     groups = simplify(groups);
+    Expr apart = run < tile_.sum_loops.size() ? row.by_groups[run] : Expr(0);
+    expect(is_const_zero(apart) || is_const_zero(simplify(groups % MatrixTile::groups)),
+           "runs of " + tile_.sum + " are no whole steps");
     auto [place, lines] = ahead(panel, groups);
     calls_ = true;
     return Evaluate::make(
         Call::make(Halide::Int(32), function_of(*tile_.micro_kernel),
                    {address(sum), bytes(sum, sum.by_row), address(row), bytes(row, row.by_row), address(panel),
                     bytes(panel, panel.by_group()), bytes(panel, panel.to_second), extent(tile_.row), groups, place,
-                    lines, Variable::make(Halide::Handle(), configured)},
+                    lines, Variable::make(Halide::Handle(), configured), simplify(runs), bytes(row, apart)},
                    Call::Extern));
   }
 

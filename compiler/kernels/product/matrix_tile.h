@@ -8,7 +8,10 @@
 //                                                                                 its columns from 16 on,
 //                                                                                 number of rows, number of groups,
 //                                                                                 place ahead, lines per step,
-//                                                                                 the unit's configuration)
+//                                                                                 the unit's configuration,
+//                                                                                 number of runs, bytes between them)
+//
+// Terms are runs of so many groups in each row, one run behind the other in the panel.
 //
 // While tiles of a panel are multiplied, lines of the panel behind it come to the second cache: so many in each step
 // (two tiles of rows by two of a panel), from the place on that is given; 0: none. What bounds Halide finds, and the
@@ -43,7 +46,8 @@ struct MatrixTile {
   const MicroKernel *micro_kernel;
   std::string sum;                    // the Func that is computed by a call, over (lane, row, others..)
   std::string lane, row;              // its loops; the terms of a group are one of them
-  std::vector<std::string> sum_loops; // over groups, innermost first; both factors go on where an inner one ends
+  std::vector<std::string> sum_loops; // over groups, innermost first; the panel goes on where an inner one ends, and
+                                      // rows do but for one loop, where a run ends
   std::string term;
   /// What is asked for while the sums are computed: the panel that follows, by all calls of a block together.
   struct Ahead {
