@@ -285,22 +285,26 @@ static ScheduleRow matrix_tiles(const char *micro_kernel, Parameters parameters)
 }
 
 TEST(Contraction, TilesOfAMatrixUnitAreRightAroundTheirEdgesInRowsTermsAndColumns) {
-  std::vector<std::vector<int64_t>> sizes = {{1}, {15}, {16}, {17}, {32}, {33}, {49}};
-  for (int64_t terms : {32, 70, 128}) {
-    check_row(sized(narrow, 37, terms, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 32}}), sizes, tolerance(terms));
-    check_row(bytes_text(37, terms, fours(32)), matrix_tiles("tile_u8s8", {{"rows", 32}}), sizes, 0);
+  std::vector<std::vector<int64_t>> sizes = {{1}, {15}, {16}, {17}, {32}, {33}, {49}, {62}};
+  for (int64_t width : {32, 48}) {
+    for (int64_t terms : {32, 70, 128}) {
+      Parameters shape = {{"rows", 32}, {"width", width}};
+      check_row(sized(narrow, 37, terms, pairs(width)), matrix_tiles("tile_bf16", shape), sizes, tolerance(terms));
+      check_row(bytes_text(37, terms, fours(width)), matrix_tiles("tile_u8s8", shape), sizes, 0);
+    }
+    Parameters many = {{"rows", 96}, {"width", width}};
+    check_row(sized(narrow, 96, 64, pairs(width)), matrix_tiles("tile_bf16", many), {{95}, {97}, {129}}, 1e-5);
+    check_row(bytes_text(96, 192, fours(width)), matrix_tiles("tile_u8s8", many), {{95}, {97}, {129}}, 0);
   }
-  check_row(sized(narrow, 64, 64, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 96}}), {{95}, {97}, {129}}, 1e-5);
-  check_row(bytes_text(64, 192, fours(32)), matrix_tiles("tile_u8s8", {{"rows", 96}}), {{95}, {97}, {129}}, 0);
 }
 
 TEST(Contraction, TilesOfAMatrixUnitTakeWhatIsPackedByEveryTaskAndOddTerms) {
-  for (int64_t terms : {65, 67}) {
-    check_row(sized(narrow, 41, terms, ""), matrix_tiles("tile_bf16", {{"rows", 32}}), {{1}, {33}, {70}},
+  for (auto [terms, width] : {std::pair(65, 32), {67, 48}}) {
+    Parameters shape = {{"rows", 32}, {"width", width}}, many = {{"rows", 96}, {"width", width}};
+    check_row(sized(narrow, 53, terms, ""), matrix_tiles("tile_bf16", shape), {{1}, {33}, {70}}, tolerance(terms));
+    check_row(sized(narrow, 53, terms, pairs(width)), matrix_tiles("tile_bf16", many), {{1}, {33}, {110}},
               tolerance(terms));
-    check_row(sized(narrow, 41, terms, pairs(32)), matrix_tiles("tile_bf16", {{"rows", 96}}), {{1}, {33}, {110}},
-              tolerance(terms));
-    check_row(bytes_text(41, terms, ""), matrix_tiles("tile_u8s8", {{"rows", 32}}), {{1}, {33}, {70}}, 0);
+    check_row(bytes_text(53, terms, ""), matrix_tiles("tile_u8s8", shape), {{1}, {33}, {70}}, 0);
   }
 }
 
@@ -347,26 +351,32 @@ func.func private @k(%B: index, %M: index, %x: tensor<?x?x66xbf16> {heddle.exten
   } -> tensor<?x?x50xf32>
   return %y : tensor<?x?x50xf32>
 })";
-  check_row(text, matrix_tiles("tile_bf16", {{"rows", 32}}), {{1, 1}, {2, 17}, {3, 33}}, 1e-5);
+  check_row(text, matrix_tiles("tile_bf16", {{"rows", 32}, {"width", 32}}), {{1, 1}, {2, 17}, {3, 33}}, 1e-5);
 }
 
 TEST(Contraction, AMatrixUnitIsChosenForManyRowsAndADotProductForOne) {
   Result<Target> target = find_target("x86-64-v4+amx");
   ASSERT_TRUE(target);
-  const std::pair<std::string, std::pair<const char *, const char *>> cases[] = {
-      {sized(narrow, 768, 768, pairs(32)), {"tile_bf16", "tdpbf16ps"}},
-      {bytes_text(768, 768, fours(32)), {"tile_u8s8", "tdpbusd"}}};
-  for (const auto &[text, names] : cases) {
+  struct Case {
+    std::string text;
+    const char *micro_kernel, *instruction;
+    int abreast;
+  };
+  const Case cases[] = {{sized(narrow, 768, 768, pairs(32)), "tile_bf16", "tdpbf16ps", 2},
+                        {sized(narrow, 768, 768, pairs(48)), "tile_bf16", "tdpbf16ps", 3},
+                        {bytes_text(768, 768, fours(32)), "tile_u8s8", "tdpbusd", 2}};
+  for (const auto &[text, micro_kernel, instruction, abreast] : cases) {
     KernelText kernel(text);
     std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
     EXPECT_EQ(rows.front().variant, "matrix_tiles");
-    EXPECT_EQ(rows.front().micro_kernel, names.first);
+    EXPECT_EQ(rows.front().micro_kernel, micro_kernel);
     EXPECT_EQ(rows.back().variant, "tiles");
     rows.front().when.reset();
     kernel.set_row(rows.front());
     Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {KernelForm::assembly, false});
     ASSERT_TRUE(code) << code.error().message;
-    // Four products for four loads, and no tile leaves the unit but with its sums.
+    // Of two tiles abreast, four products for four loads, of three, six for seven; no tile leaves the unit but with its
+    // sums.
     const std::string &listing = code->bytes;
     auto count = [&](const std::string &instruction) {
       int found = 0;
@@ -374,9 +384,9 @@ TEST(Contraction, AMatrixUnitIsChosenForManyRowsAndADotProductForOne) {
         ++found;
       return found;
     };
-    EXPECT_EQ(count(names.second), 2 * (4 + 2)); // whole steps and the rest, of two tiles of rows and of one
-    EXPECT_EQ(count("tileloadd"), 2 * (4 + 3));
-    EXPECT_EQ(count("tilestored"), 4 + 2);
+    EXPECT_EQ(count(instruction), 2 * 3 * abreast); // whole steps and the rest, of two tiles of rows and of one
+    EXPECT_EQ(count("tileloadd"), 2 * (abreast == 2 ? 4 + 3 : 7 + 4));
+    EXPECT_EQ(count("tilestored"), 3 * abreast);
     EXPECT_EQ(count("ldtilecfg"), 3);   // for pieces of 32 rows, and of up to 31 and 16 that are left
     EXPECT_EQ(count("tilerelease"), 1); // when a task ends
   }

@@ -1,12 +1,14 @@
-// A function takes 32 columns of panels and any number of rows, 32 at a time:
+// A function takes 32 or 48 columns of panels and any number of rows, 32 at a time:
 //
 //   two tiles of rows (the second of the last 32 may be shorter), two of the panel, four of sums
 //     for 16 groups of terms: ask for lines of the next panel, load four tiles, multiply four times
 //     groups left over: the same of copies on the stack that zeros fill up
 //
-// and 16 rows or fewer that are left take one tile of rows. How many rows a tile has is configured, so nothing is read
-// or written past the last row. A configuration takes some 200 cycles, as long as the products of 64 terms, so it is
-// made when another one than the task's last is needed, and given back when the task ends.
+// and 16 rows or fewer that are left take one tile of rows. With 48 columns there are six sums, and one tile each of
+// rows and of the panel: the second 16 rows find the panel's last tile, and load the others again. How many rows a tile
+// has is configured, so nothing is read or written past the last row. A configuration takes some 200 cycles, as long as
+// the products of 64 terms, so it is made when another one than the task's last is needed, and given back when the task
+// ends.
 #include "compiler/emit/kernels/matrix_tiles.h"
 
 #include "compiler/kernels/contraction/prefetch.h"
@@ -73,8 +75,20 @@ struct Code {
 /// A row of a tile, in 32 bits an element: a sum, or a group of terms.
 llvm::Type *row_type(Code &code) { return llvm::FixedVectorType::get(code.at.getInt32Ty(), columns); }
 
-/// Tiles of the unit by number: two by two of sums, two of rows and two of the panel.
-constexpr int sum_tile = 0, rows_tile = 4, panel_tile = 6, all_tiles = 8;
+constexpr int all_tiles = 8; // of the unit
+
+/// Its tiles by number, where so many of a panel lie abreast: twice as many of sums, then those of rows and of the
+/// panel.
+struct Numbers {
+  int abreast;
+  int sum(int row, int column) const { return row * abreast + column; }
+  int rows(int row) const { return abreast == 2 ? 4 + row : 6; }
+  int panel(int column) const { return abreast == 2 ? 6 + column : 7; }
+  bool is_of_panel(int tile) const { return tile >= panel(0); }
+  bool is_of_second_rows(int tile) const {
+    return tile < 2 * abreast ? tile >= abreast : abreast == 2 && tile == rows(1);
+  }
+};
 
 /// The instructions of a matrix unit. Rows are counted in i64, a tile's rows have 64 bytes.
 class Unit {
@@ -196,8 +210,8 @@ struct Call {
 
 class Writer {
 public:
-  Writer(llvm::Module &module, const MicroKernel &micro_kernel, bool has_unit)
-      : module_(module), micro_kernel_(micro_kernel), has_unit_(has_unit) {}
+  Writer(llvm::Module &module, const MicroKernel &micro_kernel, int width, bool has_unit)
+      : module_(module), micro_kernel_(micro_kernel), numbers_{width / columns}, has_unit_(has_unit) {}
 
   /// The function that kernels call: whole pieces of two tiles of rows, then what is left.
   void write(llvm::Function *function) {
@@ -222,9 +236,15 @@ public:
     };
     Value *skipped = at.CreateMul(whole, twice), *many = at.CreateICmpUGT(left, rows);
     code.where(at.CreateICmpUGT(whole, code.number(0)), [&] { invoke(two, code.number(0), whole, twice, rows); });
-    code.where(many, [&] { invoke(two, skipped, code.number(1), left, at.CreateSub(left, rows)); });
-    code.where(at.CreateAnd(at.CreateNot(many), at.CreateICmpUGT(left, code.number(0))),
-               [&] { invoke(one, skipped, code.number(1), left, left); });
+    if (numbers_.abreast == 2) {
+      code.where(many, [&] { invoke(two, skipped, code.number(1), left, at.CreateSub(left, rows)); });
+      left = at.CreateSelect(many, code.number(0), left);
+    } else { // the tile of rows is as high for the first as for the second
+      code.where(many, [&] { invoke(one, skipped, code.number(1), rows, rows); });
+      skipped = at.CreateSelect(many, at.CreateAdd(skipped, rows), skipped);
+      left = at.CreateSelect(many, at.CreateSub(left, rows), left);
+    }
+    code.where(at.CreateICmpUGT(left, code.number(0)), [&] { invoke(one, skipped, code.number(1), left, left); });
     at.CreateRet(at.getInt32(0));
     function->setLinkage(llvm::GlobalValue::InternalLinkage);
   }
@@ -247,7 +267,7 @@ private:
     if (!has_unit_)
       return;
     llvm::IRBuilder<> &at = code.at;
-    Value *number = at.CreateTrunc(rows, at.getInt32Ty());
+    Value *number = at.CreateTrunc(at.CreateAdd(rows, code.number(64 * numbers_.abreast)), at.getInt32Ty());
     code.where(at.CreateICmpNE(at.CreateLoad(at.getInt32Ty(), last), number), [&] {
       at.CreateStore(number, last);
       at.CreateIntrinsic(llvm::Intrinsic::x86_ldtilecfg,
@@ -257,7 +277,7 @@ private:
 
   /// By rows of a piece, those that LDTILECFG takes: the palette, then bytes of a row and rows of each tile.
   llvm::Constant *configurations() {
-    constexpr llvm::StringLiteral name = "heddle_tile_configurations";
+    const std::string name = "heddle_tile_configurations_" + std::to_string(numbers_.abreast);
     if (llvm::GlobalVariable *known = module_.getNamedGlobal(name))
       return known;
     const int most = micro_kernel_.rows;
@@ -266,11 +286,10 @@ private:
       uint8_t *one = &all[size_t(rows) * 64], *bytes_of_row = one + 16, *rows_of = one + 48;
       one[0] = 1;
       for (int tile = 0; tile < all_tiles; ++tile) {
-        bool second = tile == sum_tile + 2 || tile == sum_tile + 3 || tile == rows_tile + 1;
         bytes_of_row[2 * tile] = MatrixTile::bytes;
-        rows_of[tile] = uint8_t(tile >= panel_tile ? columns
-                                : second           ? std::max(rows - most, 1)
-                                                   : std::min(rows, most));
+        rows_of[tile] = uint8_t(numbers_.is_of_panel(tile)         ? columns
+                                : numbers_.is_of_second_rows(tile) ? std::max(rows - most, 1)
+                                                                   : std::min(rows, most));
       }
     }
     auto *data = llvm::ConstantDataArray::get(module_.getContext(), all);
@@ -289,8 +308,9 @@ private:
                                 {pointer, i64, pointer, i64, pointer, i64, i64, i64, llvm::Type::getInt32Ty(context),
                                  pointer, llvm::Type::getInt32Ty(context), i64, llvm::Type::getInt32Ty(context), i64},
                                 false);
-    auto *function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
-                                            function_of(micro_kernel_) + "_by_" + std::to_string(tiles), module_);
+    auto *function =
+        llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
+                               function_of(micro_kernel_, width()) + "_by_" + std::to_string(tiles), module_);
     function->addFnAttr(llvm::Attribute::NoInline); // that of two tiles has two callers
     function->addFnAttr(llvm::Attribute::NoUnwind);
     Code code(function);
@@ -308,8 +328,9 @@ private:
     Call call(code.function);
     Value *pieces = call.last, *full = code.number(micro_kernel_.rows);
     Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(MatrixTile::groups),
-          *step_bytes = code.number(MatrixTile::bytes), *copied_row = code.number(2 * MatrixTile::bytes);
-    Value *zero = code.number(0), *second = code.number(MatrixTile::bytes); // places of the two tiles side by side
+          *step_bytes = code.number(MatrixTile::bytes), *copied_row = code.number(numbers_.abreast * MatrixTile::bytes);
+    Value *next = code.number(MatrixTile::bytes); // from a tile to the one beside it, in copies and sums
+    auto times = [&](int count, Value *bytes) { return at.CreateMul(code.number(count), bytes); };
     Value *steps = at.CreateUDiv(groups, per_step), *left = at.CreateURem(groups, per_step);
     Value *lines = at.CreateZExt(call.lines, at.getInt64Ty()), *line = code.number(MatrixTile::bytes);
     auto height = [&](int tile) { return tile + 1 == tiles ? call.height : full; };
@@ -317,16 +338,17 @@ private:
       return code.address(base, at.CreateMul(code.number(tile * micro_kernel_.rows), stride));
     };
     // What is left of the panel lies on the stack, zeros behind it, and so does what is left of rows.
-    Value *panel_left = code.memory(columns * 2 * MatrixTile::bytes), *rows_left = code.memory(2 * columns * 64);
+    Value *panel_left = code.memory(columns * numbers_.abreast * MatrixTile::bytes),
+          *rows_left = code.memory(2 * columns * 64);
     Value *some_left = at.CreateZExt(at.CreateICmpUGT(left, code.number(0)), at.getInt64Ty());
     Value *panel_end = code.address(call.panel, at.CreateMul(at.CreateMul(steps, per_step), call.panel_stride));
     code.repeat(some_left, [&](Value *) {
       code.repeat(code.number(columns), [&](Value *group) {
         Value *to = at.CreateMul(group, copied_row), *from = at.CreateMul(group, call.panel_stride);
         Value *mask = at.CreateVectorSplat(columns, at.CreateICmpULT(group, left));
-        for (auto [there, here] : {std::pair(zero, zero), std::pair(second, call.half)})
-          copy(code, code.address(panel_left, at.CreateAdd(to, there)),
-               code.address(panel_end, at.CreateAdd(from, here)), mask);
+        for (int i = 0; i < numbers_.abreast; ++i)
+          copy(code, code.address(panel_left, at.CreateAdd(to, times(i, next))),
+               code.address(panel_end, at.CreateAdd(from, times(i, call.half))), mask);
       });
     });
     code.repeat(pieces, [&](Value *number) {
@@ -345,18 +367,40 @@ private:
                code.address(rows_end, at.CreateMul(row, call.rows_stride)), mask);
         });
       });
-      for (int i = 0; i < 2 * tiles; ++i)
-        unit.zero(sum_tile + i, height(i / 2));
+      for (int row = 0; row < tiles; ++row)
+        for (int i = 0; i < numbers_.abreast; ++i)
+          unit.zero(numbers_.sum(row, i), height(row));
       // Rows lie far apart and take their time, so the panel's tiles are loaded between them (on an Emerald Rapids
       // 1.2 times as fast as after them).
       auto multiply = [&](Value *left, Value *stride, Value *right, Value *panel_stride, Value *half) {
-        unit.load(rows_tile, height(0), left, stride);
-        unit.load(panel_tile, full, right, panel_stride);
-        unit.load(panel_tile + 1, full, code.address(right, half), panel_stride);
+        auto load_rows = [&](int row) { unit.load(numbers_.rows(row), height(row), below(left, row, stride), stride); };
+        auto load_panel = [&](int i) {
+          unit.load(numbers_.panel(i), full, code.address(right, times(i, half)), panel_stride);
+        };
+        auto product = [&](int row, int i) {
+          unit.multiply(numbers_.sum(row, i), height(row), numbers_.rows(row), numbers_.panel(i));
+        };
+        load_rows(0);
+        if (numbers_.abreast == 2) {
+          load_panel(0);
+          load_panel(1);
+          if (tiles == 2)
+            load_rows(1);
+          for (int i = 0; i < 2 * tiles; ++i)
+            product(i / 2, i % 2);
+          return;
+        }
+        for (int i = 0; i < numbers_.abreast; ++i) {
+          load_panel(i);
+          product(0, i);
+        }
         if (tiles == 2)
-          unit.load(rows_tile + 1, height(1), below(left, 1, stride), stride);
-        for (int i = 0; i < 2 * tiles; ++i)
-          unit.multiply(sum_tile + i, height(i / 2), rows_tile + i / 2, panel_tile + i % 2);
+          load_rows(1);
+        for (int i = numbers_.abreast - 1; tiles == 2 && i >= 0; --i) {
+          if (i + 1 < numbers_.abreast)
+            load_panel(i);
+          product(1, i);
+        }
       };
       auto of_run = [&](Value *run, Value *step) {
         Value *so_far = at.CreateAdd(at.CreateMul(run, steps), step);
@@ -374,11 +418,11 @@ private:
       };
       code.repeat(at.CreateZExt(call.runs, at.getInt64Ty()),
                   [&](Value *run) { code.repeat(steps, [&](Value *step) { of_run(run, step); }); });
-      code.repeat(some_left, [&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, second); });
-      for (int i = 0; i < 2 * tiles; ++i)
-        unit.store(sum_tile + i, height(i / 2),
-                   code.address(below(to, i / 2, call.sums_stride), code.number(i % 2 * MatrixTile::bytes)),
-                   call.sums_stride);
+      code.repeat(some_left, [&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, next); });
+      for (int row = 0; row < tiles; ++row)
+        for (int i = 0; i < numbers_.abreast; ++i)
+          unit.store(numbers_.sum(row, i), height(row), code.address(below(to, row, call.sums_stride), times(i, next)),
+                     call.sums_stride);
     });
     at.CreateRetVoid();
   }
@@ -390,8 +434,11 @@ private:
     code.at.CreateStore(row, to);
   }
 
+  int width() const { return numbers_.abreast * columns; }
+
   llvm::Module &module_;
   const MicroKernel &micro_kernel_;
+  Numbers numbers_;
   bool has_unit_;
 };
 
@@ -402,15 +449,16 @@ void define_matrix_tiles(llvm::Module &module, uint32_t cpu_features) {
     llvm::Function *function = module.getFunction(name);
     return function && function->isDeclaration() ? function : nullptr;
   };
-  for (const MicroKernel &micro_kernel : micro_kernels()) {
-    llvm::Function *function = micro_kernel.takes_tiles() ? declared(function_of(micro_kernel)) : nullptr;
-    if (!function)
-      continue;
-    Writer writer(module, micro_kernel, (micro_kernel.needs & ~cpu_features) == 0);
-    writer.write(function);
-    if (llvm::Function *end = declared(end_of_tiles))
-      writer.write_end(end);
-  }
+  for (const MicroKernel &micro_kernel : micro_kernels())
+    for (int width : {MatrixTile::width, MatrixTile::wide}) {
+      llvm::Function *function = micro_kernel.takes_tiles() ? declared(function_of(micro_kernel, width)) : nullptr;
+      if (!function)
+        continue;
+      Writer writer(module, micro_kernel, width, (micro_kernel.needs & ~cpu_features) == 0);
+      writer.write(function);
+      if (llvm::Function *end = declared(end_of_tiles))
+        writer.write_end(end);
+    }
 }
 
 } // namespace heddle

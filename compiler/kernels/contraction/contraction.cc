@@ -133,7 +133,8 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
     return out;
   std::vector<int64_t> widths = panel_widths(*problem_of(kernel, target), target);
   if (matrix_kernel_of(*match(kernel), target)) // first what its tiles take
-    std::ranges::stable_partition(widths, [](int64_t width) { return width == MatrixTile::width; });
+    std::ranges::stable_partition(
+        widths, [](int64_t width) { return width == MatrixTile::width || width == MatrixTile::wide; });
   for (int64_t width : widths)
     if (mlir::AffineMap panels = panels_along_lanes(kernel, argument, width, target))
       out.push_back(panels);

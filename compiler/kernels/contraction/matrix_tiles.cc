@@ -1,6 +1,6 @@
-// The variant `matrix_tiles`: a matrix unit (AMX) multiplies, one call for a block of rows and a panel of 32 columns;
-// the loop nest and the panels are those of `tiles` with a vector's dot product, so that calls with few rows may take
-// that.
+// The variant `matrix_tiles`: a matrix unit (AMX) multiplies, one call for a block of rows and a panel of 32 or 48
+// columns; the loop nest and the panels are those of `tiles` with a vector's dot product, so that calls with few rows
+// may take that.
 #include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/contraction/problem.h"
@@ -30,24 +30,24 @@ static int64_t block_of(const Problem &problem, const MicroKernel &micro_kernel,
 static constexpr double cycles_of_row = 1;
 
 /// Cycles of a call of the kernel.
-static double cycles(const Problem &problem, const MicroKernel &micro_kernel, llvm::ArrayRef<int64_t> given,
-                     const Target &target) {
+static double cycles(const Problem &problem, const MicroKernel &micro_kernel, int64_t width,
+                     llvm::ArrayRef<int64_t> given, const Target &target) {
   double rows = sizes::value_of(problem.rows, given), others = 1;
   for (mlir::AffineExpr other : problem.others)
     others *= sizes::value_of(other, given);
   double columns = problem.columns < 0 ? double(sizes::unknown) : double(problem.columns);
-  double panels = std::ceil(columns / MatrixTile::width);
+  double panels = std::ceil(columns / double(width));
   double steps = std::ceil(double(problem.terms) / (micro_kernel.group * MatrixTile::groups));
   double calls = std::ceil(rows / double(height));
-  // A step loads two tiles of each operand, the rows' from the second cache, as the panel's; four products follow.
-  double panel_step = double(MatrixTile::width * MatrixTile::bytes);
+  // A step loads a tile of each operand from the second cache for 16 rows or columns; products of all pairs follow.
+  double panel_step = double(width * MatrixTile::bytes);
   double loading = (calls * panel_step + rows * MatrixTile::bytes) / target.l2_bytes_per_cycle;
-  double multiplying = 2 * rows * cycles_of_row;
+  double multiplying = double(width) / (MatrixTile::width / 2) * rows * cycles_of_row;
   double computing = problem.products * (steps * std::max(loading, multiplying) + calls * MatrixTile::call_cycles);
-  double storing = rows * (MatrixTile::width / double(target.lanes)) * 30; // as tiles that ask for nothing ahead
+  double storing = rows * (double(width) / double(target.lanes)) * 30; // as tiles that ask for nothing ahead
   double arriving = problem.products * steps * panel_step / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4);
-  double packing = std::ceil(rows / double(block_of(problem, micro_kernel, target))) *
-                   double(MatrixTile::width * problem.terms) * problem.packing.cycles(MatrixTile::width / target.lanes);
+  double packing = std::ceil(rows / double(block_of(problem, micro_kernel, target))) * double(width * problem.terms) *
+                   problem.packing.cycles(width / target.lanes);
   double first = computing / calls, hidden = 0.5;
   return others * panels *
          (std::max(first, arriving) + (1 - hidden) * std::min(first, arriving) + computing - first + storing + packing);
@@ -62,44 +62,52 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     return Error{"a row is no tile"};
   if (problem.rows_of_tile > 0)
     return Error{"each tile of rows has its own place in the weights"};
-  if (problem.given_width && problem.given_width != MatrixTile::width)
-    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
-                 std::to_string(MatrixTile::width)};
   if (problem.columns >= 0 && problem.columns <= MatrixTile::width / 2)
     return Error{"the columns fill one tile at most"};
   if (problem.longest < int64_t(micro_kernel->group) * MatrixTile::groups)
     return Error{"the sum has several loops, a run-time number of terms, or fewer than a tile"};
-  ScheduleRow row{std::string(matrix_tiles.name),
-                  {{"rows", height},
-                   {"width", MatrixTile::width},
-                   {"ahead", 1},
-                   {"block", block_of(problem, *micro_kernel, target)},
-                   {"tasks", least_tasks}},
-                  std::nullopt,
-                  std::string(micro_kernel->name)};
-  auto seconds = [=](llvm::ArrayRef<int64_t> sizes) {
-    return target.seconds(cycles(problem, *micro_kernel, sizes, target));
-  };
-  return std::vector<Candidate>{{row, seconds}};
+  std::vector<Candidate> out;
+  for (int64_t width : {MatrixTile::wide, MatrixTile::width}) {
+    if (problem.given_width.value_or(width) != width)
+      continue;
+    ScheduleRow row{std::string(matrix_tiles.name),
+                    {{"rows", height},
+                     {"width", width},
+                     {"ahead", 1},
+                     {"block", block_of(problem, *micro_kernel, target)},
+                     {"tasks", least_tasks}},
+                    std::nullopt,
+                    std::string(micro_kernel->name)};
+    auto seconds = [=](llvm::ArrayRef<int64_t> sizes) {
+      return target.seconds(cycles(problem, *micro_kernel, width, sizes, target));
+    };
+    out.push_back({row, seconds});
+  }
+  if (out.empty())
+    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
+                 std::to_string(MatrixTile::width) + " or " + std::to_string(MatrixTile::wide)};
+  return out;
 }
 
 static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   Shape shape = shape_of(row);
   if (!shape.micro_kernel->takes_tiles())
     return Error{"`" + row.micro_kernel + "` multiplies no tiles"};
+  if (shape.width != MatrixTile::width && shape.width != MatrixTile::wide)
+    return Error{"panels of " + std::to_string(shape.width) + " columns are no two or three tiles"};
   return schedule(kernel, shape, target);
 }
 
 static std::vector<Parameter> parameters() {
   return {{"rows", "rows of a call", 1, 128, {height}},
-          {"width", "columns of a panel", MatrixTile::width, MatrixTile::width, {MatrixTile::width}},
+          {"width", "columns of a panel", MatrixTile::width, MatrixTile::wide, {MatrixTile::wide, MatrixTile::width}},
           {"ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}},
           {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }
 
 const Variant matrix_tiles = {
-    "matrix_tiles", "two by two tiles of a matrix unit over the whole sum; the wide factor in panels",
+    "matrix_tiles", "two by two or three tiles of a matrix unit over the whole sum; the wide factor in panels",
     parameters(),   candidates,
     apply,          true};
 

@@ -414,6 +414,7 @@ private:
     if (micro_kernel_.takes_tiles()) {
       piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
       MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
+      tile.columns = width_;
       if (ahead_ && !has_tiles_ && !piece.panels.empty() && !piece.wide.func.defined())
         tile.ahead = {"." + inner.name(), rows_, min(tiles_in_block() * rows_, row_.extent)};
       kernel_.passes.push_back(make_pass(tile));

@@ -190,15 +190,15 @@ private:
   std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) const {
     if (!tile_.ahead)
       return {address(panel), 0};
-    constexpr int lines_of_step = MatrixTile::groups * MatrixTile::width * 4 / MatrixTile::bytes;
+    const int lines_of_step = MatrixTile::groups * tile_.columns * 4 / MatrixTile::bytes;
     int rows_of_piece = 2 * tile_.micro_kernel->rows;
     Expr pieces = (tile_.ahead->block + rows_of_piece - 1) / rows_of_piece;
     Expr lines = select(pieces > 1, (lines_of_step + pieces - 1) / pieces, 0);
     Expr calls = block_ ? Variable::make(Halide::Int(32), block_->name) - block_->min : Expr(0);
     Expr before = calls * (tile_.ahead->rows / rows_of_piece) * (groups / MatrixTile::groups) * lines;
     Operand place = panel; // in elements
-    place.first += groups * (MatrixTile::width * tile_.micro_kernel->group) +
-                   before * (MatrixTile::bytes / panel.load->type.bytes());
+    place.first +=
+        groups * (tile_.columns * tile_.micro_kernel->group) + before * (MatrixTile::bytes / panel.load->type.bytes());
     return {address(place), simplify(lines)};
   }
 
@@ -233,7 +233,7 @@ private:
     auto [place, lines] = ahead(panel, groups);
     calls_ = true;
     return Evaluate::make(
-        Call::make(Halide::Int(32), function_of(*tile_.micro_kernel),
+        Call::make(Halide::Int(32), function_of(*tile_.micro_kernel, tile_.columns),
                    {address(sum), bytes(sum, sum.by_row), address(row), bytes(row, row.by_row), address(panel),
                     bytes(panel, panel.by_group()), bytes(panel, panel.to_second), extent(tile_.row), groups, place,
                     lines, Variable::make(Halide::Handle(), configured), simplify(runs), bytes(row, apart)},
@@ -259,7 +259,9 @@ MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum,
   return {&micro_kernel, sum.name(), lane, row.name(), loops, tile.group().name()};
 }
 
-std::string function_of(const MicroKernel &micro_kernel) { return "heddle_" + std::string(micro_kernel.name); }
+std::string function_of(const MicroKernel &micro_kernel, int columns) {
+  return "heddle_" + std::string(micro_kernel.name) + "_by_" + std::to_string(columns);
+}
 
 std::shared_ptr<IRMutator> make_pass(const MatrixTile &tile) { return std::make_shared<Pass>(tile); }
 

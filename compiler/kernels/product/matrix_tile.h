@@ -37,6 +37,9 @@ struct MatrixTile {
   /// Columns of a panel: two tiles abreast. With two tiles of rows four sums are live, and every tile is loaded for two
   /// products.
   static constexpr int width = 32;
+  /// Three tiles abreast: with six sums there is room for one tile of rows and one of the panel, and two of the panel
+  /// are loaded twice, the second time from the first cache.
+  static constexpr int wide = 48;
   /// Groups of terms, and bytes of them, in a row of a tile.
   static constexpr int groups = 16, bytes = 64;
   /// For what a schedule is expected to take: cycles of a step of two by two tiles that come from the second cache, and
@@ -49,6 +52,7 @@ struct MatrixTile {
   std::vector<std::string> sum_loops; // over groups, innermost first; the panel goes on where an inner one ends, and
                                       // rows do but for one loop, where a run ends
   std::string term;
+  int columns = width; // of the panel
   /// What is asked for while the sums are computed: the panel that follows, by all calls of a block together.
   struct Ahead {
     std::string loop;   // over the calls, which read the same panel: the end of its name
@@ -62,8 +66,8 @@ struct MatrixTile {
 MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum, const std::string &lane,
                        const Halide::Var &row, const RegisterTile &tile);
 
-/// The name of the function that multiplies with a micro-kernel.
-std::string function_of(const MicroKernel &micro_kernel);
+/// The name of the function that multiplies panels of so many columns with a micro-kernel.
+std::string function_of(const MicroKernel &micro_kernel, int columns);
 
 /// The name of the function that a task calls at its end.
 inline constexpr char end_of_tiles[] = "heddle_end_of_tiles";

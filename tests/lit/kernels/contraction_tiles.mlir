@@ -13,7 +13,7 @@
 // CHECK: allocate sum[float32 * 32 * [[ROWS:32|96]] * 1]
 // CHECK: produce sum {
 // CHECK-NOT: for (
-// CHECK: heddle_tile_bf16(reinterpret<(void *)>(reinterpret<uint64>(sum){{.*}}), int64(128), {{.*}}(arg1){{.*}}, int64(1536), {{.*}}(arg2){{.*}}, int64(128), int64(64), {{.*}}, 384, {{.*}}(arg2){{.*}})
+// CHECK: heddle_tile_bf16_by_32(reinterpret<(void *)>(reinterpret<uint64>(sum){{.*}}), int64(128), {{.*}}(arg1){{.*}}, int64(1536), {{.*}}(arg2){{.*}}, int64(128), int64(64), {{.*}}, 384, {{.*}}(arg2){{.*}})
 // CHECK-NEXT: {{^ *}}}
 // CHECK: consume sum {
 // CHECK: for (result0_tiled.s0.a0.row, 0,
