@@ -298,6 +298,27 @@ TEST(Contraction, TilesOfAMatrixUnitAreRightAroundTheirEdgesInRowsTermsAndColumn
   }
 }
 
+TEST(Contraction, AllPanelsOfAMatrixUnitPassOverABlockWhereResultsAreWide) {
+  for (int64_t width : {32, 48}) {
+    Parameters shape = {{"rows", 32}, {"width", width}, {"block", 96}, {"inside", 1}};
+    check_row(sized(narrow, 150, 70, pairs(width)), matrix_tiles("tile_bf16", shape), {{1}, {96}, {215}},
+              tolerance(70));
+    check_row(bytes_text(150, 70, fours(width)), matrix_tiles("tile_u8s8", shape), {{1}, {96}, {215}}, 0);
+  }
+  Result<Target> target = find_target("x86-64-v4+amx");
+  ASSERT_TRUE(target);
+  for (auto [columns, terms] : {std::pair(256, 64), {64, 256}}) {
+    KernelText kernel(sized(narrow, columns, terms, pairs(32)));
+    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
+    EXPECT_EQ(std::ranges::any_of(rows,
+                                  [](const ScheduleRow &row) {
+                                    auto inside = row.params.find("inside");
+                                    return inside != row.params.end() && inside->second != 0;
+                                  }),
+              columns > terms);
+  }
+}
+
 TEST(Contraction, TilesOfAMatrixUnitTakeWhatIsPackedByEveryTaskAndOddTerms) {
   for (auto [terms, width] : {std::pair(65, 32), {67, 48}}) {
     Parameters shape = {{"rows", 32}, {"width", width}}, many = {{"rows", 96}, {"width", width}};

@@ -311,7 +311,7 @@ private:
     auto *function =
         llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage,
                                function_of(micro_kernel_, width()) + "_by_" + std::to_string(tiles), module_);
-    function->addFnAttr(llvm::Attribute::NoInline); // that of two tiles has two callers
+    function->addFnAttr(llvm::Attribute::NoInline); // one of the two has two callers
     function->addFnAttr(llvm::Attribute::NoUnwind);
     Code code(function);
     std::unique_ptr<Unit> unit;

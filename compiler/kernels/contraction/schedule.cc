@@ -44,7 +44,8 @@ public:
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
         group_(shape.panels), block_(shape.block), tasks_(shape.tasks), abreast_(shape.abreast), ahead_(shape.ahead),
         widens_(shape.widened), copies_(shape.copied), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes),
-        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0) {
+        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0),
+        rows_outside_(shape.inside) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     if (has_tiles_)
@@ -415,7 +416,7 @@ private:
       piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
       MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
       tile.columns = width_;
-      if (ahead_ && !has_tiles_ && !piece.panels.empty() && !piece.wide.func.defined())
+      if (ahead_ && !has_tiles_ && !rows_outside_ && !piece.panels.empty() && !piece.wide.func.defined())
         tile.ahead = {"." + inner.name(), rows_, min(tiles_in_block() * rows_, row_.extent)};
       kernel_.passes.push_back(make_pass(tile));
     } else if (tiled) {
@@ -556,7 +557,7 @@ private:
   std::vector<OutputAxis> others_; // innermost first
   std::vector<Accumulation> sums_;
   Substitution here_in_panel_; // the column as (lane, panel)
-  bool rows_outside_ = false;  // a staged block of rows is shared by all panels, so panels go inside
+  bool rows_outside_;          // a block of rows is shared by all panels of a task, as one that is staged
   std::optional<Error> error_;
 };
 

@@ -17,6 +17,7 @@ struct Shape {
   bool ahead;      // panels and rows of the result are asked for before they are needed
   bool widened;    // narrow elements of a panel are widened by the first tile of a block of rows, not by every tile
   const MicroKernel *micro_kernel;
+  bool inside = false; // all panels pass over a block of rows in its task
   bool copied = false; // rows that lie side by side are, tile by tile, before panels pass over a block of them
 };
 

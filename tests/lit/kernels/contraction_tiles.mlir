@@ -6,7 +6,7 @@
 // RUN: heddle-opt --heddle-target=x86-64-v4+amx --halide %s | FileCheck %s
 // RUN: heddle-opt --heddle-target=x86-64-v4+bf16 --choose_schedules %s | FileCheck %s --check-prefix=VECTORS
 // SCHEDULE: heddle.schedule = [
-// SCHEDULE-SAME: {micro_kernel = "tile_bf16", params = {ahead = 1 : i64, block = {{[0-9]+}} : i64, rows = {{32|96}} : i64, tasks = 16 : i64, width = 32 : i64}, variant = "matrix_tiles", when = #{{.*}}}, {{.*}}micro_kernel = "dot_bf16", {{.*}}variant = "tiles"}]
+// SCHEDULE-SAME: {micro_kernel = "tile_bf16", params = {ahead = 1 : i64, block = {{[0-9]+}} : i64, inside = 0 : i64, rows = {{32|96}} : i64, tasks = 16 : i64, width = 32 : i64}, variant = "matrix_tiles", when = #{{.*}}}, {{.*}}micro_kernel = "dot_bf16", {{.*}}variant = "tiles"}]
 // VECTORS-NOT: tile_bf16
 // CHECK: // k_product_0
 // CHECK: llvm.prefetch.p0({{.*}}result0
