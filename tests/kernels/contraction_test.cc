@@ -518,6 +518,27 @@ TEST(Contraction, RowsThatLieSideBySideAreCopiedTileByTile) {
     }
 }
 
+/// y[k] = sum[m](g[m] * x[m, k]) has terms side by side, and no rows.
+TEST(Contraction, OfASingleRowNothingIsCopied) {
+  KernelText kernel(R"(
+func.func private @k(%g: tensor<1024xf32>, %x: tensor<1024x40xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(k, m) -> (m)>, affine_map<(k, m) -> (m, k)>, affine_map<(k, m) -> (k)>],
+                       iterator_types = ["parallel", "reduction"]}
+      ins(%g, %x : tensor<1024xf32>, tensor<1024x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%a: f32, %c: f32, %acc: f32):
+    %0 = arith.mulf %a, %c : f32
+    %1 = arith.addf %acc, %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<40xf32>
+  return %p : tensor<40xf32>
+})");
+  for (const ScheduleRow &row : choose(kernel.function(), *find_target("x86-64-v4")).rows)
+    EXPECT_NE(row.variant, "copied_rows");
+}
+
 TEST(Contraction, RowsThatLieSideBySideAreCopiedWhereTermsAreFarApart) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);

@@ -131,7 +131,7 @@ static int64_t terms_apart(mlir::func::FuncOp kernel, const std::vector<std::vec
       mlir::linalg::LinalgOp op = reached.product.op;
       mlir::Value rows = rows_by_lanes(reached).left.value;
       auto element = llvm::dyn_cast<mlir::BlockArgument>(rows);
-      if (!element || element.getOwner() != op.getBlock())
+      if (!element || element.getOwner() != op.getBlock() || row_axis(reached) < 0)
         return 0;
       auto [value, at] = place_read(op, rows);
       auto tensor = llvm::dyn_cast_if_present<mlir::BlockArgument>(value);
