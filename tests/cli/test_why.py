@@ -77,7 +77,8 @@ class Why(Scratch):
         for line in chosen:
             self.assertRegex(line, r"^  \* +\d+\.\d us  tiles abreast=[124] ahead=[01] .*rows=\d+")
         self.assertGreater(len([line for line in lines if " us  tiles " in line]), 6)
-        self.assertEqual(lines[-1], "    not chunks: the sum is no longer than a chunk")
+        self.assertEqual(lines[-2:], ["    not chunks: the sum is no longer than a chunk",
+                                      "    not copied_rows: rows do not lie side by side in an input"])
 
     def test_one_size_is_expected(self):
         lines = self.why("--dim", "N=197")
