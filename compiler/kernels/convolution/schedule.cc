@@ -157,16 +157,16 @@ private:
       value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
     }
     unrolls_ = order.size() > 1 && sizes[order[1]] <= most_unrolled;
-    has_whole_rows_ = windows.slides_innermost() &&
-                      !(tiles ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow));
-    if (tiles && !input_read_by(kernel_, narrow) && has_runs(windows, here, ordered, order, sizes)) {
+    const bool in_place = tiles ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow);
+    has_whole_rows_ = windows.slides_innermost() && !in_place;
+    if (tiles && !in_place && has_runs(windows, here, ordered, order, sizes)) {
       per_place_ = sizes[order[0]];
       narrow = runs_of_places(windows, ordered, extents[order[1]], args[1]);
     } else if (tiles)
       narrow = terms_of_places(has_whole_rows_ ? padded(windows, value, ordered[0], extents[order[0]])
                                                : operands.filled(narrow),
                                args[1], here, ordered, others);
-    else if (!is_read_in_place(operands, narrow))
+    else if (!in_place)
       narrow = window(windows, value, ordered[0]);
     wide = panel(operands, wide, column, others, ordered);
     Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));

@@ -219,10 +219,11 @@ private:
       else if (is_const_zero(found.by_lane) && is_const(found.by_group(), group))
         row = found;
     }
+    const std::vector<size_t> ends = row.load ? breaks(row) : std::vector<size_t>(); // of runs
     expect(sum.load && row.load && panel.load && is_const_one(row.by_term) && is_const_one(panel.by_term) &&
-               is_const_one(sum.by_lane) && breaks(row).size() <= 1 && breaks(panel).empty(),
+               is_const_one(sum.by_lane) && ends.size() <= 1 && breaks(panel).empty(),
            "the operands of " + tile_.sum + " do not lie as the micro-kernel takes them");
-    const size_t run = breaks(row).empty() ? tile_.sum_loops.size() : breaks(row).front(); // the loops inside
+    const size_t run = ends.empty() ? tile_.sum_loops.size() : ends.front(); // the loops inside
     Expr groups = 1, runs = 1;
     for (size_t i = 0; i < tile_.sum_loops.size(); ++i)
       (i < run ? groups : runs) *= extent(tile_.sum_loops[i]);
