@@ -79,20 +79,33 @@ bool stays_in_place(BlockArgument argument) {
   return true;
 }
 
-/// Whether a call may write over the old values of the states that it updates, as far as its kernel is concerned. It
-/// reads them all: a new value of its own may have another shape, and there may be no old one.
-bool may_write_over(func::CallOp call, ArrayRef<ir::UpdateOp> updates) {
+/// The kernel of a call that may write its results over what it reads; null: every call of it, or this one, may not.
+func::FuncOp kernel_that_writes_over(func::CallOp call) {
   auto kernel = call->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(call.getCallee());
   auto name = kernel ? kernel->getAttrOfType<StringAttr>(ir::names::kernel) : StringAttr();
   const KernelKind *kind = name ? find_kind(name.getValue()) : nullptr;
   auto rows = kind && kind->writes_over ? schedule_rows(kernel) : Result<std::vector<ScheduleRow>>(Error{""});
   if (!rows || kernel.isDeclaration() || call->hasAttr(ir::names::once))
-    return false;
+    return {};
   for (const ScheduleRow &row : *rows)
     if (const Variant *variant = kind->find_variant(row.variant); !variant || variant->write) // for GPUs
-      return false;
+      return {};
+  return kernel;
+}
+
+/// Whether an operand of a call, all of `whole`, is as large as the result, and its elements stay in place.
+bool stays_in_place(func::CallOp call, func::FuncOp kernel, unsigned operand, Value whole) {
+  Value value = call.getOperand(operand);
+  return value.getType() == call.getResult(0).getType() && bytes_of(value) == whole &&
+         stays_in_place(kernel.getArgument(operand));
+}
+
+/// Whether a call may write over the old values of the states that it updates, as far as its kernel is concerned. It
+/// reads them all: a new value of its own may have another shape, and there may be no old one.
+bool may_write_over(func::CallOp call, ArrayRef<ir::UpdateOp> updates) {
+  func::FuncOp kernel = kernel_that_writes_over(call);
   Type type = call.getResult(0).getType();
-  if (!llvm::all_of(call.getResultTypes(), [&](Type each) { return each == type; }))
+  if (!kernel || !llvm::all_of(call.getResultTypes(), [&](Type each) { return each == type; }))
     return false;
   llvm::DenseSet<StringRef> states, read_states;
   for (ir::UpdateOp update : updates)
@@ -103,7 +116,7 @@ bool may_write_over(func::CallOp call, ArrayRef<ir::UpdateOp> updates) {
     auto read = owner_of(operand).getDefiningOp<ir::ReadOp>();
     if (!read || !states.contains(read.getState()))
       continue;
-    if (operand.getType() != type || bytes_of(operand) != read.getResult() || !stays_in_place(kernel.getArgument(i)))
+    if (!stays_in_place(call, kernel, unsigned(i), read.getResult()))
       return false;
     read_states.insert(read.getState());
   }
@@ -170,6 +183,19 @@ void move_updates(func::FuncOp entry) {
     move_users_behind(call, place);
     place->erase();
   }
+}
+
+bool may_write_over(func::CallOp call, Value argument) {
+  func::FuncOp kernel = call.getNumResults() == 1 ? kernel_that_writes_over(call) : func::FuncOp();
+  bool reads = false;
+  for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+    if (!kernel || !isa<RankedTensorType>(operand.getType()) || owner_of(operand) != argument)
+      continue;
+    if (!stays_in_place(call, kernel, unsigned(i), argument))
+      return false;
+    reads = true;
+  }
+  return reads;
 }
 
 bool is_written_over(ir::UpdateOp update) {

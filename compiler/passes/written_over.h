@@ -1,5 +1,5 @@
-// New values that may be written over the old ones: those of a state that a kernel updates element by element, as an
-// optimiser's step does. Part of plan_memory.
+// Results that may be written over what their kernel reads: the new value of a state that is updated element by
+// element, as by an optimiser's step, or a sum over the residual that is added to it. Part of plan_memory.
 #pragma once
 
 #include "compiler/ir/dialect.h"
@@ -15,5 +15,9 @@ void move_updates(mlir::func::FuncOp entry);
 /// Whether the kernel that makes this whole new value reads the old one, element by element, and nobody does so after
 /// it.
 bool is_written_over(ir::UpdateOp update);
+
+/// Whether the only result of a call may be written over a value that it reads, as far as its kernel is concerned:
+/// nobody may read it afterwards.
+bool may_write_over(mlir::func::CallOp call, mlir::Value argument);
 
 } // namespace heddle::passes

@@ -152,8 +152,12 @@ static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,
 } // namespace contraction
 
 extern const KernelKind contraction_kind;
-const KernelKind contraction_kind = {
-    "contraction",        contraction::variants, contraction::matches,
-    contraction::layouts, contraction::ranges,   7}; // heights of tiles, the commonest call being a step of one row
+const KernelKind contraction_kind = {.name = "contraction",
+                                     .variants = contraction::variants,
+                                     .matches = contraction::matches,
+                                     .layouts = contraction::layouts,
+                                     .ranges = contraction::ranges,
+                                     .most_rows = 7, // heights of tiles, the commonest call being a step of one row
+                                     .writes_over = true};
 
 } // namespace heddle

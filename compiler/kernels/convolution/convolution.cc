@@ -26,6 +26,10 @@ static const Variant *const variants[] = {&tiles, &chunks, &contraction::staged_
 } // namespace convolution
 
 extern const KernelKind convolution_kind;
-const KernelKind convolution_kind = {"convolution", convolution::variants, convolution::matches, convolution::layouts};
+const KernelKind convolution_kind = {.name = "convolution",
+                                     .variants = convolution::variants,
+                                     .matches = convolution::matches,
+                                     .layouts = convolution::layouts,
+                                     .writes_over = true};
 
 } // namespace heddle
