@@ -1,5 +1,5 @@
 // Polynomials on clamped arguments: the clamp both keeps the polynomial in its range and stops an infinite constant
-// from reaching arithmetic that LLVM believes to be finite; exp leaves aside what that makes of it. Inside, ordinary
+// from reaching arithmetic that LLVM believes to be finite. Inside, ordinary
 // (contractible) operators make FMAs.
 #include "compiler/halide/math.h"
 
@@ -91,22 +91,21 @@ Expr exp(Expr x) {
   if (x.type() == Halide::Float(64))
     return Halide::exp(x);
   Halide::Type type = x.type();
-  x = cast<float>(x);
+  // Past these ends the result is 0 or infinity whatever x is.
+  x = clamp_keeping_nan(cast<float>(x), -87.3365448f, 89.0f);
   // x = k ln 2 + r with |r| ≤ ln 2 / 2, where ln 2 is the sum of two floats. The first has 15 bits, so that its product
   // with k is exact, and by Sterbenz the difference, too: whether LLVM makes an FMA of that or, where it knows x, a
   // product and a difference, r is the same. That the last operation is strict keeps it from joining the two floats.
   // The nearest integer by what an addition rounds off: Halide's rounding of 16 lanes is two instructions of 8.
-  constexpr float whole = 12582912.0f; // 1.5 * 2^23
-  Expr sum = strict_add(x * 1.44269504f, whole);
+  constexpr float whole = 12582912.0f + 126; // 1.5 * 2^23, and what makes 2^(k - 1) of k
+  Expr sum = x * 1.44269504f + whole;
   Expr k = strict_sub(sum, whole);
   Expr r = strict_sub(x - k * 0.693145751953125f, k * 1.42860682e-6f);
-  // e^r = 1 + r + r^2 q(r), where q has the least error relative to e^r on |r| ≤ 0.3475: 4e-9.
-  Expr p = polynomial(r, {1.38142220e-3f, 8.36889870e-3f, 4.16684057e-2f, 1.66665191e-1f, 4.99999933e-1f, 1.0f, 1.0f});
-  // Times 2^k by adding to the exponent: k is in the last bits of the sum. No factor 2^128 exists, which the largest
-  // results would need. Where this leads out of normal numbers, other values are taken.
-  Expr result = reinterpret<float>(reinterpret<uint32_t>(p) + (reinterpret<uint32_t>(sum) << 23));
-  result = select(less(x, -87.3365448f), 0.0f, result);
-  return cast(type, select(less(x, 88.7228394f), result, strict_add(x, HUGE_VALF))); // NaN stays NaN
+  // 2 e^r = 2 + 2 r + r^2 q(r), where q has the least error relative to e^r on |r| ≤ 0.3475: 4e-9.
+  Expr p = polynomial(r, {2.7628444e-3f, 1.67377974e-2f, 8.33368114e-2f, 3.33330382e-1f, 9.99999866e-1f, 2.0f, 2.0f});
+  // Times 2^(k - 1), whose exponent is in the last bits of the sum: a number up to k = 128, and 0 for the least k.
+  Expr scale = reinterpret<float>(reinterpret<uint32_t>(sum) << 23);
+  return cast(type, strict_mul(p, scale));
 }
 
 Expr erf(Expr x) {
