@@ -144,7 +144,7 @@ def torch_transformer(batch):
 
 
 def attention(batch):
-    config = {"model_type": "torch.nn.MultiheadAttention", "embed_dim": 512, "num_heads": 8, "need_weights": False}
+    config = {"model_type": "torch.nn.MultiheadAttention", "embed_dim": 512, "num_heads": 8, "need_weights": False, "masks": "none"}
     inputs = {name: torch.randn(batch, 512, 512) for name in ("query", "key", "value")}
     return Own(nn.MultiheadAttention(512, 8, batch_first=True)), inputs, config
 

@@ -260,25 +260,45 @@ struct ReadAsOperand : OpRewritePattern<linalg::GenericOp> {
   }
 };
 
+/// What every element of a stage is; null: they differ, or nobody can say.
+TypedAttr constant_of(Value tensor) {
+  auto maker = tensor.getDefiningOp<linalg::GenericOp>();
+  TypedAttr constant;
+  if (maker && !maker.getNumReductionLoops())
+    matchPattern(maker.getBlock()->getTerminator()->getOperand(cast<OpResult>(tensor).getResultNumber()),
+                 m_Constant(&constant));
+  return constant;
+}
+
 /// What reads a stage of one constant computes with the constant.
 struct ConstantOperand : OpRewritePattern<linalg::GenericOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
     for (OpOperand *operand : op.getDpsInputOperands()) {
-      auto maker = operand->get().getDefiningOp<linalg::GenericOp>();
       BlockArgument element = op.getMatchingBlockArgument(operand);
-      Attribute constant;
-      if (!maker || maker.getNumReductionLoops() || element.use_empty() ||
-          !matchPattern(maker.getBlock()->getTerminator()->getOperand(cast<OpResult>(operand->get()).getResultNumber()),
-                        m_Constant(&constant)))
+      TypedAttr constant = element.use_empty() ? TypedAttr() : constant_of(operand->get());
+      if (!constant)
         continue;
       rewriter.setInsertionPoint(op);
-      Value value = arith::ConstantOp::create(rewriter, op.getLoc(), cast<TypedAttr>(constant));
+      Value value = arith::ConstantOp::create(rewriter, op.getLoc(), constant);
       rewriter.modifyOpInPlace(op, [&] { element.replaceAllUsesWith(value); });
       return success();
     }
     return failure();
+  }
+};
+
+/// The same for what reads one element of it, wherever that is.
+struct ConstantElement : OpRewritePattern<tensor::ExtractOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(tensor::ExtractOp op, PatternRewriter &rewriter) const override {
+    TypedAttr constant = constant_of(op.getTensor());
+    if (!constant)
+      return failure();
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, constant);
+    return success();
   }
 };
 
@@ -367,7 +387,7 @@ struct Simplify : PassWrapper<Simplify, OperationPass<ModuleOp>> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ReadThroughCopy, ExtractThroughCopy, NoTurns, SliceOfState, ElementOfState, ReadAsOperand,
-                 ConstantOperand, UnusedOperand, ReshapedWeight<tensor::CollapseShapeOp>,
+                 ConstantOperand, ConstantElement, UnusedOperand, ReshapedWeight<tensor::CollapseShapeOp>,
                  ReshapedWeight<tensor::ExpandShapeOp>, ReshapedEmpty, ExtentOfTensor>(&getContext());
     linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, is_epilogue_behind_reshape);
     tensor::populateReassociativeReshapeFoldingPatterns(patterns);

@@ -121,3 +121,31 @@ module @extent {
     return %count : tensor<3xf32>
   }
 }
+
+// -----
+
+// An element of a stage of one constant is the constant, wherever it is read.
+// CHECK-LABEL: module @element
+// CHECK-NOT: tensor.extract
+// CHECK: arith.addf %{{.*}}, %[[HALF:.*]] : f32
+module @element {
+  func.func @run(%x: tensor<3x4xf32> {heddle.name = "x"}) -> (tensor<3x4xf32> {heddle.name = "y"}) attributes {heddle.entry} {
+    %half = arith.constant 0.5 : f32
+    %first = arith.constant 0 : index
+    %wide = tensor.empty() : tensor<3x4xf32>
+    %row = tensor.empty() : tensor<1x4xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>], iterator_types = ["parallel", "parallel"]} outs(%row : tensor<1x4xf32>) {
+    ^bb0(%out: f32):
+      linalg.yield %half : f32
+    } -> tensor<1x4xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r, c)>], iterator_types = ["parallel", "parallel"]}
+        ins(%x : tensor<3x4xf32>) outs(%wide : tensor<3x4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %c = linalg.index 1 : index
+      %0 = tensor.extract %m[%first, %c] : tensor<1x4xf32>
+      %1 = arith.addf %in, %0 : f32
+      linalg.yield %1 : f32
+    } -> tensor<3x4xf32>
+    return %y : tensor<3x4xf32>
+  }
+}

@@ -28,9 +28,10 @@ def make(name, seed, masks, need_weights=True, average_attn_weights=True, kdim=N
                   "value": torch.randn(batch, s, vdim or 15, generator=generator)}
         if not batch_first:
             inputs = {key: value.transpose(0, 1).contiguous() for key, value in inputs.items()}
-        own = masks.endswith("per head")
-        keywords = given({"key_padding_mask": barred(generator, batch, s),
-                          "attn_mask": barred(generator, *((batch * HEADS, t, s) if own else (t, s)), nothing=nothing)}, masks.split()[0])
+        own, keywords = masks.endswith("per head"), {}
+        if masks != "none":
+            keywords = given({"key_padding_mask": barred(generator, batch, s),
+                              "attn_mask": barred(generator, *((batch * HEADS, t, s) if own else (t, s)), nothing=nothing)}, masks.split()[0])
         if batch == 1:
             keywords = {}
         with torch.no_grad():
@@ -52,3 +53,4 @@ if __name__ == "__main__":
     make("attention_per_head", 302, "float per head", average_attn_weights=False, add_zero_attn=True)
     make("attention_other_sizes", 303, "bool", kdim=11, vdim=7, add_bias_kv=True, add_zero_attn=True, average_attn_weights=False)
     make("attention_nothing", 304, "bool", nothing=True)
+    make("attention_unmasked", 305, "none", add_bias_kv=True)
