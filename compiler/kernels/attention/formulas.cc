@@ -83,7 +83,7 @@ bool Formulas::is_product(const LoweredOp &stage) const {
 Expr Formulas::stored(LoweredOp &stage) {
   auto known = stored_.find(stage.func.name());
   if (known == stored_.end()) {
-    Kept kept{Func("scores"), {}};
+    Kept kept{Func("scores"), {}, &stage};
     Expr value = stage.has_update() ? product(stage, kept.sums) : formula_of(stage, &kept.sums);
     known = stored_.emplace(stage.func.name(), keep(kept, value)).first;
   }

@@ -33,7 +33,8 @@ protected:
   };
   struct Kept {
     Func func;
-    std::vector<TiledSum> sums; // products that are computed tile by tile with it
+    std::vector<TiledSum> sums;       // products that are computed tile by tile with it
+    const LoweredOp *stage = nullptr; // that it is the value of; null: weights that are none
   };
 
   /// A formula of the kernel with every op behind it inlined, kept for a block, or a statistic of rows. `tile`: takes

@@ -246,8 +246,14 @@ protected:
                           read);
   }
 
+  /// Scores of keys past the last one are -inf: their weights are zero, and no statistic asks for them.
   Func keep(Kept kept, const Expr &value) override {
-    kept.func(in_block({j_, u_, m_})) = placed(of_block(value), min(likely(key_in(u_)), all_keys_ - 1));
+    Expr here = placed(of_block(value), min(likely(key_in(u_)), all_keys_ - 1));
+    if (kept.stage && softmax_ && softmax_->top && kept.stage->op == softmax_->scores()) {
+      here = select(likely(key_in(u_) < all_keys_), here, Expr(-std::numeric_limits<float>::infinity()));
+      ends_at_last_key_ = true;
+    }
+    kept.func(in_block({j_, u_, m_})) = here;
     kept_.push_back(kept);
     return kept.func;
   }
@@ -300,7 +306,9 @@ protected:
     std::vector<Var> args = in_block({j_, m_});
     made.lanes(args) = neutral;
     Expr at = placed(hi::substitute(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
-    made.lanes(args) = combine(made.lanes(exprs(args)), select(likely(key_in(tiles.x) < all_keys_), at, neutral));
+    if (!ends_at_last_key_)
+      at = select(likely(key_in(tiles.x) < all_keys_), at, neutral);
+    made.lanes(args) = combine(made.lanes(exprs(args)), at);
     made.tile = tiles.x;
     Expr whole = folded(made.lanes, args, tile_keys_, made.halves, combine);
     args.erase(args.begin());
@@ -315,12 +323,12 @@ protected:
     Expr values = copied(factors.values), weights = factors.weights, common = factors.common;
     if (error_)
       return 0.f;
-    if (group() > 1) // a group may end behind the last key
+    if (group() > 1 && !ends_at_last_key_) // a group may end behind the last key
       weights = select(likely(key_in(u_) < all_keys_), weights, hi::make_zero(weights.type()));
     if (micro_kernel_.takes_tiles())
       weights = in_a_row(weights);
     else if (!is_kept(weights))
-      weights = read_kept(keep({Func("weights"), {}}, weights));
+      weights = read_kept(keep({Func("weights"), {}, nullptr}, weights));
 
     Expr keys = several() ? Expr(block_keys_) : all_keys_;
     weighted_.tile = RegisterTile(micro_kernel_, {{0, keys}});
@@ -490,6 +498,7 @@ protected:
   int rows_, block_keys_, blocks_, group_, at_once_, vectors_, tile_keys_;
   int panel_lanes_; // keys side by side in a panel: those of a vector, or of a matrix unit's tile
   std::optional<Softmax> softmax_;
+  bool ends_at_last_key_ = false; // scores are -inf behind it
   Var m_{"m"}, t_{"t"}, j_{"j"}, u_{"u"}, c_{"c"}, lane_{"lane"};
   std::map<std::string, LoweredOp *> symbols_; // statistics by the name they have in formulas
   std::map<std::string, Statistic> statistics_;

@@ -36,11 +36,9 @@ public:
       : KeyBlockStages(kernel, match, micro_kernel, sizes, target) {}
 
   Status build() {
-    if (several()) {
-      softmax_ = softmax_of(match_);
-      if (!softmax_)
-        return Error{"these weights can't be found block by block"};
-    }
+    softmax_ = softmax_of(match_);
+    if (several() && !softmax_)
+      return Error{"these weights can't be found block by block"};
     Result<Func> result = result_of([this](LoweredOp &weighted) { return weighted_values(weighted); });
     if (!result)
       return result.error();

@@ -32,6 +32,8 @@ LinalgOp made_by(Value value, LinalgOp op) {
   return made && !llvm::isa<mlir::linalg::FillOp>(*made) ? made : LinalgOp();
 }
 
+LinalgOp Softmax::scores() const { return made_by(term_of(top), top); }
+
 namespace {
 
 bool is_number(Value value, double number) {

@@ -18,6 +18,9 @@ struct Softmax {
   mlir::Value subtracted; // from every score: the result of `top`, or an element-wise choice between it and a number
   llvm::SmallVector<mlir::linalg::LinalgOp> sums; // over keys, in the kernel's order: the weighted values come last
   llvm::DenseMap<mlir::Operation *, Step> steps;
+
+  /// The op that makes what `top` is the largest of.
+  mlir::linalg::LinalgOp scores() const;
 };
 
 /// The term that a sum over keys, or a maximum, adds to what it has; null where it has another form.
