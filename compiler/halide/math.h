@@ -9,6 +9,8 @@ namespace heddle::math {
 
 /// e^x within 1.5 ulp; 0 below -86.99 (results below 1.7e-38 are 0), inf above 88.72.
 Halide::Expr exp(Halide::Expr x);
+/// Relative error 1e-5, for f32, with the same ends: two thirds of the instructions.
+Halide::Expr rough_exp(Halide::Expr x);
 /// Absolute error 2e-7: a ratio of polynomials, twice as fast as the forms with exp.
 Halide::Expr erf(Halide::Expr x);
 /// Absolute error 6e-5, for f32: half of the instructions, and no division.

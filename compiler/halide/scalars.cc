@@ -359,14 +359,14 @@ Expr Scalars::arithmetic(mlir::Operation &op) {
 Expr Scalars::function(mlir::Operation &op) {
   auto a = [&] { return operand(op, 0); };
   auto one = [&] { return Halide::Internal::make_one(type_of(op.getResult(0))); };
+  auto is_rough = [](auto function) {
+    return bitEnumContainsAll(function.getFastmath(), arith::FastMathFlags::afn) && function.getType().isF32();
+  };
   return llvm::TypeSwitch<mlir::Operation *, Expr>(&op)
-      .Case<mlir::math::ExpOp>([&](auto) { return math::exp(a()); })
+      .Case<mlir::math::ExpOp>([&](auto exp) { return is_rough(exp) ? math::rough_exp(a()) : math::exp(a()); })
       .Case<mlir::math::Exp2Op>([&](auto) { return math::exp(a() * 0.693147180559945f); })
       .Case<mlir::math::ExpM1Op>([&](auto) { return math::exp(a()) - one(); })
-      .Case<mlir::math::ErfOp>([&](mlir::math::ErfOp erf) {
-        bool rough = bitEnumContainsAll(erf.getFastmath(), arith::FastMathFlags::afn) && erf.getType().isF32();
-        return rough ? math::rough_erf(a()) : math::erf(a());
-      })
+      .Case<mlir::math::ErfOp>([&](auto erf) { return is_rough(erf) ? math::rough_erf(a()) : math::erf(a()); })
       .Case<mlir::math::TanhOp>([&](auto) { return math::tanh(a()); })
       .Case<mlir::math::SqrtOp>([&](auto) { return sqrt(a()); })
       .Case<mlir::math::RsqrtOp>([&](auto) { return one() / sqrt(a()); })
