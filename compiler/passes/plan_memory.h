@@ -20,8 +20,9 @@ namespace heddle::passes {
 
 /// Gives each value that is made between kernels a place (`heddle.places`, one per result of a call), each entry
 /// its number of slots (`heddle.slots`) and its uses of states (`heddle.uses`), each update the time when its value is
-/// copied (`heddle.copy`). Values that are alive at the same time never share a slot; a value that the entry returns,
-/// or that a state becomes, is written there by its kernel where that is possible.
+/// copied (`heddle.copy`). Values that are alive at the same time share no slot, but for a result that is written over
+/// an argument (written_over.h); a value that the entry returns, or that a state becomes, is written there by its
+/// kernel where that is possible.
 mlir::LogicalResult plan_memory(mlir::ModuleOp module);
 
 /// Where a value lies.
