@@ -1,12 +1,10 @@
 // Polynomials on clamped arguments: the clamp both keeps the polynomial in its range and stops an infinite constant
-// from reaching arithmetic that LLVM believes to be finite. Inside, ordinary
-// (contractible) operators make FMAs.
+// from reaching arithmetic that LLVM believes to be finite. Inside, ordinary (contractible) operators make FMAs.
 #include "compiler/halide/math.h"
 
 #include <cmath>
 #include <initializer_list>
 #include <optional>
-#include <utility>
 
 namespace heddle::math {
 
@@ -88,39 +86,39 @@ static Expr polynomial(const Expr &x, std::initializer_list<float> coefficients)
   return sum;
 }
 
-constexpr float least_exponent = -87.3365448f; // of e, where k below is -126
+/// x between the ends past which e^x is 0 or infinity in any case, k, the nearest integer to x / ln 2, from -126 to
+/// 128, and 2^(k - 1), or 0 for the least k.
+struct Exponent {
+  Expr x, k, power;
 
-/// k, the nearest integer to x / ln 2, from -126 to 128, and 2^(k - 1), or 0 for the least k. The nearest integer by
-/// what an addition rounds off: Halide's rounding of 16 lanes is two instructions of 8. The last bits of the sum are
-/// the power's exponent.
-static std::pair<Expr, Expr> powers_of_two(const Expr &x) {
-  constexpr float whole = 12582912.0f + 126; // 1.5 * 2^23, and what makes an exponent of k - 1
-  Expr sum = x * 1.44269504f + whole;
-  return {strict_sub(sum, whole), reinterpret<float>(reinterpret<uint32_t>(sum) << 23)};
-}
+  explicit Exponent(const Expr &any) : x(clamp_keeping_nan(any, -87.3365448f, 89.0f)) {
+    // An addition rounds to an integer: Halide's rounding of 16 lanes is two instructions of 8. The sum's last bits are
+    // the power's exponent.
+    constexpr float whole = 12582912.0f + 126; // 1.5 * 2^23, and what makes an exponent of k - 1
+    Expr sum = x * 1.44269504f + whole;
+    k = strict_sub(sum, whole);
+    power = Halide::reinterpret<float>(Halide::reinterpret<uint32_t>(sum) << 23);
+  }
+};
 
 Expr exp(Expr x) {
   if (x.type() == Halide::Float(64))
     return Halide::exp(x);
-  Halide::Type type = x.type();
-  // Past these ends the result is 0 or infinity whatever x is.
-  x = clamp_keeping_nan(cast<float>(x), least_exponent, 89.0f);
+  Exponent e(cast<float>(x));
   // x = k ln 2 + r with |r| ≤ ln 2 / 2, where ln 2 is the sum of two floats. The first has 15 bits, so that its product
   // with k is exact, and by Sterbenz the difference, too: whether LLVM makes an FMA of that or, where it knows x, a
   // product and a difference, r is the same. That the last operation is strict keeps it from joining the two floats.
-  auto [k, scale] = powers_of_two(x);
-  Expr r = strict_sub(x - k * 0.693145751953125f, k * 1.42860682e-6f);
+  Expr r = strict_sub(e.x - e.k * 0.693145751953125f, e.k * 1.42860682e-6f);
   // 2 e^r = 2 + 2 r + r^2 q(r), where q has the least error relative to e^r on |r| ≤ 0.3475: 4e-9.
   Expr p = polynomial(r, {2.7628444e-3f, 1.67377974e-2f, 8.33368114e-2f, 3.33330382e-1f, 9.99999866e-1f, 2.0f, 2.0f});
-  return cast(type, strict_mul(p, scale));
+  return cast(x.type(), strict_mul(p, e.power));
 }
 
 Expr rough_exp(Expr x) {
-  x = clamp_keeping_nan(x, least_exponent, 89.0f);
-  auto [k, scale] = powers_of_two(x);
+  Exponent e(x);
   // 2 e^r = 2 + r q(r), where q has the least error relative to e^r on |r| ≤ 0.3475: 2.9e-6.
-  Expr p = polynomial(x - k * 0.693147181f, {8.30259322e-2f, 3.3576213e-1f, 1.00006093f, 1.99993299f, 2.0f});
-  return strict_mul(p, scale);
+  Expr p = polynomial(e.x - e.k * 0.693147181f, {8.30259322e-2f, 3.3576213e-1f, 1.00006093f, 1.99993299f, 2.0f});
+  return strict_mul(p, e.power);
 }
 
 Expr erf(Expr x) {

@@ -321,9 +321,8 @@ private:
   /// chosen, or added to a sum of such.
   static bool is_scaled(Value element, Value sum) {
     return llvm::all_of(element.getUsers(), [&](Operation *user) {
-      auto is_operand = [&](Value other) { return llvm::is_contained(user->getOperands(), other); };
       bool scaled = isa<arith::MulFOp, arith::DivFOp, arith::SelectOp, arith::MaximumFOp, arith::MaxNumFOp>(user) ||
-                    (isa<arith::AddFOp>(user) && sum && is_operand(sum));
+                    (isa<arith::AddFOp>(user) && sum && llvm::is_contained(user->getOperands(), sum));
       return isa<linalg::YieldOp>(user) || (scaled && is_scaled(user->getResult(0), sum));
     });
   }

@@ -79,7 +79,7 @@ bool stays_in_place(BlockArgument argument) {
   return true;
 }
 
-/// The kernel of a call that may write its results over what it reads; null: every call of it, or this one, may not.
+/// The kernel of a call that may write its results over what it reads, as far as its schedules go; null: it may not.
 func::FuncOp kernel_that_writes_over(func::CallOp call) {
   auto kernel = call->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(call.getCallee());
   auto name = kernel ? kernel->getAttrOfType<StringAttr>(ir::names::kernel) : StringAttr();
@@ -186,10 +186,12 @@ void move_updates(func::FuncOp entry) {
 }
 
 bool may_write_over(func::CallOp call, Value argument) {
-  func::FuncOp kernel = call.getNumResults() == 1 ? kernel_that_writes_over(call) : func::FuncOp();
+  func::FuncOp kernel = kernel_that_writes_over(call);
+  if (!kernel || call.getNumResults() != 1)
+    return false;
   bool reads = false;
   for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
-    if (!kernel || !isa<RankedTensorType>(operand.getType()) || owner_of(operand) != argument)
+    if (!isa<RankedTensorType>(operand.getType()) || owner_of(operand) != argument)
       continue;
     if (!stays_in_place(call, kernel, unsigned(i), argument))
       return false;

@@ -249,7 +249,7 @@ protected:
   /// Scores of keys past the last one are -inf: their weights are zero, and no statistic asks for them.
   Func keep(Kept kept, const Expr &value) override {
     Expr here = placed(of_block(value), min(likely(key_in(u_)), all_keys_ - 1));
-    if (kept.stage && softmax_ && softmax_->top && kept.stage->op == softmax_->scores()) {
+    if (softmax_ && kept.stage && kept.stage->op == softmax_->scores()) {
       here = select(likely(key_in(u_) < all_keys_), here, Expr(-std::numeric_limits<float>::infinity()));
       ends_at_last_key_ = true;
     }
@@ -328,7 +328,7 @@ protected:
     if (micro_kernel_.takes_tiles())
       weights = in_a_row(weights);
     else if (!is_kept(weights))
-      weights = read_kept(keep({Func("weights"), {}, nullptr}, weights));
+      weights = read_kept(keep({Func("weights"), {}}, weights));
 
     Expr keys = several() ? Expr(block_keys_) : all_keys_;
     weighted_.tile = RegisterTile(micro_kernel_, {{0, keys}});

@@ -196,7 +196,7 @@ private:
   /// The weights of the block, in groups of keys.
   Expr kept_weights(const Expr &weights) {
     if (group() == 1)
-      return is_kept(weights) ? weights : read_kept(keep({Func("weights"), {}, nullptr}, weights));
+      return is_kept(weights) ? weights : read_kept(keep({Func("weights"), {}}, weights));
     Copy copy = copy_in_groups(micro_kernel_, "weights", placed(weights, key_in_tile_), row_args({lane_, key_in_tile_}),
                                key_in_tile_, keys_);
     kept_.push_back({copy.func, {}});

@@ -32,7 +32,7 @@ LinalgOp made_by(Value value, LinalgOp op) {
   return made && !llvm::isa<mlir::linalg::FillOp>(*made) ? made : LinalgOp();
 }
 
-LinalgOp Softmax::scores() const { return made_by(term_of(top), top); }
+LinalgOp Softmax::scores() const { return top ? made_by(term_of(top), top) : LinalgOp(); }
 
 namespace {
 

@@ -19,7 +19,7 @@ struct Softmax {
   llvm::SmallVector<mlir::linalg::LinalgOp> sums; // over keys, in the kernel's order: the weighted values come last
   llvm::DenseMap<mlir::Operation *, Step> steps;
 
-  /// The op that makes what `top` is the largest of.
+  /// The op that makes what `top` is the largest of, or null.
   mlir::linalg::LinalgOp scores() const;
 };
 
