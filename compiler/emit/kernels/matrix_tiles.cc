@@ -11,7 +11,7 @@
 // ends.
 #include "compiler/emit/kernels/matrix_tiles.h"
 
-#include "compiler/kernels/contraction/prefetch.h"
+#include "compiler/halide/prefetch.h"
 #include "compiler/kernels/product/matrix_tile.h"
 #include "runtime/cpu_features.h"
 
@@ -408,8 +408,8 @@ private:
         Value *ahead = code.address(call.ahead, at.CreateMul(asked, line));
         code.repeat(lines, [&](Value *i) {
           at.CreateIntrinsic(llvm::Intrinsic::prefetch, {ahead->getType()},
-                             {code.address(ahead, at.CreateMul(i, line)), at.getInt32(contraction::reading),
-                              at.getInt32(contraction::second_cache), at.getInt32(contraction::data)});
+                             {code.address(ahead, at.CreateMul(i, line)), at.getInt32(reading),
+                              at.getInt32(second_cache), at.getInt32(data)});
         });
         Value *from = at.CreateAdd(at.CreateMul(run, call.apart), at.CreateMul(step, step_bytes));
         multiply(code.address(rows, from), call.rows_stride,

@@ -6,7 +6,7 @@
 // a prefetch never faults.
 #include "compiler/kernels/attention/ahead.h"
 
-#include "compiler/kernels/contraction/prefetch.h"
+#include "compiler/halide/prefetch.h"
 
 #include <algorithm>
 #include <map>
@@ -18,8 +18,6 @@ using namespace Halide::Internal;
 using Halide::Expr;
 
 namespace {
-
-constexpr int line_bytes = 64;
 
 bool is(const For *loop, const std::string &end) {
   return ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased");
@@ -197,7 +195,7 @@ private:
       before += source.lines;
     }
     Expr key = (sum & ((1 << parts) - 1)) * (ahead_.keys >> parts) + (iteration(op) >> parts);
-    Stmt ahead = contraction::ask(begin + Cast::make(Halide::UInt(64), key) * further);
+    Stmt ahead = ask(begin + Cast::make(Halide::UInt(64), key) * further);
     Stmt loop = For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
                           Block::make(ahead, op->body));
     // All have come: the first key's line again, at no cost.
@@ -241,7 +239,7 @@ private:
     for (const Source &source : sources_)
       if (source.keys.front() == op)
         for (int line = 0; line < source.lines; ++line)
-          asked.push_back(contraction::ask(simplify(address_of_line(source, line, {{op->name, later}}))));
+          asked.push_back(ask(simplify(address_of_line(source, line, {{op->name, later}}))));
     if (asked.empty())
       return result;
     const For *loop = result.as<For>();

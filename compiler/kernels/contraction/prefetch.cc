@@ -3,6 +3,8 @@
 // Past the last panel it asks for addresses that nobody reads; a prefetch never faults.
 #include "compiler/kernels/contraction/prefetch.h"
 
+#include "compiler/halide/prefetch.h"
+
 #include <ranges>
 
 namespace heddle::contraction {
@@ -11,8 +13,6 @@ using namespace Halide::Internal;
 using Halide::Expr;
 
 namespace {
-
-constexpr int line_bytes = 64;
 
 /// Asks for the line of element `index` of a buffer.
 Stmt ask_for(const std::string &name, const Expr &index, Halide::Type element) {
@@ -310,12 +310,6 @@ private:
 
 bool is_loop(const For *loop, const std::string &end) {
   return !end.empty() && (ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased"));
-}
-
-Stmt ask(const Expr &address) {
-  Expr pointer = reinterpret(Halide::Handle(), address);
-  return Evaluate::make(
-      Call::make(Halide::Int(32), "llvm.prefetch.p0", {pointer, reading, second_cache, data}, Call::Extern));
 }
 
 std::shared_ptr<IRMutator> make_pass(const PanelPrefetch &prefetch) { return std::make_shared<Pass>(prefetch); }

@@ -19,13 +19,6 @@ constexpr int tiles_ahead = 2;
 /// Whether the name of a loop ends so, whatever Halide did to where it starts.
 bool is_loop(const Halide::Internal::For *loop, const std::string &end);
 
-/// Arguments of LLVM's prefetch. Halide's own prefetch asks for the least locality, which on x86 leaves the second
-/// cache out: it makes these loops slower, not faster.
-constexpr int reading = 0, second_cache = 2, data = 1;
-
-/// Asks for the line at an address, a UInt(64), to be in the second cache.
-Halide::Internal::Stmt ask(const Halide::Expr &address);
-
 struct PanelPrefetch {
   std::string weights;   // the input in panels, as Halide names it
   std::string copy;      // what tiles read instead, a panel in wider numbers; empty: the input

@@ -417,7 +417,7 @@ private:
       MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
       tile.columns = width_;
       if (ahead_ && !has_tiles_ && !rows_outside_ && !piece.panels.empty() && !piece.wide.func.defined())
-        tile.ahead = {"." + inner.name(), rows_, min(tiles_in_block() * rows_, row_.extent)};
+        tile.ahead = {"." + inner.name(), ".row", rows_, min(tiles_in_block() * rows_, row_.extent)};
       kernel_.passes.push_back(make_pass(tile));
     } else if (tiled) {
       piece.func.bound_extent(args[1], rows_);

@@ -2,6 +2,8 @@
 // their first iterations, and from there to the second ones.
 #include "compiler/kernels/product/matrix_tile.h"
 
+#include "compiler/halide/prefetch.h"
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -21,6 +23,42 @@ private:
   using IRVisitor::visit;
   void visit(const Load *op) override { all.push_back(op); }
 };
+
+/// A loop that Halide lets begin at zero has another name.
+std::string name_of(const For *op) {
+  const std::string moved = ".rebased";
+  return ends_with(op->name, moved) ? op->name.substr(0, op->name.size() - moved.size()) : op->name;
+}
+
+/// How many operations of vectors an iteration of a loop has.
+class Epilogue : public IRVisitor {
+public:
+  explicit Epilogue(std::string loop) : loop_(std::move(loop)) {}
+  int operations = 0;
+
+private:
+  using IRVisitor::visit;
+  void visit(const For *op) override {
+    bool outside = std::exchange(inside_, inside_ || ends_with(name_of(op), loop_));
+    IRVisitor::visit(op);
+    inside_ = outside;
+  }
+  template <class Op> void count(const Op *op) {
+    operations += inside_ && op->type.is_float() && op->type.is_vector();
+    IRVisitor::visit(op);
+  }
+  void visit(const Add *op) override { count(op); }
+  void visit(const Sub *op) override { count(op); }
+  void visit(const Mul *op) override { count(op); }
+  void visit(const Div *op) override { count(op); }
+  void visit(const Select *op) override { count(op); }
+
+  std::string loop_;
+  bool inside_ = false;
+};
+
+/// Operations of vectors that take as long as a line from memory keeps one of a core's line buffers.
+constexpr int operations_of_line = 24;
 
 /// Of the task whose calls need the unit: rows of the pieces that it is configured for, 0 at first.
 constexpr char configured[] = "matrix_unit";
@@ -72,12 +110,10 @@ private:
   Stmt replace(const For *op) {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
-    if (tile_.ahead && ends_with(name_of(op), tile_.ahead->loop)) {
-      const For *outside = std::exchange(block_, op);
-      Stmt result = IRMutator::visit(op);
-      block_ = outside;
-      return result;
-    }
+    if (tile_.ahead && ends_with(name_of(op), tile_.ahead->loop))
+      return asking(op);
+    if (next_.defined() && ends_with(name_of(op), tile_.ahead->epilogue))
+      return with_share(op);
     if (name_of(op) != loop(tile_.row))
       return IRMutator::visit(op);
     loops_.clear();
@@ -92,11 +128,6 @@ private:
       throw Halide::InternalError(what);
   }
 
-  /// A loop that Halide lets begin at zero has another name.
-  static std::string name_of(const For *op) {
-    const std::string moved = ".rebased";
-    return ends_with(op->name, moved) ? op->name.substr(0, op->name.size() - moved.size()) : op->name;
-  }
   std::string loop(const std::string &name) const { return tile_.sum + ".s1." + name; }
 
   /// Goes down to the update, and keeps what stands on the way.
@@ -184,22 +215,66 @@ private:
     return Cast::make(Halide::Int(64), simplify(elements * operand.load->type.bytes()));
   }
 
-  /// Where a call begins to ask for the panel behind this one, and lines of it for each step; the calls of a block ask
-  /// for all of it. A block of one piece waits for memory all the time, and leaves that to the processor's own
-  /// prefetchers.
-  std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) const {
-    if (!tile_.ahead)
+  /// The loop over calls that read the same panel, which ask for the one behind it. A block of one piece waits for
+  /// memory all the time, and leaves that to the processor's own prefetchers.
+  Stmt asking(const For *op) {
+    Epilogue epilogue(tile_.ahead->epilogue);
+    op->body.accept(&epilogue);
+    const std::string of_step = unique_name("lines_of_step"), of_row = unique_name("lines_of_row");
+    lines_of_step_ = Variable::make(Halide::Int(32), of_step);
+    most_of_row_ = epilogue.operations / operations_of_line;
+    lines_of_row_ = most_of_row_ > 0 ? Variable::make(Halide::Int(32), of_row) : Expr(0);
+    steps_ = next_ = Expr();
+    const For *outside = std::exchange(block_, op);
+    Stmt result = IRMutator::visit(op);
+    block_ = outside;
+    next_ = Expr();
+    if (!steps_.defined()) // it is another product's
+      return result;
+    Expr pieces = (tile_.ahead->block + rows_of_piece() - 1) / rows_of_piece();
+    Expr all = (steps_ * lines_of_panel_step() + pieces - 1) / pieces; // of a piece
+    Expr rest = all - rows_of_piece() * lines_of_row_;
+    result = LetStmt::make(of_step, simplify(select(pieces > 1, (rest + steps_ - 1) / steps_, 0)), result);
+    if (most_of_row_ > 0)
+      result = LetStmt::make(of_row, simplify(select(pieces > 1, min(all / rows_of_piece(), most_of_row_), 0)), result);
+    return result;
+  }
+  int rows_of_piece() const { return 2 * tile_.micro_kernel->rows; }
+  int lines_of_panel_step() const { return MatrixTile::groups * tile_.columns * 4 / MatrixTile::bytes; }
+
+  /// Where a call begins to ask for the panel behind this one, and lines of it for each step.
+  std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) {
+    if (!tile_.ahead || !block_) // no loop: of one piece
       return {address(panel), 0};
-    const int lines_of_step = MatrixTile::groups * tile_.columns * 4 / MatrixTile::bytes;
-    int rows_of_piece = 2 * tile_.micro_kernel->rows;
-    Expr pieces = (tile_.ahead->block + rows_of_piece - 1) / rows_of_piece;
-    Expr lines = select(pieces > 1, (lines_of_step + pieces - 1) / pieces, 0);
-    Expr calls = block_ ? Variable::make(Halide::Int(32), block_->name) - block_->min : Expr(0);
-    Expr before = calls * (tile_.ahead->rows / rows_of_piece) * (groups / MatrixTile::groups) * lines;
+    steps_ = groups / MatrixTile::groups;
+    const int pieces = tile_.ahead->rows / rows_of_piece(), of_line = MatrixTile::bytes / panel.load->type.bytes();
+    Expr calls = Variable::make(Halide::Int(32), block_->name) - block_->min;
+    Expr in_steps = pieces * steps_ * lines_of_step_, in_rows = tile_.ahead->rows * lines_of_row_;
     Operand place = panel; // in elements
-    place.first +=
-        groups * (tile_.columns * tile_.micro_kernel->group) + before * (MatrixTile::bytes / panel.load->type.bytes());
-    return {address(place), simplify(lines)};
+    place.first += groups * (tile_.columns * tile_.micro_kernel->group) + calls * (in_steps + in_rows) * of_line;
+    Expr first = address(place);
+    place.first += in_steps * of_line;
+    next_ = most_of_row_ > 0 ? substitute(inside_, address(place)) : Expr();
+    return {first, lines_of_step_};
+  }
+
+  /// The loop over rows of an epilogue, each of which asks for its share of the panel behind this one.
+  Stmt with_share(const For *op) const {
+    const std::string line = unique_name("line");
+    Expr row = Variable::make(Halide::Int(32), op->name) - op->min;
+    Expr before = row * lines_of_row_ + Variable::make(Halide::Int(32), line);
+    Expr place = reinterpret(Halide::UInt(64), next_) + Cast::make(Halide::UInt(64), before * line_bytes);
+    Stmt share =
+        For::make(line, 0, lines_of_row_, ForType::Serial, Halide::Partition::Never, op->device_api, ask(place));
+    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
+                     Block::make(share, op->body));
+  }
+
+  /// What is known in the loop over calls alone, in terms of what is known outside.
+  Stmt visit(const LetStmt *op) override {
+    if (block_)
+      inside_[op->name] = substitute(inside_, op->value);
+    return IRMutator::visit(op);
   }
 
   Stmt call() {
@@ -245,8 +320,12 @@ private:
   std::map<std::string, const For *> loops_; // of the update
   std::map<std::string, Expr> lets_;
   const Store *place_ = nullptr;
-  const For *block_ = nullptr;
-  bool calls_ = false; // outside of parallel loops, so far
+  const For *block_ = nullptr;         // over calls that read the same panel
+  std::map<std::string, Expr> inside_; // its lets
+  Expr steps_, lines_of_step_, lines_of_row_;
+  int most_of_row_ = 0; // lines
+  Expr next_;           // the address that an epilogue's first row asks for
+  bool calls_ = false;  // outside of parallel loops, so far
   int depth_ = 0;
 };
 

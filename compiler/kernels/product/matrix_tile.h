@@ -14,8 +14,9 @@
 // Terms are runs of so many groups in each row, one run behind the other in the panel.
 //
 // While tiles of a panel are multiplied, lines of the panel behind it come to the second cache: so many in each step
-// (two tiles of rows by two of a panel), from the place on that is given; 0: none. What bounds Halide finds, and the
-// epilogue, are those of the loops; the instruction is of no account before.
+// (two tiles of rows by two of a panel), from the place on that is given, 0: none; and as many in the rows of the
+// epilogue, where the core's line buffers are free. What bounds Halide finds, and the epilogue, are those of the loops;
+// the instruction is of no account before.
 //
 // A task keeps how the unit is configured on its stack, for all of its calls, and gives the unit back when it ends:
 //
@@ -53,11 +54,12 @@ struct MatrixTile {
                                       // rows do but for one loop, where a run ends
   std::string term;
   int columns = width; // of the panel
-  /// What is asked for while the sums are computed: the panel that follows, by all calls of a block together.
+  /// What is asked for meanwhile: the panel that follows, by all calls of a block and their epilogues together.
   struct Ahead {
-    std::string loop;   // over the calls, which read the same panel: the end of its name
-    int rows;           // of a call
-    Halide::Expr block; // rows of all
+    std::string loop;     // over the calls, which read the same panel: the end of its name
+    std::string epilogue; // over rows of a call's epilogue: the end of its name
+    int rows;             // of a call
+    Halide::Expr block;   // rows of all
   };
   std::optional<Ahead> ahead = std::nullopt;
 };

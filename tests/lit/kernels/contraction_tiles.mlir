@@ -1,6 +1,6 @@
 // y[m, o] = gelu(sum[i](x[m, i] * w[o, i]) + b[o]) of bf16, with the weight in panels of 32 in pairs: fc1 of a BERT layer on a CPU with
-// a matrix unit. The sums of up to 96 rows are one call, which asks for its share of the next panel; the epilogue is in the same tile, and
-// what it writes is asked for before. A call with few rows takes the vectors' dot
+// a matrix unit. The sums of up to 96 rows are one call, which asks for its share of the next panel, as the rows of the epilogue do, which is in
+// the same tile; what it writes is asked for before. A call with few rows takes the vectors' dot
 // product, from the same panels.
 // RUN: heddle-opt --heddle-target=x86-64-v4+amx --choose_schedules %s | FileCheck %s --check-prefix=SCHEDULE
 // RUN: heddle-opt --heddle-target=x86-64-v4+amx --halide %s | FileCheck %s
@@ -17,6 +17,8 @@
 // CHECK-NEXT: {{^ *}}}
 // CHECK: consume sum {
 // CHECK: for (result0_tiled.s0.a0.row, 0,
+// CHECK-NEXT: for (line{{.*}}, 0, lines_of_row{{.*}}) {
+// CHECK-NEXT: llvm.prefetch.p0({{.*}}(arg2)
 // CHECK: strict_add(sum[ramp(result0_tiled.s0.a0.row*32, 1, 16) aligned(32, 0)], arg3[
 
 func.func private @k_product(
