@@ -77,8 +77,9 @@ class Why(Scratch):
         for line in chosen:
             self.assertRegex(line, r"^  \* +\d+\.\d us  tiles abreast=[124] ahead=[01] .*rows=\d+")
         self.assertGreater(len([line for line in lines if " us  tiles " in line]), 6)
-        self.assertEqual(lines[-2:], ["    not chunks: the sum is no longer than a chunk",
-                                      "    not copied_rows: rows do not lie side by side in an input"])
+        self.assertEqual(lines[-3:], ["    not chunks: the sum is no longer than a chunk",
+                                      "    not copied_rows: rows do not lie side by side in an input",
+                                      "    not packed_panels: panels of weights are packed before"])
 
     def test_one_size_is_expected(self):
         lines = self.why("--dim", "N=197")

@@ -14,7 +14,7 @@ namespace heddle::test {
 static std::vector<ScheduleRow> tiles() {
   std::map<std::string, std::vector<ScheduleRow>> by_shape;
   for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
-    if (row.variant != "matrix_tiles" && row.variant != "copied_rows") // which take other rows, and have tests below
+    if (row.variant != "matrix_tiles" && row.variant != "copied_rows" && row.variant != "packed_panels") // tests below
       by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
           .push_back(row);
   std::vector<ScheduleRow> out;
@@ -518,6 +518,19 @@ TEST(Contraction, RowsThatLieSideBySideAreCopiedTileByTile) {
     }
 }
 
+TEST(Contraction, BlocksOfRowsPassOverPanelsThatArePackedWhole) {
+  for (int64_t height : {6, 12})
+    for (int64_t width : {32, 48}) {
+      auto packed = [&](int64_t copied) {
+        return row_of("contraction", "packed_panels",
+                      {{"rows", height}, {"width", width}, {"block", 24}, {"copied", copied}});
+      };
+      check_row(dense_text(101, 19, 0), packed(0), {{1}, {height}, {37}, {70}}, 1e-5);
+      check_row(dense_text(96, 64, 0), packed(0), {{1}, {61}}, 1e-5); // whole vectors of terms
+      check_row(plain_gradient(61, 69), packed(1), {{1}, {2}, {37}}, 1e-5);
+    }
+}
+
 /// y[k] = sum[m](g[m] * x[m, k]) has terms side by side, and no rows.
 TEST(Contraction, OfASingleRowNothingIsCopied) {
   KernelText kernel(R"(
@@ -543,8 +556,12 @@ TEST(Contraction, RowsThatLieSideBySideAreCopiedWhereTermsAreFarApart) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(plain_gradient(1024, 96));
-  EXPECT_EQ(choose(kernel.function(), *target).rows.front().variant, "copied_rows");
+  ScheduleRow chosen = choose(kernel.function(), *target).rows.front();
+  EXPECT_EQ(chosen.variant, "packed_panels"); // as there are several blocks of rows
+  EXPECT_EQ(chosen.params.at("copied"), 1);
   check_chosen(plain_gradient(1024, 96), {{3}, {70}}, 1e-5);
+  KernelText wide(plain_gradient(1024, 5000)); // whose panels would take too much room
+  EXPECT_EQ(choose(wide.function(), *target).rows.front().variant, "copied_rows");
 }
 
 TEST(Contraction, ManyRowsInSeveralBlocksAndDeepSumsStayExact) {

@@ -146,7 +146,7 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,   &copied_rows,
+static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,   &copied_rows, &packed_panels,
                                           &staged_tiles, &tensor_tiles, &few_rows, &each_element};
 
 } // namespace contraction

@@ -7,7 +7,7 @@
 
 namespace heddle::contraction {
 
-extern const Variant tiles, chunks, copied_rows, matrix_tiles;
+extern const Variant tiles, chunks, copied_rows, packed_panels, matrix_tiles;
 
 /// The micro-kernel for all products of a kernel.
 const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target);

@@ -262,8 +262,7 @@ int64_t rows_of_block(const Problem &problem, const Target &target, int64_t dept
   return rows_that_fit(problem.micro_kernel->bytes() * terms, block_share, target);
 }
 
-/// Whether a factor is copied into panels in every call, once for each block of rows.
-static bool packs(const Problem &problem) { return problem.packing.cycles(1) > 0; }
+bool packs(const Problem &problem) { return problem.packing.cycles(1) > 0; }
 
 int64_t rows_of_copied_block(const Problem &problem, const Target &target) {
   constexpr int64_t share = 50;
@@ -303,9 +302,9 @@ static constexpr double partial_cycles = 3;
 /// terms: they take nothing.
 static constexpr double seen_of_l3 = 0.15;
 
-/// Which share of a block's rows comes from further away than the second cache each time, where the block and two panels
-/// fill that cache so far. Measured on an Emerald Rapids, 3072 terms, blocks of 96 rows (0.94): 512 rows take 8 % longer
-/// than in chunks.
+/// Which share of a block's rows comes from further away than the second cache each time, where the block and two
+/// panels fill that cache so far. Measured on an Emerald Rapids, 3072 terms, blocks of 96 rows (0.94): 512 rows take 8
+/// % longer than in chunks.
 static double share_from_l3(double filled) { return std::clamp((filled - 0.9) / 0.1, 0.0, 1.0); }
 
 /// Cycles of a step for each row of a tile whose rows share a few sets of the first cache and are more than it has
@@ -365,13 +364,16 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double row_bytes = share_from_l3(used / double(target.l2)) * rows * double(problem.terms * micro_kernel.bytes());
   double panel_loading =
       panel_bytes / target.memory_bytes_per_cycle / (problem.weights ? 1 : 4) / streams(tiling.abreast);
+  if (tiling.packed)
+    panel_loading = std::ceil(rows / block) * panel_bytes / target.l3_bytes_per_cycle;
   double row_loading = row_bytes / target.l3_bytes_per_cycle;
   double computing = tiles * of_tile + row_loading * (packs(problem) ? seen_of_l3 : 1);
   double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
   double blocks = std::ceil(rows / block);
   if (problem.others.empty()) // else they make tasks enough
     blocks = std::max(blocks, std::min(tiles, std::ceil(double(least_tasks) / tasks)));
-  double packing = blocks * double(width * problem.terms) * problem.packing.cycles(tiling.width / target.lanes);
+  double packing = (tiling.packed ? 1 : blocks) * double(width * problem.terms) *
+                   problem.packing.cycles(tiling.width / target.lanes);
   if (problem.narrow && tiling.widened) // by the first tile of each block, which writes them out, too
     computing += blocks * problem.products * steps *
                  (step_cycles(tile, true, target) - step_cycles(tile, false, target) + double(tile.vectors) / 2);

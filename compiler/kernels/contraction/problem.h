@@ -62,6 +62,9 @@ int64_t rows_of_block(const Problem &problem, const Target &target, int64_t dept
 /// The blocks that are worth trying: that one and, where panels are packed for each block, larger ones.
 std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target, int64_t depth = 0);
 
+/// Whether a factor is copied into panels in every call.
+bool packs(const Problem &problem);
+
 /// Rows of a block of which there is a copy, tile by tile.
 int64_t rows_of_copied_block(const Problem &problem, const Target &target);
 
@@ -73,6 +76,7 @@ struct Tiling {
   int64_t block;       // rows
   int64_t abreast = 1; // panels that a tile computes at a time
   bool copied = false; // rows, tile by tile, for all panels of a block
+  bool packed = false; // all panels, before rows pass over them
 };
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);
 

@@ -43,9 +43,9 @@ public:
                   const Target &target)
       : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
         group_(shape.panels), block_(shape.block), tasks_(shape.tasks), abreast_(shape.abreast), ahead_(shape.ahead),
-        widens_(shape.widened), copies_(shape.copied), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes),
-        target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0),
-        rows_outside_(shape.inside) {
+        widens_(shape.widened), copies_(shape.copied), packs_(shape.packed), micro_kernel_(*shape.micro_kernel),
+        lanes_(target.lanes), target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0),
+        has_tiles_(tile_axis >= 0), rows_outside_(shape.inside) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     if (has_tiles_)
@@ -432,8 +432,10 @@ private:
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
     bool two_fit = !has_tiles_ &&
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
+    if (packs_ && piece.wide.func.defined())
+      piece.panels = piece.wide.func.name();
     if (tiled && two_fit && ahead_ && !micro_kernel_.takes_tiles() && !piece.panels.empty() &&
-        (piece.widened || !piece.wide.func.defined()) && piece.tile.loops().size() == 1)
+        (packs_ || piece.widened || !piece.wide.func.defined()) && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     if (tiled && piece.widened && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(
@@ -457,9 +459,12 @@ private:
       else if (!rows.args().empty())
         rows.vectorize(rows.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
-    if (piece.wide.func.defined()) {
-      fix_others(piece.wide.func, false);
-      at(piece.wide.func, per_panel);
+    if (Func &panels = piece.wide.func; panels.defined() && packs_) {
+      panels.compute_root().parallel(panels.args().back());
+      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, 0);
+    } else if (panels.defined()) {
+      fix_others(panels, false);
+      at(panels, per_panel);
       Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, abreast_);
     }
   }
@@ -548,7 +553,7 @@ private:
   int block_;   // rows
   int tasks_;   // wanted
   int abreast_; // panels of a tile
-  bool ahead_, widens_, copies_;
+  bool ahead_, widens_, copies_, packs_;
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;

@@ -19,6 +19,7 @@ struct Shape {
   const MicroKernel *micro_kernel;
   bool inside = false; // all panels pass over a block of rows in its task
   bool copied = false; // rows that lie side by side are, tile by tile, before panels pass over a block of them
+  bool packed = false; // the factor with lanes is, whole, before rows pass over it
 };
 
 /// Those of a row that check_row took.

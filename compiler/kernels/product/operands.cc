@@ -215,7 +215,9 @@ void Operands::schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int 
   Func &panel = copy.func;
   std::vector<Var> dims = panel.args();
   Var lane = lane_of_panel(), member = member_of_group();
-  panel.bound_extent(lane, width).bound_extent(dims.back(), panels);
+  panel.bound_extent(lane, width);
+  if (panels > 0)
+    panel.bound_extent(dims.back(), panels);
   if (copy.turned.defined()) {
     // A square at a time: read along the terms, put down transposed, copied row by row. All terms of the columns of a
     // vector before the next: the processor asks ahead for places that follow one another in so many rows.

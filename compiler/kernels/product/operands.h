@@ -96,7 +96,7 @@ public:
   /// are whole vectors, of which one is read at a time where a factor lies term by term.
   Copy packed(const Halide::Expr &factor, const Halide::Var &column, int width, const Halide::Expr &columns,
               const std::vector<Halide::Var> &others, bool whole_vectors = false) const;
-  /// Such a copy is written by whole vectors of `lanes`.
+  /// Such a copy is written by whole vectors of `lanes`; `panels`: at a time, 0: all.
   static void schedule_packed(const MicroKernel &micro_kernel, Copy &copy, int width, int lanes, int panels = 1);
   /// The copy of a block of rows that lie side by side, in "panels" as high as a tile: neighbouring tiles are written
   /// together, as their rows share lines.
