@@ -1,12 +1,13 @@
 // One loop nest per result:
 //   task (panel x block of rows, parallel) → tile of rows → accumulators over the whole sum, then the epilogue
 // The wide factor (the one the vector lanes run along) is read in panels [k][width] that stay in the cache while
-// the rows of the other factor pass; weights come packed so, anything else is packed per task. The other factor is
-// read row by row as it lies; what is not stored so (computed places, a product of things) is first written out for
-// one block of rows. Tiles of rows past the end compute on the last row again; the last panel is padded with zeros.
-// Measured: panels outside and rows inside is the fastest order, the sum in one go as long as two panels fit the second
-// cache. Tiles of few rows may compute several panels at a time (`abreast`), which come from as many places of the
-// memory, as reading weights is all that takes time there. Longer sums go chunk by chunk (variant "chunks"):
+// the rows of the other factor pass; weights come packed so, anything else is packed per task, or whole before all
+// tasks (variant "packed_panels"). The other factor is read row by row as it lies; what is not stored so (computed
+// places, a product of things) is first written out for one block of rows. Tiles of rows past the end compute on the
+// last row again; the last panel is padded with zeros. Measured: panels outside and rows inside is the fastest order,
+// the sum in one go as long as two panels fit the second cache. Tiles of few rows may compute several panels at a time
+// (`abreast`), which come from as many places of the memory, as reading weights is all that takes time there. Longer
+// sums go chunk by chunk (variant "chunks"):
 //   task (a few panels x block of rows) → chunk of terms → panel → tile of rows → accumulators, added to partial sums
 // so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"

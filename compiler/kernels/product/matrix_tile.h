@@ -14,9 +14,9 @@
 // Terms are runs of so many groups in each row, one run behind the other in the panel.
 //
 // While tiles of a panel are multiplied, lines of the panel behind it come to the second cache: so many in each step
-// (two tiles of rows by two of a panel), from the place on that is given, 0: none; and as many in the rows of the
-// epilogue, where the core's line buffers are free. What bounds Halide finds, and the epilogue, are those of the loops;
-// the instruction is of no account before.
+// (two tiles of rows by two of a panel), from the place on that is given; 0: none. So do some in the rows of an
+// epilogue that computes for long, when the core's line buffers are free. What bounds Halide finds, and the epilogue,
+// are those of the loops; the instruction is of no account before.
 //
 // A task keeps how the unit is configured on its stack, for all of its calls, and gives the unit back when it ends:
 //
