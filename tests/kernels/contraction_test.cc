@@ -556,10 +556,17 @@ TEST(Contraction, RowsThatLieSideBySideAreCopiedWhereTermsAreFarApart) {
   Result<Target> target = find_target("x86-64-v4");
   ASSERT_TRUE(target);
   KernelText kernel(plain_gradient(1024, 96));
-  ScheduleRow chosen = choose(kernel.function(), *target).rows.front();
-  EXPECT_EQ(chosen.variant, "packed_panels"); // as there are several blocks of rows
-  EXPECT_EQ(chosen.params.at("copied"), 1);
+  EXPECT_EQ(choose(kernel.function(), *target).rows.front().variant, "copied_rows");
   check_chosen(plain_gradient(1024, 96), {{3}, {70}}, 1e-5);
+}
+
+TEST(Contraction, PanelsArePackedWholeWhereTheThirdCacheIsSlow) {
+  Result<Target> target = find_target("x86-64-v4+amx");
+  ASSERT_TRUE(target);
+  KernelText kernel(plain_gradient(1024, 96));
+  ScheduleRow chosen = choose(kernel.function(), *target).rows.front();
+  EXPECT_EQ(chosen.variant, "packed_panels");
+  EXPECT_EQ(chosen.params.at("copied"), 1);
   KernelText wide(plain_gradient(1024, 5000)); // whose panels would take too much room
   EXPECT_EQ(choose(wide.function(), *target).rows.front().variant, "copied_rows");
 }
