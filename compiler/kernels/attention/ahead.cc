@@ -6,6 +6,7 @@
 // a prefetch never faults.
 #include "compiler/kernels/attention/ahead.h"
 
+#include "compiler/halide/loops.h"
 #include "compiler/halide/prefetch.h"
 
 #include <algorithm>
@@ -18,10 +19,6 @@ using namespace Halide::Internal;
 using Halide::Expr;
 
 namespace {
-
-bool is(const For *loop, const std::string &end) {
-  return ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased");
-}
 
 /// What a copy reads of an input of the kernel: the address, in terms of loops.
 struct Source {
@@ -96,7 +93,7 @@ private:
     source.address = known(source.address);
     for (const For *loop : loops_) {
       auto key = std::find_if(copy_->by_keys.begin(), copy_->by_keys.end(),
-                              [&](const auto &named) { return is(loop, named.first); });
+                              [&](const auto &named) { return is_loop(loop, named.first); });
       (key == copy_->by_keys.end() ? source.others : source.keys).push_back(loop);
       if (key != copy_->by_keys.end())
         source.keys_of_turn.push_back(key->second);
@@ -143,7 +140,7 @@ private:
   using IRMutator::visit;
 
   Stmt visit(const For *op) override {
-    if (is(op, ahead_.block_loop)) {
+    if (is_loop(op, ahead_.block_loop)) {
       FindSources find(ahead_.copies);
       op->body.accept(&find);
       sources_ = find.sources;
@@ -152,9 +149,9 @@ private:
       block_ = nullptr;
       return result;
     }
-    if (block_ && is(op, ahead_.sum_loop) && !sources_.empty())
+    if (block_ && is_loop(op, ahead_.sum_loop) && !sources_.empty())
       return with_prefetch(op);
-    const For **kept = is(op, ahead_.row_loop) ? &rows_ : is(op, ahead_.tile_loop) ? &tile_ : nullptr;
+    const For **kept = is_loop(op, ahead_.row_loop) ? &rows_ : is_loop(op, ahead_.tile_loop) ? &tile_ : nullptr;
     if (!kept)
       return IRMutator::visit(op);
     const For *outside = std::exchange(*kept, op);

@@ -8,9 +8,6 @@
 
 namespace heddle::contraction {
 
-/// Tasks for few threads: each packs all panels.
-static constexpr int64_t tasks = 4;
-
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   if (problem.terms_apart == 0)
@@ -24,7 +21,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     for (int64_t rows : tile_heights(problem, width, target)) {
       Tiling tiling{rows, width, 0, true, false, rows_of_copied_block(problem, target), 1, true};
       Candidate made = candidate(problem, copied_rows.name, tiling, target);
-      made.row.params = {{"rows", rows}, {"width", width}, {"block", tiling.block}, {"tasks", tasks}};
+      made.row.params = {{"rows", rows}, {"width", width}, {"block", tiling.block}, {"tasks", copying_tasks}};
       out.push_back(std::move(made));
     }
   return out;
@@ -40,7 +37,7 @@ static std::vector<Parameter> parameters() {
   return {{"rows", "rows of accumulators of a tile", 1, 64, {6, 8, 12}},
           {"width", "columns of a panel and of a tile", 8, 1024, {32, 48}},
           {"block", "rows at most that are copied at a time", 1, 1 << 20, {96, 512}},
-          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {tasks}}};
+          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {copying_tasks}}};
 }
 
 const Variant copied_rows = {

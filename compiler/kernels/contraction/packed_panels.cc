@@ -9,15 +9,12 @@
 
 namespace heddle::contraction {
 
-/// Columns at most: the panels take no more room than the factor itself.
+/// Columns at most: panels take as much room as the factor, which for those of a vocabulary would be a lot.
 static constexpr int64_t most_columns = 4096;
 
 /// Bytes that a core reads from the third cache in a cycle, below which this pays. On Zen 4 (12 and more) rows that
 /// come from there beside a panel that doesn't take no longer; on an Emerald Rapids (8) packed panels save 6 to 10 %.
 static constexpr double slow_l3 = 10;
-
-/// Tasks for few threads where rows are copied: each passes over all panels.
-static constexpr int64_t copying_tasks = 4;
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
@@ -34,10 +31,10 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   if (problem.micro_kernel->group > 1)
     return Error{"the terms of a group do not lie side by side"};
   const bool copied = problem.terms_apart > 0;
+  const int64_t block = copied ? rows_of_copied_block(problem, target) : rows_of_block(problem, target);
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
     for (int64_t rows : tile_heights(problem, width, target)) {
-      int64_t block = copied ? rows_of_copied_block(problem, target) : rows_of_block(problem, target);
       Candidate made =
           candidate(problem, packed_panels.name, {rows, width, 0, true, false, block, 1, copied, true}, target);
       made.row.params = {{"rows", rows},

@@ -3,6 +3,7 @@
 // Past the last panel it asks for addresses that nobody reads; a prefetch never faults.
 #include "compiler/kernels/contraction/prefetch.h"
 
+#include "compiler/halide/loops.h"
 #include "compiler/halide/prefetch.h"
 
 #include <ranges>
@@ -307,10 +308,6 @@ private:
 };
 
 } // namespace
-
-bool is_loop(const For *loop, const std::string &end) {
-  return !end.empty() && (ends_with(loop->name, end) || ends_with(loop->name, end + ".rebased"));
-}
 
 std::shared_ptr<IRMutator> make_pass(const PanelPrefetch &prefetch) { return std::make_shared<Pass>(prefetch); }
 std::shared_ptr<IRMutator> make_pass(const RowsPrefetch &prefetch) { return std::make_shared<RowsPass>(prefetch); }

@@ -16,9 +16,6 @@ namespace heddle::contraction {
 /// Tiles before the one that needs them, rows are asked for: the sum of one may take no longer than memory does.
 constexpr int tiles_ahead = 2;
 
-/// Whether the name of a loop ends so, whatever Halide did to where it starts.
-bool is_loop(const Halide::Internal::For *loop, const std::string &end);
-
 struct PanelPrefetch {
   std::string weights;   // the input in panels, as Halide names it
   std::string copy;      // what tiles read instead, a panel in wider numbers; empty: the input

@@ -303,8 +303,8 @@ static constexpr double partial_cycles = 3;
 static constexpr double seen_of_l3 = 0.15;
 
 /// Which share of a block's rows comes from further away than the second cache each time, where the block and two
-/// panels fill that cache so far. Measured on an Emerald Rapids, 3072 terms, blocks of 96 rows (0.94): 512 rows take 8
-/// % longer than in chunks.
+/// panels fill that cache so far. Measured on an Emerald Rapids, 3072 terms, blocks of 96 rows (0.94): 512 rows take
+/// 8 % longer than in chunks.
 static double share_from_l3(double filled) { return std::clamp((filled - 0.9) / 0.1, 0.0, 1.0); }
 
 /// Cycles of a step for each row of a tile whose rows share a few sets of the first cache and are more than it has

@@ -68,6 +68,9 @@ bool packs(const Problem &problem);
 /// Rows of a block of which there is a copy, tile by tile.
 int64_t rows_of_copied_block(const Problem &problem, const Target &target);
 
+/// Tasks for few threads where each copies rows of its own and passes over all panels.
+inline constexpr int64_t copying_tasks = 4;
+
 /// What variants share of a row of the schedule and of its cost.
 struct Tiling {
   int64_t rows, width; // of a tile

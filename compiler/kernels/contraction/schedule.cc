@@ -460,13 +460,14 @@ private:
       else if (!rows.args().empty())
         rows.vectorize(rows.args()[0], lanes_, TailStrategy::GuardWithIf);
     }
-    if (Func &panels = piece.wide.func; panels.defined() && packs_) {
-      panels.compute_root().parallel(panels.args().back());
-      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, 0);
-    } else if (panels.defined()) {
-      fix_others(panels, false);
-      at(panels, per_panel);
-      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, abreast_);
+    if (Func &panels = piece.wide.func; panels.defined()) {
+      if (packs_) {
+        panels.compute_root().parallel(panels.args().back());
+      } else {
+        fix_others(panels, false);
+        at(panels, per_panel);
+      }
+      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, packs_ ? 0 : abreast_);
     }
   }
 

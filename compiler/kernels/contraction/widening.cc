@@ -9,7 +9,7 @@
 //                                                                   }
 #include "compiler/kernels/contraction/widening.h"
 
-#include "compiler/kernels/contraction/prefetch.h"
+#include "compiler/halide/loops.h"
 
 namespace heddle::contraction {
 

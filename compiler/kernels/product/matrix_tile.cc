@@ -2,6 +2,7 @@
 // their first iterations, and from there to the second ones.
 #include "compiler/kernels/product/matrix_tile.h"
 
+#include "compiler/halide/loops.h"
 #include "compiler/halide/prefetch.h"
 
 #include <algorithm>
@@ -24,12 +25,6 @@ private:
   void visit(const Load *op) override { all.push_back(op); }
 };
 
-/// A loop that Halide lets begin at zero has another name.
-std::string name_of(const For *op) {
-  const std::string moved = ".rebased";
-  return ends_with(op->name, moved) ? op->name.substr(0, op->name.size() - moved.size()) : op->name;
-}
-
 /// How many operations of vectors an iteration of a loop has.
 class Epilogue : public IRVisitor {
 public:
@@ -39,7 +34,7 @@ public:
 private:
   using IRVisitor::visit;
   void visit(const For *op) override {
-    bool outside = std::exchange(inside_, inside_ || ends_with(name_of(op), loop_));
+    bool outside = std::exchange(inside_, inside_ || is_loop(op, loop_));
     IRVisitor::visit(op);
     inside_ = outside;
   }
@@ -110,9 +105,9 @@ private:
   Stmt replace(const For *op) {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
-    if (tile_.ahead && ends_with(name_of(op), tile_.ahead->loop))
+    if (tile_.ahead && is_loop(op, tile_.ahead->loop))
       return asking(op);
-    if (next_.defined() && ends_with(name_of(op), tile_.ahead->epilogue))
+    if (next_.defined() && is_loop(op, tile_.ahead->epilogue))
       return with_share(op);
     if (name_of(op) != loop(tile_.row))
       return IRMutator::visit(op);
