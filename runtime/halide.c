@@ -2,7 +2,6 @@
 // on, in their session's scratch; kernels called outside of a session (NULL, as tests do) run serially and allocate
 // with malloc.
 #include "runtime/runtime.h"
-#include "runtime/share.h"
 
 #include <stdlib.h>
 #include <xmmintrin.h>
@@ -20,7 +19,6 @@ typedef struct parallel_job {
   int min;
   int size;
   int threads;
-  _Atomic int64_t next;
   _Atomic int error;
 } parallel_job;
 
@@ -44,28 +42,64 @@ static int do_task(const rt_slot *slot, const parallel_job *job, int number) {
   return error;
 }
 
+static rt_share share_of(rt_slot *slot) { return atomic_load_explicit(&slot->share, memory_order_relaxed); }
+
+static void set_share(rt_slot *slot, rt_share share) {
+  atomic_store_explicit(&slot->share, share, memory_order_relaxed);
+}
+
+// Leaves `left` of a share that is still as `seen`.
+static bool leave(rt_slot *slot, rt_share seen, rt_share left) {
+  return atomic_compare_exchange_strong_explicit(&slot->share, &seen, left, memory_order_relaxed, memory_order_relaxed);
+}
+
+// Takes tasks of another thread into a share that is empty; false: there are none.
+static bool take_share(const parallel_job *job, rt_slot *to) {
+  for (;;) {
+    rt_slot *from = NULL;
+    rt_share seen = {0, 0};
+    for (int i = 0; i < job->threads; i++) {
+      rt_slot *other = &job->session->scratch.slots[i];
+      rt_share share = share_of(other);
+      if (rt_share_left(share) > rt_share_left(seen))
+        from = other, seen = share;
+    }
+    if (!from)
+      return false;
+    rt_share taken = rt_share_taken(seen);
+    if (leave(from, seen, (rt_share){seen.first, taken.first})) {
+      set_share(to, taken);
+      return true;
+    }
+  }
+}
+
+// The next task of a thread; false: all have been begun.
+static bool next_task(const parallel_job *job, rt_slot *slot, uint32_t *task) {
+  for (;;) {
+    rt_share share = share_of(slot);
+    if (rt_share_left(share) == 0) {
+      if (!take_share(job, slot))
+        return false;
+    } else if (leave(slot, share, (rt_share){share.first + 1, share.end})) {
+      *task = share.first;
+      return true;
+    }
+  }
+}
+
 static void take_tasks(void *data, int32_t index) {
   parallel_job *job = data;
-  if (index < 0 || index >= job->session->threads) // custom threads that miscount: others do the tasks
+  if (index < 0 || index >= job->threads) // custom threads that miscount: others do the tasks
     return;
   uint32_t mode = rt_float_mode_enter();
   rt_slot *slot = &job->session->scratch.slots[index];
   slot->base = slot->used;
-  for (;;) {
-    int64_t left = job->size - atomic_load_explicit(&job->next, memory_order_relaxed);
-    int64_t run = rt_tasks_at_once(left, job->threads);
-    int64_t first = left > 0 ? atomic_fetch_add_explicit(&job->next, run, memory_order_relaxed) : job->size;
-    if (first >= job->size)
-      break;
-    int64_t end = run < job->size - first ? first + run : job->size;
-    for (int64_t i = first; i < end; i++) {
-      int error = do_task(slot, job, (int)i);
-      if (error) {
-        atomic_store_explicit(&job->error, error, memory_order_relaxed);
-        atomic_store_explicit(&job->next, job->size, memory_order_relaxed); // the rest need not begin
-        break;
-      }
-    }
+  uint32_t task;
+  while (!atomic_load_explicit(&job->error, memory_order_relaxed) && next_task(job, slot, &task)) {
+    int error = do_task(slot, job, (int)task);
+    if (error) // the rest need not begin
+      atomic_store_explicit(&job->error, error, memory_order_relaxed);
   }
   slot->base = -1;
   rt_float_mode_leave(mode);
@@ -85,6 +119,8 @@ int halide_do_par_for(void *user_context, halide_task task, int min, int size, u
   int32_t threads = session->threads < size ? session->threads : size;
   parallel_job job = {
       .session = session, .task = task, .closure = closure, .min = min, .size = size, .threads = threads};
+  for (int32_t i = 0; i < threads; i++)
+    set_share(&session->scratch.slots[i], rt_share_of(size, threads, i));
   if (threads <= 1) {
     take_tasks(&job, 0);
   } else if (session->has_custom) {

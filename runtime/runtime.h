@@ -8,6 +8,7 @@
 #include "runtime/abi.h"
 #include "runtime/device.h"
 #include "runtime/heddle.h"
+#include "runtime/share.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -93,8 +94,9 @@ typedef struct rt_slot { // kernels get it as their user context: the library ha
   heddle_session *session;
   int64_t base; // what was in use when this thread's parallel tasks began; -1: outside of them
   rt_memory slab;
-  int64_t used;  // bytes of the slab in use, or that would be in a larger one
-  rt_block *top; // newest block
+  int64_t used;            // bytes of the slab in use, or that would be in a larger one
+  rt_block *top;           // newest block
+  _Atomic(rt_share) share; // of the tasks of a loop
 } __attribute__((aligned(128))) rt_slot;
 
 typedef struct rt_scratch {

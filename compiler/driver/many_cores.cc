@@ -11,17 +11,28 @@ namespace heddle {
 
 double shared_ms(const LoopTime &tasks, int threads) {
   int64_t count = int64_t(tasks.size()), sharing = std::min<int64_t>(threads, count);
-  std::priority_queue<double, std::vector<double>, std::greater<>> free; // when each thread will be
-  for (int64_t i = 0; i < sharing; ++i)
-    free.push(0);
+  std::vector<rt_share> shares;
+  using Free = std::pair<double, int64_t>; // when a thread will be, and its number
+  std::priority_queue<Free, std::vector<Free>, std::greater<>> free;
+  for (int64_t i = 0; i < sharing; ++i) {
+    shares.push_back(rt_share_of(count, sharing, i));
+    free.emplace(0, i);
+  }
   double end = 0;
-  for (int64_t next = 0; next < count;) {
-    int64_t run = std::min(rt_tasks_at_once(count - next, sharing), count - next);
-    double done = std::accumulate(tasks.begin() + next, tasks.begin() + next + run, free.top());
+  while (!free.empty()) {
+    auto [now, thread] = free.top();
     free.pop();
-    free.push(done);
+    rt_share &own = shares[thread];
+    if (rt_share_left(own) == 0) {
+      rt_share &other = *std::ranges::max_element(shares, {}, rt_share_left);
+      if (rt_share_left(other) == 0)
+        continue;
+      own = rt_share_taken(other);
+      other.end = own.first;
+    }
+    double done = now + tasks[own.first++];
     end = std::max(end, done);
-    next += run;
+    free.emplace(done, thread);
   }
   return end;
 }

@@ -303,6 +303,41 @@ TEST(Threads, custom_threads_replace_the_pool) {
   EXPECT_EQ(own.released, 1);
 }
 
+TEST(Threads, each_begins_with_its_part_of_every_loop_and_then_takes_half_of_the_largest_left) {
+  heddle_threads serial = {};
+  serial.concurrency = [](void *) { return 3; };
+  serial.run = [](void *, int32_t count, void (*task)(void *, int32_t), void *data) {
+    for (int32_t i = count - 1; i >= 0; i--)
+      task(data, i);
+  };
+  Fixture f(0, &serial);
+  std::vector<std::pair<int32_t, int32_t>> begun; // threads and tasks
+  ASSERT_EQ(heddle_session_observe_tasks(
+                f.session,
+                [](void *context, int32_t thread, int32_t task, int32_t begins) {
+                  if (begins)
+                    static_cast<decltype(begun) *>(context)->emplace_back(thread, task);
+                },
+                &begun),
+            HEDDLE_OK);
+  auto order = [&](int tasks) {
+    begun.clear();
+    EXPECT_EQ(
+        run_parallel(f, [&](const heddle_call &call) { return for_each(call.context, tasks, [](int) { return 0; }); }),
+        HEDDLE_OK);
+    std::vector<int32_t> out;
+    for (auto [thread, task] : begun) {
+      EXPECT_EQ(thread, std::min(tasks, 3) - 1) << "the first one that comes leaves nothing to the others";
+      out.push_back(task);
+    }
+    return out;
+  };
+  EXPECT_EQ(order(12), (std::vector<int32_t>{8, 9, 10, 11, 2, 3, 6, 7, 1, 5, 0, 4}));
+  EXPECT_EQ(order(4), (std::vector<int32_t>{2, 3, 0, 1}));
+  EXPECT_EQ(order(2), (std::vector<int32_t>{1, 0}));
+  EXPECT_EQ(order(1), (std::vector<int32_t>{0}));
+}
+
 TEST(Threads, custom_threads_may_be_limited_serial_or_wrong) {
   OwnThreads own;
   {
