@@ -35,13 +35,6 @@ struct Rows {
   SmallVector<LinalgOp> scalars;   // stages with one element for each row, in program order
 };
 
-bool depends_on_reduction(Value tensor) {
-  auto op = tensor.getDefiningOp<LinalgOp>();
-  if (!op || isa<linalg::FillOp>(op.getOperation()))
-    return false;
-  return op.getNumReductionLoops() > 0 || llvm::any_of(op->getOperands(), depends_on_reduction);
-}
-
 unsigned rank_of(LinalgOp op) { return op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getNumResults(); }
 
 Result<Rows> rows_of(func::FuncOp kernel) {

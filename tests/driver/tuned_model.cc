@@ -45,7 +45,9 @@ TEST(TrialLibrary, a_call_finds_what_the_first_one_found) {
   options.path = folder.path / "cache.heddle";
   auto model = load_model(options);
   ASSERT_TRUE(model) << model.error().message;
-  auto goal = find_compile_goal({.db = "none"});
+  CompileOptions compiled;
+  compiled.db = "none";
+  auto goal = find_compile_goal(compiled);
   ASSERT_TRUE(goal) << goal.error().message;
   std::vector<TrialLibrary> made;
   for (int i = 0; i < 2; ++i) {

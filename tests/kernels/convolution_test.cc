@@ -13,7 +13,7 @@ namespace {
 
 struct Shape {
   int stride = 1, dilation = 1, window = 3, channels = 5, outputs = 20;
-  std::string layout; // of the weight
+  std::string layout = ""; // of the weight
   std::string read = "%py, %px, %c";
   std::string image = "?x?x?x$C";
   std::string extents = "b, y, x, $C";

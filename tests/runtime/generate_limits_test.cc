@@ -77,7 +77,7 @@ TEST_F(GenerateTest, absurd_shapes_are_refused_before_they_are_multiplied) {
                                     "2305843009213693968, but S = 3 in input 'ids'");
   inputs[1].shape[1] = inputs[0].shape[1] = 1 << 30;
   inputs[0].strides[0] = inputs[0].strides[1] = 0;
-  int64_t length, elsewhere;
+  int64_t length = 0, elsewhere = 0;
   heddle_tensor room = tensor("", HEDDLE_I64, &elsewhere, {1, (1 << 30) + options.steps}); // nothing is written
   EXPECT_EQ(heddle_generate(session, &options, inputs, 2, &room, &length, nullptr), HEDDLE_OUT_OF_MEMORY)
       << "repeated for two beams that is more than a tensor may have";

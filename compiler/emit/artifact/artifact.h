@@ -21,7 +21,7 @@ struct ArtifactForm {
   bool object = false;  // <name>.o: shows <name>_* and nothing else, so that several link into one program
   bool ptx = false;     // <name>.sm_80.ptx for each GPU
   bool embed_weights = false;
-  std::string ptxas; // NVIDIA's assembler, for machine code beside the PTX; "": none
+  std::string ptxas = ""; // NVIDIA's assembler, for machine code beside the PTX; "": none
 };
 
 struct ArtifactJob {
