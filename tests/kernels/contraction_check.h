@@ -43,6 +43,20 @@ inline void check_row(
   }
 }
 
+/// Of a matrix unit that multiplies parts of f32.
+inline ScheduleRow split_tiles(int64_t width, int64_t depth, int64_t block = 96, int64_t panels = 2) {
+  ScheduleRow row = row_of("contraction", "split_tiles",
+                           {{"rows", 32},
+                            {"width", width},
+                            {"depth", depth},
+                            {"panels", panels},
+                            {"block", block},
+                            {"ahead", 1},
+                            {"tasks", 8}});
+  row.micro_kernel = "tile_f32";
+  return row;
+}
+
 /// The rows that the kind itself chooses, each at all sizes.
 inline void check_chosen(const std::string &text, const std::vector<std::vector<int64_t>> &sizes, double relative) {
   Result<Target> target = find_target("native");

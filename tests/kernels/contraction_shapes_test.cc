@@ -27,6 +27,8 @@ func.func private @k(%B: index, %T: index, %S: index,
 
 TEST(Contraction, ProductsOfTwoInputsInBatches) {
   check_chosen(batch, {{2, 5, 7}, {1, 1, 33}, {3, 19, 50}}, tolerance(11));
+  for (int64_t width : {32, 48})
+    check_row(batch, split_tiles(width, 32), {{2, 5, 7}, {1, 1, 33}, {3, 19, 50}}, 1e-6);
 }
 
 TEST(Contraction, TwoProductsMeetInOneEpilogue) {

@@ -14,7 +14,8 @@ namespace heddle::test {
 static std::vector<ScheduleRow> tiles() {
   std::map<std::string, std::vector<ScheduleRow>> by_shape;
   for (const ScheduleRow &row : all_rows(*find_kind("contraction")))
-    if (row.variant != "matrix_tiles" && row.variant != "copied_rows" && row.variant != "packed_panels") // tests below
+    if (row.variant != "matrix_tiles" && row.variant != "split_tiles" && row.variant != "copied_rows" &&
+        row.variant != "packed_panels") // which have tests of their own
       by_shape[row.variant + " " + std::to_string(row.params.at("rows")) + " " + std::to_string(row.params.at("width"))]
           .push_back(row);
   std::vector<ScheduleRow> out;
@@ -465,48 +466,6 @@ TEST(Contraction, ColumnsThatFillNoPanelAreNeitherReadNorWrittenPastTheirEnd) {
 TEST(Contraction, WeightsThatLieRowMajorArePackedOnTheFly) {
   for (int64_t columns : {1, 31, 48})
     check_chosen(dense_text(columns, 29, 0), {{1}, {7}, {8}, {9}, {40}}, 1e-5);
-}
-
-/// y[b, n, k] = 2 * sum[m](g[b, m, n] * x[b, m, k]), of two b, with N rows and K columns.
-static constexpr const char *gradient = R"(
-func.func private @k(%M: index, %g: tensor<2x?x{N}xf32> {heddle.extents = affine_map<(M) -> (2, M, {N})>},
-    %x: tensor<2x?x{K}xf32> {heddle.extents = affine_map<(M) -> (2, M, {K})>})
-    -> (tensor<2x{N}x{K}xf32> {heddle.extents = affine_map<(M) -> (2, {N}, {K})>}) {
-  %zero = arith.constant 0.0 : f32
-  %two = arith.constant 2.0 : f32
-  %e = tensor.empty() : tensor<2x{N}x{K}xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x{N}x{K}xf32>) -> tensor<2x{N}x{K}xf32>
-  %p = linalg.generic {indexing_maps = [affine_map<(b, n, k, m) -> (b, m, n)>, affine_map<(b, n, k, m) -> (b, m, k)>,
-                                        affine_map<(b, n, k, m) -> (b, n, k)>],
-                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
-      ins(%g, %x : tensor<2x?x{N}xf32>, tensor<2x?x{K}xf32>) outs(%f : tensor<2x{N}x{K}xf32>) {
-  ^bb0(%a: f32, %c: f32, %acc: f32):
-    %0 = arith.mulf %a, %c : f32
-    %1 = arith.addf %acc, %0 : f32
-    linalg.yield %1 : f32
-  } -> tensor<2x{N}x{K}xf32>
-  %y = linalg.generic {indexing_maps = [affine_map<(b, n, k) -> (b, n, k)>, affine_map<(b, n, k) -> (b, n, k)>],
-                       iterator_types = ["parallel", "parallel", "parallel"]}
-      ins(%p : tensor<2x{N}x{K}xf32>) outs(%e : tensor<2x{N}x{K}xf32>) {
-  ^bb0(%pv: f32, %out: f32):
-    %0 = arith.mulf %pv, %two : f32
-    linalg.yield %0 : f32
-  } -> tensor<2x{N}x{K}xf32>
-  return %y : tensor<2x{N}x{K}xf32>
-})";
-
-/// The same without b.
-static std::string plain_gradient(int64_t rows, int64_t columns) {
-  std::string text = sized(gradient, rows, columns, "");
-  for (auto [with_b, without] : {std::pair("tensor<2x", "tensor<"),
-                                 {"(b, n, k, m)", "(n, k, m)"},
-                                 {"(b, n, k)", "(n, k)"},
-                                 {"(b, m, n)", "(m, n)"},
-                                 {"(b, m, k)", "(m, k)"},
-                                 {"-> (2, ", "-> ("},
-                                 {"[\"parallel\", ", "["}})
-    text = with(text, with_b, without);
-  return text;
 }
 
 TEST(Contraction, RowsThatLieSideBySideAreCopiedTileByTile) {

@@ -13,12 +13,14 @@
 
 #include "compiler/halide/prefetch.h"
 #include "compiler/kernels/product/matrix_tile.h"
+#include "compiler/kernels/product/split_factors.h"
 #include "runtime/cpu_features.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicsX86.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 
 namespace heddle {
@@ -169,8 +171,10 @@ public:
         Value *panel = at.CreateLoad(row_type(code),
                                      code.address(tiles[right], at.CreateMul(group, code.number(MatrixTile::bytes))));
         Value *place = code.address(tiles[sum], offset), *value = at.CreateLoad(type, place);
-        for (int i = 0; i < micro_kernel.group; ++i) {
-          Value *a = term(row, i, micro_kernel.row), *b = term(panel, i, micro_kernel.panel);
+        const bool splits = micro_kernel.splits(); // a word has two terms
+        for (int i = 0; i < (splits ? 2 : micro_kernel.group); ++i) {
+          Value *a = term(row, i, splits ? Halide::BFloat(16) : micro_kernel.row),
+                *b = term(panel, i, splits ? Halide::BFloat(16) : micro_kernel.panel);
           value = micro_kernel.sum.is_float() ? at.CreateFAdd(value, at.CreateFMul(a, b))
                                               : at.CreateAdd(value, at.CreateMul(a, b));
         }
@@ -223,7 +227,7 @@ public:
     Value *whole = at.CreateUDiv(height, twice), *left = at.CreateURem(height, twice);
     llvm::Function *two = piece(2), *one = piece(1);
     // A piece asks for as many lines as its steps do.
-    Value *steps = at.CreateUDiv(at.CreateZExt(call.groups, at.getInt64Ty()), code.number(MatrixTile::groups));
+    Value *steps = at.CreateUDiv(at.CreateZExt(call.groups, at.getInt64Ty()), code.number(groups_of_step()));
     Value *asked =
         at.CreateMul(at.CreateMul(steps, at.CreateZExt(call.lines, at.getInt64Ty())), code.number(MatrixTile::bytes));
     auto invoke = [&](llvm::Function *piece, Value *skipped, Value *pieces, Value *rows_of_piece, Value *last) {
@@ -327,8 +331,9 @@ private:
     llvm::IRBuilder<> &at = code.at;
     Call call(code.function);
     Value *pieces = call.last, *full = code.number(micro_kernel_.rows);
-    Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(MatrixTile::groups),
-          *step_bytes = code.number(MatrixTile::bytes), *copied_row = code.number(numbers_.abreast * MatrixTile::bytes);
+    Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(groups_of_step()),
+          *step_bytes = code.number(parts() * MatrixTile::bytes),
+          *copied_row = code.number(numbers_.abreast * MatrixTile::bytes);
     Value *next = code.number(MatrixTile::bytes); // from a tile to the one beside it, in copies and sums
     auto times = [&](int count, Value *bytes) { return at.CreateMul(code.number(count), bytes); };
     Value *steps = at.CreateUDiv(groups, per_step), *left = at.CreateURem(groups, per_step);
@@ -370,10 +375,42 @@ private:
       for (int row = 0; row < tiles; ++row)
         for (int i = 0; i < numbers_.abreast; ++i)
           unit.zero(numbers_.sum(row, i), height(row));
+      auto load_rows_of = [&](int row, Value *from, Value *stride) {
+        unit.load(numbers_.rows(row), height(row), below(from, row, stride), stride);
+      };
+      // All products of two parts but those of the least ones. What a panel's tile holds is not loaded again.
+      auto multiply_parts = [&](Value *left, Value *stride, Value *right, Value *panel_stride, Value *half) {
+        Value *part_of_panel = at.CreateMul(code.number(MatrixTile::groups), panel_stride);
+        std::map<int, std::pair<int, int>> held; // by tile of the unit: which part of which of the panel's tiles
+        auto load_panel = [&](int part, int i) {
+          if (auto known = held.find(numbers_.panel(i)); known != held.end() && known->second == std::pair(part, i))
+            return;
+          held[numbers_.panel(i)] = {part, i};
+          Value *tile = code.address(right, at.CreateAdd(times(part, part_of_panel), times(i, half)));
+          unit.load(numbers_.panel(i), full, tile, panel_stride);
+        };
+        auto multiply_part = [&](int first, int count, int of_rows) { // of so many tiles of rows
+          for (int row = first; row < first + count; ++row)
+            load_rows_of(row, code.address(left, code.number(of_rows * MatrixTile::bytes)), stride);
+          for (int of_panel = 0; of_rows + of_panel < split::parts; ++of_panel) {
+            const int held_part = std::max(split::parts - 2 - of_rows, 0); // since the part of rows before
+            const int part = (held_part + of_panel) % (split::parts - of_rows);
+            for (int i = 0; i < numbers_.abreast; ++i) {
+              load_panel(part, i);
+              for (int row = first; row < first + count; ++row)
+                unit.multiply(numbers_.sum(row, i), height(row), numbers_.rows(row), numbers_.panel(i));
+            }
+          }
+        };
+        const int together = numbers_.abreast == 2 ? tiles : 1; // tiles of rows that the unit has room for
+        for (int row = 0; row < tiles; row += together)
+          for (int of_rows = split::parts - 1; of_rows >= 0; --of_rows)
+            multiply_part(row, together, of_rows);
+      };
       // Rows lie far apart and take their time, so the panel's tiles are loaded between them (on an Emerald Rapids
       // 1.2 times as fast as after them).
       auto multiply = [&](Value *left, Value *stride, Value *right, Value *panel_stride, Value *half) {
-        auto load_rows = [&](int row) { unit.load(numbers_.rows(row), height(row), below(left, row, stride), stride); };
+        auto load_rows = [&](int row) { load_rows_of(row, left, stride); };
         auto load_panel = [&](int i) {
           unit.load(numbers_.panel(i), full, code.address(right, times(i, half)), panel_stride);
         };
@@ -412,9 +449,12 @@ private:
                               at.getInt32(second_cache), at.getInt32(data)});
         });
         Value *from = at.CreateAdd(at.CreateMul(run, call.apart), at.CreateMul(step, step_bytes));
-        multiply(code.address(rows, from), call.rows_stride,
-                 code.address(call.panel, at.CreateMul(at.CreateMul(so_far, per_step), call.panel_stride)),
-                 call.panel_stride, call.half);
+        Value *left = code.address(rows, from),
+              *right = code.address(call.panel, at.CreateMul(at.CreateMul(so_far, per_step), call.panel_stride));
+        if (micro_kernel_.splits())
+          multiply_parts(left, call.rows_stride, right, call.panel_stride, call.half);
+        else
+          multiply(left, call.rows_stride, right, call.panel_stride, call.half);
       };
       code.repeat(at.CreateZExt(call.runs, at.getInt64Ty()),
                   [&](Value *run) { code.repeat(steps, [&](Value *step) { of_run(run, step); }); });
@@ -435,6 +475,8 @@ private:
   }
 
   int width() const { return numbers_.abreast * columns; }
+  int parts() const { return micro_kernel_.splits() ? split::parts : 1; }
+  int groups_of_step() const { return parts() * MatrixTile::groups; }
 
   llvm::Module &module_;
   const MicroKernel &micro_kernel_;

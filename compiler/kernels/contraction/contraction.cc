@@ -37,6 +37,10 @@ const MicroKernel *matrix_kernel_of(const std::vector<std::vector<Reached>> &res
   return tile_kernel_for(products_of(results), target);
 }
 
+const MicroKernel *splitting_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target) {
+  return splitting_kernel_for(products_of(results), target);
+}
+
 /// An index of a body as a loop or a loop plus a number; at what is neither, a symbol.
 static mlir::AffineExpr loop_at(mlir::Value index) {
   mlir::MLIRContext *context = index.getContext();
@@ -132,7 +136,8 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
   if (!panels_along_lanes(kernel, argument, target.lanes, target))
     return out;
   std::vector<int64_t> widths = panel_widths(*problem_of(kernel, target), target);
-  if (matrix_kernel_of(*match(kernel), target)) // first what its tiles take
+  if (auto results = match(kernel);
+      matrix_kernel_of(*results, target) || splitting_kernel_of(*results, target)) // first what its tiles take
     std::ranges::stable_partition(
         widths, [](int64_t width) { return width == MatrixTile::width || width == MatrixTile::wide; });
   for (int64_t width : widths)
@@ -146,8 +151,8 @@ static std::vector<mlir::AffineExpr> ranges(mlir::func::FuncOp kernel) {
   return rows ? std::vector<mlir::AffineExpr>{rows} : std::vector<mlir::AffineExpr>();
 }
 
-static const Variant *const variants[] = {&tiles,        &matrix_tiles, &chunks,   &copied_rows, &packed_panels,
-                                          &staged_tiles, &tensor_tiles, &few_rows, &each_element};
+static const Variant *const variants[] = {&tiles,         &matrix_tiles, &split_tiles,  &chunks,   &copied_rows,
+                                          &packed_panels, &staged_tiles, &tensor_tiles, &few_rows, &each_element};
 
 } // namespace contraction
 

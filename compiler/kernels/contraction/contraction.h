@@ -7,13 +7,16 @@
 
 namespace heddle::contraction {
 
-extern const Variant tiles, chunks, copied_rows, packed_panels, matrix_tiles;
+extern const Variant tiles, chunks, copied_rows, packed_panels, matrix_tiles, split_tiles;
 
 /// The micro-kernel for all products of a kernel.
 const MicroKernel &micro_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target);
 
 /// The one that multiplies tiles, for all products of a kernel; null where there is none.
 const MicroKernel *matrix_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target);
+
+/// The one that multiplies tiles of parts of f32, for all products of a kernel; null where there is none.
+const MicroKernel *splitting_kernel_of(const std::vector<std::vector<Reached>> &results, const Target &target);
 
 /// The layout of argument number `argument` in panels of `width` along the lanes, where it is an argument of fixed
 /// extent there that a product multiplies with lanes along it; null otherwise.

@@ -9,10 +9,12 @@
 // (`abreast`), which come from as many places of the memory, as reading weights is all that takes time there. Longer
 // sums go chunk by chunk (variant "chunks"):
 //   task (a few panels x block of rows) → chunk of terms → panel → tile of rows → accumulators, added to partial sums
-// so that rows and panels of a chunk stay in the cache. No order of summation depends on the threads.
+// so that rows and panels of a chunk stay in the cache. Factors of f32 that are split into numbers of bf16 (variant
+// "split_tiles") are so by the task, for a chunk: rows for all of its panels, and each panel for all rows. No order of
+// summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
 
-#include "compiler/halide/threads.h"
+#include "compiler/kernels/contraction/blocks.h"
 #include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/contraction/widening.h"
 #include "compiler/kernels/inlining.h"
@@ -20,6 +22,7 @@
 #include "compiler/kernels/product/operands.h"
 #include "compiler/kernels/product/partial_tile.h"
 #include "compiler/kernels/product/product.h"
+#include "compiler/kernels/product/split_factors.h"
 #include "compiler/kernels/sizes.h"
 
 #include <algorithm>
@@ -35,18 +38,14 @@ namespace hi = Halide::Internal;
 
 namespace {
 
-/// Tiles of a block where blocks alone make the tasks.
-constexpr int few_tiles = 7;
-
 class ContractionNest {
 public:
   ContractionNest(LoweredKernel &kernel, KernelOutput &output, const Shape &shape, int row_axis, int tile_axis,
                   const Target &target)
-      : kernel_(kernel), output_(output), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
-        group_(shape.panels), block_(shape.block), tasks_(shape.tasks), abreast_(shape.abreast), ahead_(shape.ahead),
-        widens_(shape.widened), copies_(shape.copied), packs_(shape.packed), micro_kernel_(*shape.micro_kernel),
-        lanes_(target.lanes), target_(target), lane_(output.axes.back()), has_rows_(row_axis >= 0),
-        has_tiles_(tile_axis >= 0), rows_outside_(shape.inside) {
+      : kernel_(kernel), output_(output), shape_(shape), rows_(shape.rows), width_(shape.width), chunk_(shape.depth),
+        abreast_(shape.abreast), ahead_(shape.ahead), widens_(shape.widened), copies_(shape.copied),
+        packs_(shape.packed), micro_kernel_(*shape.micro_kernel), lanes_(target.lanes), target_(target),
+        lane_(output.axes.back()), has_rows_(row_axis >= 0), has_tiles_(tile_axis >= 0), rows_outside_(shape.inside) {
     if (has_rows_)
       row_ = output.axes[row_axis];
     if (has_tiles_)
@@ -160,6 +159,14 @@ private:
     } else {
       // Whole chunks of the outermost loop, then the rest: each a tile of sums of its own, added to those before.
       Expr terms = loops.back().extent, whole = hi::simplify(terms / chunk_), rest = hi::simplify(terms % chunk_);
+      if (std::optional<int64_t> all = hi::as_const_int(terms); all && *all <= chunk_) {
+        whole = 0;
+        rest = terms;
+      } else if (micro_kernel_.splits() &&
+                 !all) { // what remains is none of its own: its panels would be split for little
+        whole = max(whole - 1, 0);
+        rest = terms - whole * chunk_;
+      }
       sum.func = Func("partial");
       sum.func(stored) = initial;
       Halide::RDom chunks(0, whole);
@@ -201,7 +208,8 @@ private:
   /// `here` puts into the factors.
   Piece piece(const Factors &factors, Substitution here, const std::vector<Var> &args, const std::vector<Var> &own,
               const Halide::Region &loops, const Expr &first, const Expr &initial) {
-    Piece piece{Func("sum"), own, RegisterTile(micro_kernel_, loops), {}, {}, {}, {}, {}};
+    Piece piece{Func("sum"), own, {}, {}, {}, {}, {}, {}};
+    piece.tile = RegisterTile(micro_kernel_, micro_kernel_.splits() ? split::loops(loops[0].extent) : loops);
     std::vector<Var> k; // stand for the reduction loops in staged factors
     Substitution summed = here_in_panel_;
     for (size_t i = 0; i < factors.loops.size(); ++i) {
@@ -212,6 +220,8 @@ private:
     Inliner inline_all(kernel_);
     Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
          wide = inline_all(hi::substitute(here, factors.wide));
+    if (micro_kernel_.splits())
+      return split_piece(std::move(piece), narrow, wide, k[0], args, factors.terms, first, initial);
     Operands operands(kernel_, micro_kernel_, k[0], factors.terms);
     if (Expr condition; has_tiles_) {
       wide = without_condition(wide, condition);
@@ -233,15 +243,20 @@ private:
     return piece;
   }
 
-  /// A factor that is 0 unless a condition of its tile holds, without it.
-  static Expr without_condition(const Expr &factor, Expr &condition) {
-    if (const hi::Cast *cast = factor.as<hi::Cast>())
-      return Halide::cast(cast->type, without_condition(cast->value, condition));
-    const hi::Select *choice = factor.as<hi::Select>();
-    if (!choice || !hi::is_const_zero(choice->false_value))
-      return factor;
-    condition = choice->condition;
-    return choice->true_value;
+  /// The same of both factors' parts, whose first term is that of a step.
+  Piece split_piece(Piece piece, const Expr &narrow, const Expr &wide, const Var &term, const std::vector<Var> &args,
+                    const Expr &terms, const Expr &first, const Expr &initial) {
+    std::vector<Var> of_rows(args.begin() + 2, args.end()), of_panels(args.begin() + 1, args.end());
+    if (KernelInput *input = input_read_by(kernel_, wide); input && panel_width(micro_kernel_, *input) == width_)
+      piece.panels = input->param.name();
+    piece.narrow = split::rows(narrow, term, terms, args[1], row_.extent, used_by(narrow, of_rows));
+    piece.wide = split::panels(wide, term, terms, args[0], width_, has_whole_panels() ? Expr() : lane_.extent,
+                               used_by(wide, of_panels));
+    auto operand = [&](const Copy &copy) {
+      return hi::substitute(here_in_panel_, split::read(copy, piece.tile, first));
+    };
+    piece.tile.define(piece.func, piece.args, width_, initial, operand(piece.narrow), operand(piece.wide));
+    return piece;
   }
 
   /// The factor without lanes, through a Func that holds one block of rows unless it is read in place. Widening rows is
@@ -282,7 +297,7 @@ private:
                   std::to_string(width_));
     if (width > 0 && !(widens_ && is_widened(factor)))
       return factor;
-    bool whole = width > 0 || (lane_.size >= 0 && lane_.size % width_ == 0);
+    bool whole = width > 0 || has_whole_panels();
     piece.wide = operands.packed(factor, args[0], width_, whole ? Expr() : lane_.extent,
                                  used_by(operands.filled(factor), loops_and_others(args, k)), whole_vectors);
     piece.widened = width > 0;
@@ -298,8 +313,8 @@ private:
   void schedule(Func &result) {
     Var panel("panel"), member("member"), column("column"), tiles("tiles"), tile("tile"), part("part"), row("row"),
         block("block"), group("group");
-    bool whole_panels = lane_.size >= 0 && lane_.size % width_ == 0;
-    result.split(lane_.var, panel, column, width_, whole_panels ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
+    result.split(lane_.var, panel, column, width_,
+                 has_whole_panels() ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
     // Tasks have one index of each of the two outermost other axes; further ones are loops of the task. Halide knows
     // an index exactly that is a quotient of the task's number, or a quotient of a remainder. Of a remainder of a
     // remainder it only sees a range, and room for one index would begin at the first of that range.
@@ -319,15 +334,15 @@ private:
       result.split(row_.var, tiles, row, rows_, whole_tiles ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
       order.push_back(row);
       if (has_tiles_) {
-        result.rename(tiles, part).split(tile_.var, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
+        result.rename(tiles, part).split(tile_.var, block, tile, blocks().tiles_in_block(), TailStrategy::GuardWithIf);
         order.push_back(part);
       } else {
-        result.split(tiles, block, tile, tiles_in_block(), TailStrategy::GuardWithIf);
+        result.split(tiles, block, tile, blocks().tiles_in_block(), TailStrategy::GuardWithIf);
       }
       Var columns = panel; // of a task
       order.push_back(tile);
       if (chunk_ > 0) {
-        result.split(panel, group, member, panels_in_task(), TailStrategy::GuardWithIf);
+        result.split(panel, group, member, blocks().panels_in_task(), TailStrategy::GuardWithIf);
         order.push_back(member);
         columns = group;
       }
@@ -364,9 +379,9 @@ private:
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
     for (Accumulation &sum : sums_)
       if (chunk_ > 0)
-        schedule_chunks(sum, result, same);
+        schedule_chunks(sum, result, same, member);
       else
-        schedule_piece(sum.pieces[0], result,
+        schedule_piece(sum.pieces[0], result, "",
                        has_tiles_      ? VarOrRVar(part)
                        : has_rows_     ? VarOrRVar(tile)
                        : rows_outside_ ? VarOrRVar(panel)
@@ -374,37 +389,43 @@ private:
                        has_tiles_      ? VarOrRVar(tile)
                        : rows_outside_ ? VarOrRVar(panel)
                                        : same,
-                       has_tiles_ ? VarOrRVar(tile) : same);
+                       Halide::LoopLevel(result, has_tiles_ ? VarOrRVar(tile) : same));
   }
 
-  /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache.
-  void schedule_chunks(Accumulation &sum, Func &result, const VarOrRVar &task) {
+  /// The sums of a task, one chunk of terms after the other: the rows and the panels of a chunk stay in the cache. Of a
+  /// single chunk there are those of a panel at a time.
+  void schedule_chunks(Accumulation &sum, Func &result, const VarOrRVar &task, const VarOrRVar &panel) {
     std::vector<Var> args = sum.func.args();
-    Func(sum.func).compute_at(Halide::LoopLevel(result, task)).bound(args[0], 0, width_);
+    const bool once = sum.pieces.size() == 1 && sum.pieces[0].args.size() == args.size();
+    Func(sum.func).compute_at(Halide::LoopLevel(result, once ? panel : task)).bound(args[0], 0, width_);
     for (size_t i = 2; i + 1 < args.size(); ++i)
       sum.func.bound_extent(args[i], 1);
-    sum.func.bound_storage(args[1], most_rows_in_block());
-    sum.func.bound_storage(args.back(), most_panels_in_task());
+    sum.func.bound_storage(args[1], blocks().most_rows_in_block());
+    sum.func.bound_storage(args.back(), once ? Expr(1) : blocks().most_panels_in_task());
     sum.func.vectorize(args[0], lanes_).unroll(args[0]);
     for (size_t i = 0; i < sum.pieces.size(); ++i) {
       std::string number = std::to_string(i);
       Var tile("tile" + number), row("row" + number);
       bool chunks = sum.pieces[i].args.size() > args.size();
       Halide::Stage update = sum.func.update(int(i));
-      update.split(args[1], tile, row, rows_, TailStrategy::RoundUp);
+      const bool tiles = micro_kernel_.takes_tiles(); // of any number of rows
+      update.split(args[1], tile, row, rows_, tiles ? TailStrategy::GuardWithIf : TailStrategy::RoundUp);
       std::vector<VarOrRVar> order = {args[0], row, tile, args.back()};
       order.insert(order.end(), args.begin() + 2, args.end() - 1);
       if (chunks)
         order.push_back(sum.chunks);
-      update.reorder(order).vectorize(args[0], lanes_).unroll(args[0]).unroll(row);
-      schedule_piece(sum.pieces[i], sum.func, tile, args.back(),
-                     chunks ? VarOrRVar(sum.chunks) : VarOrRVar(args.back()));
+      update.reorder(order).vectorize(args[0], lanes_).unroll(args[0]);
+      if (!tiles)
+        update.unroll(row);
+      schedule_piece(sum.pieces[i], sum.func, once ? panel.name() : args.back().name(), tile, args.back(),
+                     chunks ? Halide::LoopLevel(sum.func, sum.chunks) : Halide::LoopLevel(result, task));
     }
   }
 
-  /// `inner`: the loop of `user` over tiles. `per_panel`, `per_block`: where a panel and a block of rows is the same.
-  void schedule_piece(Piece &piece, Func &user, const VarOrRVar &inner, const VarOrRVar &per_panel,
-                      const VarOrRVar &per_block) {
+  /// `panels`, `inner`: loops over panels and, of `user`, over tiles. `per_panel`, `per_block`: where a panel and a
+  /// block of rows is the same.
+  void schedule_piece(Piece &piece, Func &user, const std::string &panels, const VarOrRVar &inner,
+                      const VarOrRVar &per_panel, const Halide::LoopLevel &per_block) {
     const std::vector<Var> &args = piece.args;
     // Indices of an axis that is neither lanes nor rows: panels, which are the last, may be several.
     auto of_tile = [&](size_t axis) { return axis + 1 == args.size() ? abreast_ : 1; };
@@ -417,8 +438,14 @@ private:
       piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
       MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
       tile.columns = width_;
-      if (ahead_ && !has_tiles_ && !rows_outside_ && !piece.panels.empty() && !piece.wide.func.defined())
-        tile.ahead = {"." + inner.name(), ".row", rows_, min(tiles_in_block() * rows_, row_.extent)};
+      if (ahead_ && !has_tiles_ && !rows_outside_ && !piece.panels.empty()) {
+        tile.ahead = {"." + inner.name(), ".row", rows_, min(blocks().tiles_in_block() * rows_, row_.extent)};
+        if (micro_kernel_.splits()) {
+          tile.ahead->copy = piece.wide.func.name();
+          tile.ahead->source = piece.panels;
+          tile.ahead->panels = "." + panels;
+        }
+      }
       kernel_.passes.push_back(make_pass(tile));
     } else if (tiled) {
       piece.func.bound_extent(args[1], rows_);
@@ -454,8 +481,10 @@ private:
     };
     if (Func &rows = piece.narrow.func; rows.defined()) {
       fix_others(rows, copies_);
-      at(rows, per_block);
-      if (copies_)
+      rows.compute_at(per_block);
+      if (micro_kernel_.splits())
+        split::schedule_rows(piece.narrow, piece.tile.extent(2));
+      else if (copies_)
         Operands::schedule_copied_rows(rows, rows_);
       else if (!rows.args().empty())
         rows.vectorize(rows.args()[0], lanes_, TailStrategy::GuardWithIf);
@@ -467,7 +496,10 @@ private:
         fix_others(panels, false);
         at(panels, per_panel);
       }
-      Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, packs_ ? 0 : abreast_);
+      if (micro_kernel_.splits())
+        split::schedule_panels(piece.wide, width_);
+      else
+        Operands::schedule_packed(micro_kernel_, piece.wide, width_, lanes_, packs_ ? 0 : abreast_);
     }
   }
 
@@ -490,55 +522,26 @@ private:
     prefetch.chunk = prefetch.chunk / micro_kernel_.group;
     if (prefetch.first.defined())
       prefetch.first = hi::simplify(prefetch.first / micro_kernel_.group);
-    prefetch.tiles = tiles_in_block();
+    prefetch.tiles = blocks().tiles_in_block();
     return prefetch;
   }
 
+  bool has_whole_panels() const { return lane_.size >= 0 && lane_.size % width_ == 0; }
+
   /// Terms of a sum, as far as known.
   int64_t depth() {
-    int64_t depth = 1;
     for (LoweredOp &stage : kernel_.stages)
       if (stage.func.name() == sums_.front().stage)
-        for (const LoweredLoop &loop : stage.loops)
-          if (loop.reduction)
-            depth *= loop.size >= 0 ? loop.size : sizes::unknown;
-    return depth;
+        return sizes::terms_of(stage.op);
+    return 1;
   }
 
-  /// Panels that one task computes, chunk by chunk.
-  Expr panels_in_task() {
-    Expr most = most_panels_in_task();
-    if (rows_outside_)
-      return most;
+  /// How the result is cut into tasks; whether rows are staged for all panels is known by then.
+  Blocks blocks() const {
+    const int rows = has_tiles_ ? int(row_.size) : rows_;
+    Expr tiles = has_tiles_ ? tile_.extent : has_rows_ ? (row_.extent + rows - 1) / rows : Expr();
     Expr panels = (lane_.extent + width_ - 1) / width_;
-    if (!has_rows_ || has_tiles_ || !others_.empty())
-      return hi::simplify(most);
-    Expr tiles = (row_.extent + rows_ - 1) / rows_;
-    return hi::simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(tasks_), most), 1)));
-  }
-
-  /// So many whatever the threads: the room for a task's sums, of which Halide would take the distance of all tasks'.
-  Expr most_panels_in_task() {
-    Expr panels = (lane_.extent + width_ - 1) / width_;
-    return hi::simplify(rows_outside_ ? panels : min(panels, group_));
-  }
-  Expr most_rows_in_block() {
-    return hi::simplify(min((row_.extent + rows_ - 1) / rows_, std::max(block_ / rows_, few_tiles)) * rows_);
-  }
-
-  /// Tiles of one block of rows: what fits the cache, in blocks of equal size, and enough blocks for the threads.
-  Expr tiles_in_block() {
-    int most = std::max(block_ / (has_tiles_ ? int(row_.size) : rows_), 1);
-    if (!others_.empty()) // they make tasks enough, and Halide loses the bounds of axes fused with computed ones
-      return rows_outside_ && !copies_ ? few_tiles : most;
-    Expr tiles = has_tiles_ ? tile_.extent : (row_.extent + rows_ - 1) / rows_;
-    Expr panels = rows_outside_ ? Expr(1) : (lane_.extent + width_ - 1) / width_ / abreast_;
-    if (chunk_ > 0 && !rows_outside_)
-      panels = (panels - 1) / panels_in_task() + 1;
-    int spare = micro_kernel_.takes_tiles() ? most / 2 : 0; // a panel is not read again for few rows more
-    Expr wanted = min(tiles, (tasks_for_threads(tasks_) - 1) / max(panels, 1) + 1);
-    Expr blocks = max((tiles + most - 1 - spare) / most, wanted);
-    return hi::simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
+    return {shape_, tiles, panels, rows, has_tiles_, !others_.empty(), rows_outside_};
   }
 
   Expr fail(const std::string &what) {
@@ -549,11 +552,9 @@ private:
 
   LoweredKernel &kernel_;
   KernelOutput &output_;
+  const Shape &shape_;
   int rows_, width_;
   int chunk_;   // terms of a chunk; 0: the sum is not cut
-  int group_;   // panels of a task that cuts the sum
-  int block_;   // rows
-  int tasks_;   // wanted
   int abreast_; // panels of a tile
   bool ahead_, widens_, copies_, packs_;
   const MicroKernel &micro_kernel_;

@@ -4,6 +4,7 @@
 
 #include "compiler/halide/loops.h"
 #include "compiler/halide/prefetch.h"
+#include "compiler/kernels/product/split_factors.h"
 
 #include <algorithm>
 #include <map>
@@ -50,6 +51,36 @@ private:
 
   std::string loop_;
   bool inside_ = false;
+};
+
+/// The element that a copy reads of a buffer in the first iteration of its loops.
+class FirstRead : public IRVisitor {
+public:
+  explicit FirstRead(std::string buffer) : buffer_(std::move(buffer)) {}
+  const Load *load = nullptr;
+  Expr place;
+
+private:
+  using IRVisitor::visit;
+  void visit(const For *op) override { enter(op->name, op->min, op->body); }
+  void visit(const LetStmt *op) override { enter(op->name, op->value, op->body); }
+  void enter(const std::string &name, const Expr &value, const Stmt &body) {
+    inside_[name] = substitute(inside_, value);
+    body.accept(this);
+  }
+  void visit(const Load *op) override {
+    if (load || op->name != buffer_)
+      return IRVisitor::visit(op);
+    load = op;
+    const Ramp *ramp = op->index.as<Ramp>();
+    Expr first = ramp                           ? ramp->base
+                 : op->index.type().is_vector() ? Shuffle::make_extract_element(op->index, 0)
+                                                : op->index;
+    place = substitute(inside_, substitute_in_all_lets(first));
+  }
+
+  std::string buffer_;
+  std::map<std::string, Expr> inside_; // loops in their first iteration, and lets
 };
 
 /// Operations of vectors that take as long as a line from memory keeps one of a core's line buffers.
@@ -105,6 +136,15 @@ private:
   Stmt replace(const For *op) {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
+    if (tile_.ahead && !tile_.ahead->copy.empty() && starts_with(op->name, tile_.ahead->copy + ".s0."))
+      return copying(op);
+    if (tile_.ahead && !tile_.ahead->panels.empty() && panel_loop_.empty() && is_loop(op, tile_.ahead->panels)) {
+      panel_loop_ = op->name;
+      Stmt result = IRMutator::visit(op);
+      panel_loop_.clear();
+      source_ = nullptr;
+      return result;
+    }
     if (tile_.ahead && is_loop(op, tile_.ahead->loop))
       return asking(op);
     if (next_.defined() && is_loop(op, tile_.ahead->epilogue))
@@ -235,18 +275,42 @@ private:
     return result;
   }
   int rows_of_piece() const { return 2 * tile_.micro_kernel->rows; }
-  int lines_of_panel_step() const { return MatrixTile::groups * tile_.columns * 4 / MatrixTile::bytes; }
+  /// Groups of terms in a step of the function, and lines of a panel that is asked for.
+  int groups_of_step() const {
+    return tile_.micro_kernel->splits() ? split::parts * MatrixTile::groups : MatrixTile::groups;
+  }
+  int lines_of_panel_step() const {
+    int bytes = tile_.micro_kernel->splits() ? split::terms * 4 : MatrixTile::groups * 4; // of a column
+    return bytes * tile_.columns / MatrixTile::bytes;
+  }
+
+  /// The loops that split a panel: what they read for the next one is asked for by the calls that follow.
+  Stmt copying(const For *op) {
+    FirstRead first(tile_.ahead->source);
+    op->accept(&first);
+    source_ = panel_loop_.empty() ? nullptr : first.load; // nullptr: a single panel
+    if (source_)
+      source_place_ =
+          substitute(panel_loop_, Variable::make(Halide::Int(32), panel_loop_) + 1, substitute(around_, first.place));
+    return op;
+  }
 
   /// Where a call begins to ask for the panel behind this one, and lines of it for each step.
   std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) {
-    if (!tile_.ahead || !block_) // no loop: of one piece
+    if (!tile_.ahead || !block_ || (tile_.micro_kernel->splits() && !source_)) // no loop: of one piece
       return {address(panel), 0};
-    steps_ = groups / MatrixTile::groups;
+    steps_ = groups / groups_of_step();
     const int pieces = tile_.ahead->rows / rows_of_piece(), of_line = MatrixTile::bytes / panel.load->type.bytes();
     Expr calls = Variable::make(Halide::Int(32), block_->name) - block_->min;
     Expr in_steps = pieces * steps_ * lines_of_step_, in_rows = tile_.ahead->rows * lines_of_row_;
     Operand place = panel; // in elements
-    place.first += groups * (tile_.columns * tile_.micro_kernel->group) + calls * (in_steps + in_rows) * of_line;
+    if (tile_.micro_kernel->splits()) {
+      place.load = source_;
+      place.first = source_place_;
+    } else {
+      place.first += groups * (tile_.columns * tile_.micro_kernel->group);
+    }
+    place.first += calls * (in_steps + in_rows) * of_line;
     Expr first = address(place);
     place.first += in_steps * of_line;
     next_ = most_of_row_ > 0 ? substitute(inside_, address(place)) : Expr();
@@ -267,6 +331,8 @@ private:
 
   /// What is known in the loop over calls alone, in terms of what is known outside.
   Stmt visit(const LetStmt *op) override {
+    if (tile_.ahead && !tile_.ahead->copy.empty())
+      around_[op->name] = substitute(around_, op->value);
     if (block_)
       inside_[op->name] = substitute(inside_, op->value);
     return IRMutator::visit(op);
@@ -290,7 +356,8 @@ private:
         row = found;
     }
     const std::vector<size_t> ends = row.load ? breaks(row) : std::vector<size_t>(); // of runs
-    expect(sum.load && row.load && panel.load && is_const_one(row.by_term) && is_const_one(panel.by_term) &&
+    expect(sum.load && row.load && panel.load &&
+               (group == 1 || (is_const_one(row.by_term) && is_const_one(panel.by_term))) &&
                is_const_one(sum.by_lane) && ends.size() <= 1 && breaks(panel).empty(),
            "the operands of " + tile_.sum + " do not lie as the micro-kernel takes them");
     const size_t run = ends.empty() ? tile_.sum_loops.size() : ends.front(); // the loops inside
@@ -315,6 +382,10 @@ private:
   std::map<std::string, const For *> loops_; // of the update
   std::map<std::string, Expr> lets_;
   const Store *place_ = nullptr;
+  const Load *source_ = nullptr; // of numbers that a panel is split from
+  Expr source_place_;
+  std::map<std::string, Expr> around_; // lets around the copy
+  std::string panel_loop_;
   const For *block_ = nullptr;         // over calls that read the same panel
   std::map<std::string, Expr> inside_; // its lets
   Expr steps_, lines_of_step_, lines_of_row_;

@@ -60,6 +60,9 @@ struct MatrixTile {
     std::string epilogue; // over rows of a call's epilogue: the end of its name
     int rows;             // of a call
     Halide::Expr block;   // rows of all
+    /// The Func by which the panel is split from one that is stored (split_factors.h), where it is: then what it reads
+    /// from this input is asked for, for the next iteration of a loop over panels.
+    std::string copy = {}, source = {}, panels = {};
   };
   std::optional<Ahead> ahead = std::nullopt;
 };

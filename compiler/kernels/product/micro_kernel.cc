@@ -80,6 +80,8 @@ static bool adds_up_to(const contraction::Factor &factor, int64_t pair_sum) {
 static bool multiplies(const MicroKernel &micro_kernel, const contraction::Product &product) {
   if (micro_kernel.takes_any_type())
     return true;
+  if (micro_kernel.splits())
+    return product.left.value.getType().isF32() && product.right.value.getType().isF32();
   return holds(micro_kernel.row, type_before_widening(product.left)) &&
          holds(micro_kernel.panel, type_before_widening(product.right)) &&
          adds_up_to(product.right, micro_kernel.pair_sum);
@@ -126,11 +128,19 @@ int64_t pair_sum_of_bytes(const Target &target) {
       .pair_sum;
 }
 
-const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+static const MicroKernel *tiles_for(std::span<const contraction::Product> products, const Target &target, bool split) {
   for (const MicroKernel &micro_kernel : table)
-    if (micro_kernel.takes_tiles() && fits(micro_kernel, products, target))
+    if (micro_kernel.takes_tiles() && micro_kernel.splits() == split && fits(micro_kernel, products, target))
       return &micro_kernel;
   return nullptr;
+}
+
+const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+  return tiles_for(products, target, false);
+}
+
+const MicroKernel *splitting_kernel_for(std::span<const contraction::Product> products, const Target &target) {
+  return tiles_for(products, target, true);
 }
 
 } // namespace heddle

@@ -28,6 +28,8 @@ struct MicroKernel {
 
   bool takes_tiles() const { return rows > 1; }
   bool takes_any_type() const { return sum.bits() == 0; }
+  /// Whether operands are words in which factors of f32 are split (split_factors.h).
+  bool splits() const { return sum.is_float() && row.is_uint(); }
   /// Registers beside accumulators and a row of the panel: a broadcast; a product, where another instruction adds it;
   /// ones, by which pairs are added up.
   int further_registers() const { return takes_any_type() ? 1 : pair_sum == 0 ? 2 : 3; }
@@ -60,6 +62,10 @@ std::shared_ptr<Halide::Internal::IRMutator> pass_of(const MicroKernel &micro_ke
 
 /// The one whose instruction multiplies tiles, where the target has one for these products; else null.
 const MicroKernel *tile_kernel_for(std::span<const contraction::Product> products, const Target &target);
+
+/// The one that multiplies tiles of f32 as parts of fewer bits, where the target has one and these products are of f32;
+/// else null.
+const MicroKernel *splitting_kernel_for(std::span<const contraction::Product> products, const Target &target);
 
 /// What a factor is before it is widened to the type of the sum.
 mlir::Value unwidened(mlir::Value factor);

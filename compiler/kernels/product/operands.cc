@@ -85,6 +85,16 @@ Expr filled(const MicroKernel &micro_kernel, const Expr &factor, const Var &inne
   return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
 }
 
+Expr without_condition(const Expr &factor, Expr &condition) {
+  if (const hi::Cast *cast = factor.as<hi::Cast>())
+    return Halide::cast(cast->type, without_condition(cast->value, condition));
+  const hi::Select *choice = factor.as<hi::Select>();
+  if (!choice || !hi::is_const_zero(choice->false_value))
+    return factor;
+  condition = choice->condition;
+  return choice->true_value;
+}
+
 std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
   std::vector<Var> used;
   for (const Var &var : candidates)

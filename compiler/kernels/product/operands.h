@@ -40,6 +40,9 @@ Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &fac
 Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
                     const Halide::Expr &terms);
 
+/// A factor that is 0 unless a condition holds, without it.
+Halide::Expr without_condition(const Halide::Expr &factor, Halide::Expr &condition);
+
 /// The variables of `candidates` that an expression uses, in that order.
 std::vector<Halide::Var> used_by(const Halide::Expr &expr, const std::vector<Halide::Var> &candidates);
 

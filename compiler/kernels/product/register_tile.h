@@ -29,6 +29,8 @@ public:
   const std::vector<Halide::RVar> &loops() const { return loops_; }
   /// The loop over the terms of a group, where there are several.
   const Halide::RVar &group() const { return group_; }
+  /// Iterations of loop number `i` of `loops()`.
+  Halide::Expr extent(size_t i) const { return domain_[int(i) + grouped()].extent(); }
   /// The term of the innermost loop that an update takes in that iteration of it.
   Halide::Expr term_of_iteration(const Halide::Expr &iteration) const;
   /// A condition on which iterations `loops()` have.
