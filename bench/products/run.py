@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Dense layers in bf16 and int8, Heddle's kernels beside oneDNN's (as PyTorch calls them), and beside the peak of the instruction that
+"""Dense layers in f32, bf16 and int8, Heddle's kernels beside oneDNN's (as PyTorch calls them), and beside the peak of the instruction that
 multiplies, all measured in turns: on a CPU with AMX its tiles, else AVX-512's dot products.
 
     ./dev bench products                                  all shapes, some 5 minutes
@@ -25,8 +25,8 @@ import detr  # noqa: E402
 from measure import Worker, add_options, check_options, cpu_in_file_names, cpu_name, environment_python, say, versions  # noqa: E402
 
 LAYERS = {"768 to 768": (768, 768, "plain"), "768 to 3072, GELU": (768, 3072, "gelu_of"), "3072 to 768": (3072, 768, "plain")}
-PRECISIONS = {"bf16": ["--set", "real=bf16"], "int8": ["--precision", "int8"]}
-TOLERANCES = {"bf16": 0.02, "int8": 0.05}  # of the largest value
+PRECISIONS = {"f32": [], "bf16": ["--set", "real=bf16"], "int8": ["--precision", "int8"]}
+TOLERANCES = {"f32": 1e-5, "bf16": 0.02, "int8": 0.05}  # of the largest value
 SIDES = ("heddle", "onednn")
 
 

@@ -76,9 +76,10 @@ class OneDnn:
         torch = self.torch
         weight, bias, x = (torch.from_numpy(value) for value in inputs_of(self.folder, terms, columns, rows))
         post = ("gelu", [], "none") if entry == "gelu_of" else ("none", [], "")
-        if precision == "bf16":
-            x, bias = x.bfloat16(), bias.bfloat16()
-            packed = torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16(), rows)
+        if precision != "int8":
+            type = torch.bfloat16 if precision == "bf16" else torch.float32
+            x, weight, bias = x.to(type), weight.to(type), bias.to(type)
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
             product = functools.partial(torch.ops.mkldnn._linear_pointwise, x, packed, bias, *post)
         else:
             scales = weight.abs().amax(1) / 127

@@ -28,4 +28,37 @@ TEST(ContractionSplit, ManyRowsInSeveralBlocks) {
   check_row(dense_text(70, 96, 32), split_tiles(32, 64, 224), {{500}, {520}}, 1e-6);
 }
 
+TEST(ContractionSplit, IsChosenForManyRowsOfF32WhereTheTargetHasTheUnit) {
+  for (int64_t width : {32, 48}) {
+    KernelText kernel(dense_text(768, 768, width));
+    Result<Target> target = find_target("x86-64-v4+amx"), without = find_target("x86-64-v4+bf16");
+    ASSERT_TRUE(target && without);
+    for (const ScheduleRow &row : choose(kernel.function(), *without).rows)
+      EXPECT_EQ(row.micro_kernel, "fma");
+    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
+    EXPECT_EQ(rows.back().micro_kernel, "fma");
+    for (const ScheduleRow &row : rows)
+      if (row.when && holds(*row.when, {512})) {
+        EXPECT_EQ(row.variant, "split_tiles");
+        EXPECT_FALSE(holds(*row.when, {16}));
+        break;
+      }
+    kernel.set_row(split_tiles(width, 768));
+    Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {KernelForm::assembly, false});
+    ASSERT_TRUE(code) << code.error().message;
+    auto count = [&](const std::string &instruction) {
+      int found = 0;
+      for (size_t at = code->bytes.find(instruction); at != std::string::npos;
+           at = code->bytes.find(instruction, at + 1))
+        ++found;
+      return found;
+    };
+    // Of two tiles of rows and of one: six products of each pair of tiles. Of two abreast both rows' tiles are at hand,
+    // and two of the panel's are not loaded again.
+    EXPECT_EQ(count("tdpbf16ps"), 6 * 3 * width / 16);
+    EXPECT_EQ(count("tileloadd"), width == 32 ? (6 + 8) + (3 + 8) : 3 * (3 + 18));
+    EXPECT_EQ(count("tilerelease"), 1);
+  }
+}
+
 } // namespace heddle::test

@@ -347,7 +347,12 @@ private:
           *rows_left = code.memory(2 * columns * 64);
     Value *some_left = at.CreateZExt(at.CreateICmpUGT(left, code.number(0)), at.getInt64Ty());
     Value *panel_end = code.address(call.panel, at.CreateMul(at.CreateMul(steps, per_step), call.panel_stride));
-    code.repeat(some_left, [&](Value *) {
+    const bool in_steps = micro_kernel_.splits(); // whole ones: copies are
+    auto where_left = [&](const std::function<void(Value *)> &body) {
+      if (!in_steps)
+        code.repeat(some_left, body);
+    };
+    where_left([&](Value *) {
       code.repeat(code.number(columns), [&](Value *group) {
         Value *to = at.CreateMul(group, copied_row), *from = at.CreateMul(group, call.panel_stride);
         Value *mask = at.CreateVectorSplat(columns, at.CreateICmpULT(group, left));
@@ -361,7 +366,7 @@ private:
       Value *rows = code.address(call.rows, at.CreateMul(first, call.rows_stride));
       Value *to = code.address(call.sums, at.CreateMul(first, call.sums_stride));
       Value *rows_end = code.address(rows, at.CreateMul(steps, step_bytes));
-      code.repeat(some_left, [&](Value *) {
+      where_left([&](Value *) {
         llvm::SmallVector<llvm::Constant *> lanes;
         for (int i = 0; i < columns; ++i)
           lanes.push_back(at.getInt64(uint64_t(i)));
@@ -458,7 +463,7 @@ private:
       };
       code.repeat(at.CreateZExt(call.runs, at.getInt64Ty()),
                   [&](Value *run) { code.repeat(steps, [&](Value *step) { of_run(run, step); }); });
-      code.repeat(some_left, [&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, next); });
+      where_left([&](Value *) { multiply(rows_left, step_bytes, panel_left, copied_row, next); });
       for (int row = 0; row < tiles; ++row)
         for (int i = 0; i < numbers_.abreast; ++i)
           unit.store(numbers_.sum(row, i), height(row), code.address(below(to, row, call.sums_stride), times(i, next)),
