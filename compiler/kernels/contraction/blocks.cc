@@ -23,10 +23,11 @@ Expr Blocks::panels_in_task() const {
   Expr most = most_panels_in_task();
   if (rows_outside || !tiles.defined() || has_tiles || has_others)
     return most;
-  if (shape.micro_kernel->splits()) { // by each task for itself: tasks are as few as the cache and threads allow
-    Expr tasks = select(threads_of_run() == 1, 1, tasks_for_threads(shape.tasks));
-    Expr groups = max((tasks - 1) / blocks_for_cache() + 1, (panels + most - 1) / most);
-    return simplify((panels - 1) / groups + 1);
+  if (shape.micro_kernel->splits()) { // by each task for itself: there are as few as the threads can share evenly
+    Expr blocks = blocks_for_cache(), threads = threads_of_run();
+    Expr even = select(blocks % threads == 0, 1, threads);
+    Expr groups = by_threads(even, (tasks_for_threads(shape.tasks) - 1) / blocks + 1);
+    return simplify((panels - 1) / max(groups, (panels + most - 1) / most) + 1);
   }
   return simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(shape.tasks), most), 1)));
 }

@@ -1,7 +1,6 @@
 // The variant `split_tiles`: a matrix unit that multiplies bf16 takes factors of f32 as sums of three parts
 // (split_factors.h), six products for one. The loop nest is that of `chunks`: for a chunk of terms a task splits a
 // block of rows, then for each of its panels that panel, over which the rows pass.
-#include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/contraction/schedule.h"
