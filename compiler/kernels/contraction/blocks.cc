@@ -1,3 +1,5 @@
+// Where factors are split, each task does so for itself: rows for its panels, and panels for its rows. So few threads
+// get as few tasks as they can share evenly.
 #include "compiler/kernels/contraction/blocks.h"
 
 #include "compiler/halide/threads.h"
@@ -23,10 +25,9 @@ Expr Blocks::panels_in_task() const {
   Expr most = most_panels_in_task();
   if (rows_outside || !tiles.defined() || has_tiles || has_others)
     return most;
-  if (shape.micro_kernel->splits()) { // by each task for itself: there are as few as the threads can share evenly
-    Expr blocks = blocks_for_cache(), threads = threads_of_run();
-    Expr even = select(blocks % threads == 0, 1, threads);
-    Expr groups = by_threads(even, (tasks_for_threads(shape.tasks) - 1) / blocks + 1);
+  if (shape.micro_kernel->splits()) {
+    Expr groups = by_threads(select(blocks_for_cache() % threads_of_run() == 0, 1, threads_of_run()),
+                             (tasks_for_threads(shape.tasks) - 1) / blocks_for_cache() + 1);
     return simplify((panels - 1) / max(groups, (panels + most - 1) / most) + 1);
   }
   return simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(shape.tasks), most), 1)));
@@ -45,8 +46,11 @@ Expr Blocks::tiles_in_block() const {
   Expr groups = rows_outside ? Expr(1) : panels / shape.abreast;
   if (shape.depth > 0 && !rows_outside)
     groups = (groups - 1) / panels_in_task() + 1;
-  Expr wanted = min(tiles, (tasks_for_threads(shape.tasks) - 1) / max(groups, 1) + 1);
-  Expr blocks = shape.micro_kernel->splits() ? blocks_for_cache() : max(blocks_for_cache(), wanted);
+  Expr tasks = tasks_for_threads(shape.tasks);
+  if (shape.micro_kernel->splits())
+    tasks = by_threads(threads_of_run(), tasks);
+  Expr wanted = min(tiles, (tasks - 1) / max(groups, 1) + 1);
+  Expr blocks = max(blocks_for_cache(), wanted);
   return simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
 }
 

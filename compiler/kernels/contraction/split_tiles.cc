@@ -1,6 +1,7 @@
 // The variant `split_tiles`: a matrix unit that multiplies bf16 takes factors of f32 as sums of three parts
 // (split_factors.h), six products for one. The loop nest is that of `chunks`: for a chunk of terms a task splits a
 // block of rows, then for each of its panels that panel, over which the rows pass.
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/contraction/schedule.h"
@@ -24,8 +25,9 @@ static constexpr int64_t terms_of_weights = 768, terms_of_others = 384, run_time
 /// Panels of a task at most: where the sum has several chunks, it keeps sums of all of them.
 static constexpr int64_t panels_of_chunk = 64, panels_of_chunks = 12;
 
-/// What the rows of a block and their sums fill of the second cache, in percent.
-static constexpr int64_t block_share = 52;
+/// What the rows of a block and their sums fill of the second cache, in percent, and rows at most: splitting a panel is
+/// little work beside so many.
+static constexpr int64_t block_share = 52, most_rows = 256;
 
 /// Bytes of a term, in all parts.
 static constexpr int64_t term_bytes = 2 * split::parts;
@@ -46,7 +48,7 @@ static bool has_chunks(const Problem &problem, int64_t depth) {
 static int64_t block_of(const Problem &problem, int64_t depth, int64_t width, const Target &target) {
   int64_t terms = problem.longest > 0 ? depth : terms_of_others;
   int64_t sums = has_chunks(problem, depth) ? panels_of_chunks * width * 4 : 0;
-  return rows_that_fit(term_bytes * terms + sums, block_share, target) / height * height;
+  return std::min(rows_that_fit(term_bytes * terms + sums, block_share, target) / height * height, most_rows);
 }
 
 /// Cycles in which the unit multiplies a step of 32 rows and 32 columns, a vector of two terms is split, and a vector
@@ -121,7 +123,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
                      {"panels", has_chunks(problem, depth) ? panels_of_chunks : panels_of_chunk},
                      {"block", block_of(problem, depth, width, target)},
                      {"ahead", 1},
-                     {"tasks", copying_tasks}},
+                     {"tasks", least_tasks}},
                     std::nullopt,
                     std::string(micro_kernel->name)};
     auto seconds = [=](llvm::ArrayRef<int64_t> sizes) {
@@ -154,7 +156,7 @@ static std::vector<Parameter> parameters() {
           {"panels", "panels of a task at most", 1, 1 << 16, {2, 16}},
           {"block", "rows at most that pass over the panels of a task", 1, 1 << 20, {96, 192}},
           {"ahead", "1: the next panel, where it is stored as one, is asked for ahead", 0, 1, {1, 0}},
-          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {copying_tasks}}};
+          {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }
 
 const Variant split_tiles = {
