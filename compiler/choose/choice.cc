@@ -4,6 +4,7 @@
 
 #include "compiler/choose/records.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/IR/Builders.h"
@@ -96,6 +97,11 @@ public:
   }
 
   void find() {
+    // A unit that multiplies many rows of f32 comes beside all heights of tiles that vectors have for few.
+    most_rows_ = choice_.kind->most_rows + std::ranges::any_of(choice_.candidates, [](const Candidate &candidate) {
+                   const MicroKernel *micro_kernel = find_micro_kernel(candidate.row.micro_kernel);
+                   return micro_kernel && micro_kernel->splits();
+                 });
     for (double allowed = tolerance;; allowed = 1 + 1.5 * (allowed - 1))
       if (find(allowed))
         return;
@@ -115,7 +121,7 @@ private:
     std::vector<size_t> left(choice_.classes.size());
     std::iota(left.begin(), left.end(), 0);
     while (!left.empty()) {
-      if (choice_.rows.size() == choice_.kind->most_rows)
+      if (choice_.rows.size() == most_rows_)
         return false;
       Box box = largest(left, allowed);
       bool last = box.classes.size() == left.size();
@@ -212,6 +218,7 @@ private:
 
   static constexpr int64_t open = std::numeric_limits<int64_t>::min();
   Choice &choice_;
+  size_t most_rows_ = 0;
   std::span<const mlir::AffineExpr> ranges_;
   std::vector<std::vector<int64_t>> values_;  // of the ranges, by class
   std::vector<std::vector<double>> relative_; // to the best, by class and candidate
