@@ -4,7 +4,6 @@
 
 #include "compiler/choose/records.h"
 #include "compiler/ir/dialect.h"
-#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/IR/Builders.h"
@@ -67,8 +66,17 @@ bool holds(const mlir::IntegerSet &when, llvm::ArrayRef<int64_t> sizes) {
   return true;
 }
 
+bool Choice::counts(size_t size_class, size_t candidate) const {
+  return measured[size_class][candidate] || !kind->find_variant(candidates[candidate].row.variant)->by_measurement;
+}
+
 size_t Choice::best(size_t size_class) const {
-  return size_t(std::ranges::min_element(seconds[size_class]) - seconds[size_class].begin());
+  size_t best = candidates.size();
+  for (size_t candidate = 0; candidate < candidates.size(); ++candidate)
+    if (counts(size_class, candidate) &&
+        (best == candidates.size() || seconds[size_class][candidate] < seconds[size_class][best]))
+      best = candidate;
+  return best;
 }
 
 size_t Choice::selected(size_t size_class) const {
@@ -88,20 +96,28 @@ public:
       for (mlir::AffineExpr range : ranges)
         values_.back().push_back(sizes::evaluate(range, sizes));
     }
-    for (const std::vector<double> &seconds : choice.seconds) {
-      double least = *std::ranges::min_element(seconds);
+    for (size_t c = 0; c < choice.classes.size(); ++c) {
+      double least = choice.seconds[c][choice.best(c)];
       relative_.push_back({});
-      for (double candidate : seconds)
-        relative_.back().push_back((candidate + call_seconds) / (least + call_seconds));
+      for (size_t candidate = 0; candidate < choice.candidates.size(); ++candidate)
+        relative_.back().push_back(choice.counts(c, candidate)
+                                       ? (choice.seconds[c][candidate] + call_seconds) / (least + call_seconds)
+                                       : std::numeric_limits<double>::infinity());
     }
   }
 
   void find() {
     // A unit that multiplies many rows of f32 comes beside all heights of tiles that vectors have for few.
-    most_rows_ = choice_.kind->most_rows + std::ranges::any_of(choice_.candidates, [](const Candidate &candidate) {
-                   const MicroKernel *micro_kernel = find_micro_kernel(candidate.row.micro_kernel);
-                   return micro_kernel && micro_kernel->splits();
-                 });
+    most_rows_ = choice_.kind->most_rows;
+    for (size_t candidate = 0; candidate < choice_.candidates.size(); ++candidate) {
+      bool measured = false;
+      for (size_t c = 0; c < choice_.classes.size(); ++c)
+        measured |= choice_.measured[c][candidate];
+      if (measured && choice_.kind->find_variant(choice_.candidates[candidate].row.variant)->by_measurement) {
+        ++most_rows_;
+        break;
+      }
+    }
     for (double allowed = tolerance;; allowed = 1 + 1.5 * (allowed - 1))
       if (find(allowed))
         return;
@@ -270,8 +286,8 @@ std::vector<double> least_seconds(mlir::func::FuncOp kernel, const Target &targe
   Choice choice{&kind_of(kernel), {}, {}, {classes.begin(), classes.end()}, {}, {}, {}, {}};
   ask_variants(choice, kernel, target);
   std::vector<double> out;
-  for (const std::vector<double> &seconds : choice.seconds)
-    out.push_back(*std::ranges::min_element(seconds));
+  for (size_t c = 0; c < choice.classes.size(); ++c)
+    out.push_back(choice.seconds[c][choice.best(c)]);
   return out;
 }
 

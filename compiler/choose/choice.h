@@ -37,6 +37,9 @@ struct Choice {
   std::vector<size_t> chosen;               // the candidate of each row
   std::vector<ScheduleRow> rows;            // in order of preference; the last one has no `when`
 
+  /// Whether a candidate may be chosen for a class: one of a variant that only measurements choose must have some.
+  bool counts(size_t size_class, size_t candidate) const;
+
   /// The best candidate for a class, and the one that the rows select.
   size_t best(size_t size_class) const;
   size_t selected(size_t size_class) const;

@@ -47,7 +47,10 @@ std::string why(const Choice &choice) {
     for (size_t i = 0; i < order.size(); ++i)
       if (i < candidates_shown || i == rank)
         out += (i == rank ? "  * " : "    ") + microseconds(choice.seconds[c][order[i]]) + "  " +
-               text_of(choice.candidates[order[i]].row) + (choice.measured[c][order[i]] ? ", measured\n" : "\n");
+               text_of(choice.candidates[order[i]].row) +
+               (choice.measured[c][order[i]]  ? ", measured\n"
+                : !choice.counts(c, order[i]) ? ", where `heddle tune` has measured it\n"
+                                              : "\n");
     if (order.size() > std::max(candidates_shown, rank + 1))
       out += "      and " + std::to_string(order.size() - std::max(candidates_shown, rank + 1)) + " that take longer\n";
   }

@@ -63,6 +63,8 @@ struct Variant {
   int version = 1;
   /// On GPUs, instead: writes the launches of a row. Failure was reported.
   mlir::LogicalResult (*write)(gpu::Program &program, const ScheduleRow &row, const Target &target) = nullptr;
+  /// What it takes depends on who shares the core: expected costs don't choose it, measurements of `heddle tune` do.
+  bool by_measurement = false;
 
   bool runs_on(const Target &target) const { return (write != nullptr) == (target.gpu != nullptr); }
 };

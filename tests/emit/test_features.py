@@ -182,8 +182,7 @@ model M {
         self.assertEqual([all(one) for one in holds], [False, True])
 
     def test_a_target_with_instructions_that_no_kernel_uses_asks_for_none_of_them(self):
-        self.assertEqual(self.compile("x86-64-v4+bf16")[1], ["AVX2", "AVX512"])
-        self.assertEqual(self.compile("x86-64-v4+amx")[1][-1], "AMX")  # for f32 of many rows
+        self.assertEqual(self.compile("x86-64-v4+amx")[1], ["AVX2", "AVX512"])
 
     def test_and_so_runs_where_they_are_missing(self):
         flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M).group(1).split()
@@ -193,7 +192,7 @@ model M {
         save(self.folder / "in.safetensors", {"ids": random.integers(0, 50, (2, 5)).astype(np.int32),
                                               "image": random.standard_normal((2, 5, 5, 8)).astype(np.float32)})
         results = []
-        for target in ("x86-64-v3", "x86-64-v4+bf16"):
+        for target in ("x86-64-v3", "x86-64-v4+amx"):
             must("run", self.compile(target)[0], "--in", self.folder / "in.safetensors", "--out", self.folder / "out.safetensors")
             results.append(tensors(self.folder / "out.safetensors"))
         for name, want in results[0].items():

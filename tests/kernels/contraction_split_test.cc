@@ -28,20 +28,24 @@ TEST(ContractionSplit, ManyRowsInSeveralBlocks) {
   check_row(dense_text(70, 96, 32), split_tiles(32, 64, 224), {{500}, {520}}, 1e-6);
 }
 
-TEST(ContractionSplit, IsChosenForManyRowsOfF32WhereTheTargetHasTheUnit) {
+TEST(ContractionSplit, IsOfferedForManyRowsOfF32AndChosenByMeasurementsAlone) {
   for (int64_t width : {32, 48}) {
     KernelText kernel(dense_text(768, 768, width));
     Result<Target> target = find_target("x86-64-v4+amx"), without = find_target("x86-64-v4+bf16");
     ASSERT_TRUE(target && without);
-    for (const ScheduleRow &row : choose(kernel.function(), *without).rows)
+    auto offered = [](const Choice &choice) {
+      return std::ranges::count(choice.candidates, "split_tiles",
+                                [](const Candidate &candidate) { return candidate.row.variant; });
+    };
+    EXPECT_EQ(offered(choose(kernel.function(), *without)), 0);
+    Choice choice = choose(kernel.function(), *target, {{1}, {512}});
+    EXPECT_EQ(offered(choice), 1);
+    for (const ScheduleRow &row : choice.rows)
       EXPECT_EQ(row.micro_kernel, "fma");
-    std::vector<ScheduleRow> rows = choose(kernel.function(), *target).rows;
-    EXPECT_EQ(rows.back().micro_kernel, "fma");
-    for (const ScheduleRow &row : rows)
-      if (row.when && holds(*row.when, {512})) {
-        EXPECT_EQ(row.variant, "split_tiles");
-        EXPECT_FALSE(holds(*row.when, {16}));
-        break;
+    for (size_t i = 0; i < choice.candidates.size(); ++i)
+      if (choice.candidates[i].row.variant == "split_tiles") {
+        EXPECT_GT(choice.seconds[0][i], choice.seconds[0][choice.best(0)]);
+        EXPECT_LT(choice.seconds[1][i], choice.seconds[1][choice.best(1)]);
       }
     kernel.set_row(split_tiles(width, 768));
     Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {KernelForm::assembly, false});

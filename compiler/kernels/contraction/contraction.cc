@@ -136,8 +136,7 @@ static std::vector<mlir::AffineMap> layouts(mlir::func::FuncOp kernel, unsigned 
   if (!panels_along_lanes(kernel, argument, target.lanes, target))
     return out;
   std::vector<int64_t> widths = panel_widths(*problem_of(kernel, target), target);
-  if (auto results = match(kernel);
-      matrix_kernel_of(*results, target) || splitting_kernel_of(*results, target)) // first what its tiles take
+  if (matrix_kernel_of(*match(kernel), target)) // first what its tiles take
     std::ranges::stable_partition(
         widths, [](int64_t width) { return width == MatrixTile::width || width == MatrixTile::wide; });
   for (int64_t width : widths)

@@ -159,9 +159,14 @@ static std::vector<Parameter> parameters() {
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }
 
-const Variant split_tiles = {
-    "split_tiles", "tiles of a matrix unit for bf16 over f32 split in three parts; chunk by chunk of the sum",
-    parameters(),  candidates,
-    apply,         true};
+const Variant split_tiles = {"split_tiles",
+                             "tiles of a matrix unit for bf16 over f32 split in three parts; chunk by chunk of the sum",
+                             parameters(),
+                             candidates,
+                             apply,
+                             true,
+                             1,
+                             nullptr,
+                             true};
 
 } // namespace heddle::contraction
