@@ -100,6 +100,19 @@ TEST_F(Choosing, RecordsThatNoRowIsOfAreNotSaidToCount) {
   EXPECT_EQ(measured_classes(kernel, with(all), classes), 1u);
 }
 
+TEST_F(Choosing, WhatOnlyMeasurementsChooseIsChosenWhereTheyDoAndNowhereElse) {
+  target = *find_target("x86-64-v4+amx");
+  Choice plain = choose(kernel, target, {{1024}});
+  auto is_split = [](const Candidate &candidate) { return candidate.row.variant == "split_tiles"; };
+  size_t split = size_t(std::ranges::find_if(plain.candidates, is_split) - plain.candidates.begin());
+  ASSERT_LT(split, plain.candidates.size());
+  EXPECT_NE(plain.selected(0), split);
+  EXPECT_NE(plain.best(0), split);
+  Target tuned = with(measured_at(1024, split));
+  EXPECT_EQ(choose(kernel, tuned, {{1024}}).selected(0), split);
+  EXPECT_NE(choose(kernel, tuned, {{4096}}).selected(0), split);
+}
+
 TEST_F(Choosing, TheNearestSizesCount) {
   std::vector<Measured> all = {{{128}, "", "a", 1}, {{120}, "", "a", 2}, {{120}, "", "b", 3}};
   EXPECT_EQ(nearest(all, {121}).size(), 2u);
