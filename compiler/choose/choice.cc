@@ -67,7 +67,7 @@ bool holds(const mlir::IntegerSet &when, llvm::ArrayRef<int64_t> sizes) {
 }
 
 bool Choice::counts(size_t size_class, size_t candidate) const {
-  return measured[size_class][candidate] || !kind->find_variant(candidates[candidate].row.variant)->by_measurement;
+  return measured[size_class][candidate] || !by_measurement[candidate];
 }
 
 size_t Choice::best(size_t size_class) const {
@@ -108,16 +108,7 @@ public:
 
   void find() {
     // A unit that multiplies many rows of f32 comes beside all heights of tiles that vectors have for few.
-    most_rows_ = choice_.kind->most_rows;
-    for (size_t candidate = 0; candidate < choice_.candidates.size(); ++candidate) {
-      bool measured = false;
-      for (size_t c = 0; c < choice_.classes.size(); ++c)
-        measured |= choice_.measured[c][candidate];
-      if (measured && choice_.kind->find_variant(choice_.candidates[candidate].row.variant)->by_measurement) {
-        ++most_rows_;
-        break;
-      }
-    }
+    most_rows_ = choice_.kind->most_rows + has_measured();
     for (double allowed = tolerance;; allowed = 1 + 1.5 * (allowed - 1))
       if (find(allowed))
         return;
@@ -130,6 +121,15 @@ private:
     std::vector<size_t> classes;
     double worst = std::numeric_limits<double>::infinity(), sum = 0;
   };
+
+  /// Whether a candidate counts that only measurements choose.
+  bool has_measured() const {
+    for (const std::vector<bool> &measured : choice_.measured)
+      for (size_t candidate = 0; candidate < measured.size(); ++candidate)
+        if (measured[candidate] && choice_.by_measurement[candidate])
+          return true;
+    return false;
+  }
 
   bool find(double allowed) {
     choice_.rows.clear();
@@ -251,8 +251,10 @@ static void ask_variants(Choice &choice, mlir::func::FuncOp kernel, const Target
       choice.refused.push_back({variant->name, offered.error().message});
       continue;
     }
-    for (Candidate &candidate : *offered)
+    for (Candidate &candidate : *offered) {
       choice.candidates.push_back(std::move(candidate));
+      choice.by_measurement.push_back(variant->by_measurement);
+    }
   }
   assert(!choice.candidates.empty() && "some variant computes every kernel of a kind");
   for (const SizeClass &sizes : choice.classes) {

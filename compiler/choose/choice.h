@@ -36,6 +36,7 @@ struct Choice {
   std::vector<std::vector<bool>> measured;  // which of them are measured
   std::vector<size_t> chosen;               // the candidate of each row
   std::vector<ScheduleRow> rows;            // in order of preference; the last one has no `when`
+  std::vector<bool> by_measurement = {};    // which candidates only measurements choose
 
   /// Whether a candidate may be chosen for a class: one of a variant that only measurements choose must have some.
   bool counts(size_t size_class, size_t candidate) const;

@@ -15,6 +15,14 @@ namespace heddle::test {
 
 inline double tolerance(int64_t depth) { return 1e-6 * std::max(1.0, std::sqrt(double(depth))); }
 
+/// How often a text has another.
+inline int count(const std::string &text, const std::string &part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
 /// One row at all sizes, without asserts and, unless `asserts` is false, with them; of inputs that `change` may change.
 inline void check_row(
     const std::string &text, const ScheduleRow &row, const std::vector<std::vector<int64_t>> &sizes, double relative,

@@ -50,18 +50,11 @@ TEST(ContractionSplit, IsOfferedForManyRowsOfF32AndChosenByMeasurementsAlone) {
     kernel.set_row(split_tiles(width, 768));
     Result<KernelObject> code = emit_kernel(kernel.function(), 0, *target, {KernelForm::assembly, false});
     ASSERT_TRUE(code) << code.error().message;
-    auto count = [&](const std::string &instruction) {
-      int found = 0;
-      for (size_t at = code->bytes.find(instruction); at != std::string::npos;
-           at = code->bytes.find(instruction, at + 1))
-        ++found;
-      return found;
-    };
     // Of two tiles of rows and of one: six products of each pair of tiles. Of two abreast both rows' tiles are at hand,
     // and two of the panel's are not loaded again.
-    EXPECT_EQ(count("tdpbf16ps"), 6 * 3 * width / 16);
-    EXPECT_EQ(count("tileloadd"), width == 32 ? (6 + 8) + (3 + 8) : 3 * (3 + 18));
-    EXPECT_EQ(count("tilerelease"), 1);
+    EXPECT_EQ(count(code->bytes, "tdpbf16ps"), 6 * 3 * width / 16);
+    EXPECT_EQ(count(code->bytes, "tileloadd"), width == 32 ? (6 + 8) + (3 + 8) : 3 * (3 + 18));
+    EXPECT_EQ(count(code->bytes, "tilerelease"), 1);
   }
 }
 

@@ -400,17 +400,12 @@ TEST(Contraction, AMatrixUnitIsChosenForManyRowsAndADotProductForOne) {
     // Of two tiles abreast, four products for four loads, of three, six for seven; no tile leaves the unit but with its
     // sums.
     const std::string &listing = code->bytes;
-    auto count = [&](const std::string &instruction) {
-      int found = 0;
-      for (size_t at = listing.find(instruction); at != std::string::npos; at = listing.find(instruction, at + 1))
-        ++found;
-      return found;
-    };
-    EXPECT_EQ(count(instruction), 2 * 3 * abreast); // whole steps and the rest, of two tiles of rows and of one
-    EXPECT_EQ(count("tileloadd"), 2 * (abreast == 2 ? 4 + 3 : 7 + 4));
-    EXPECT_EQ(count("tilestored"), 3 * abreast);
-    EXPECT_EQ(count("ldtilecfg"), 3);   // for pieces of 32 rows, and of up to 31 and 16 that are left
-    EXPECT_EQ(count("tilerelease"), 1); // when a task ends
+    EXPECT_EQ(count(listing, instruction),
+              2 * 3 * abreast); // whole steps and the rest, of two tiles of rows and of one
+    EXPECT_EQ(count(listing, "tileloadd"), 2 * (abreast == 2 ? 4 + 3 : 7 + 4));
+    EXPECT_EQ(count(listing, "tilestored"), 3 * abreast);
+    EXPECT_EQ(count(listing, "ldtilecfg"), 3);   // for pieces of 32 rows, and of up to 31 and 16 that are left
+    EXPECT_EQ(count(listing, "tilerelease"), 1); // when a task ends
   }
 }
 

@@ -227,7 +227,8 @@ public:
     Value *whole = at.CreateUDiv(height, twice), *left = at.CreateURem(height, twice);
     llvm::Function *two = piece(2), *one = piece(1);
     // A piece asks for as many lines as its steps do.
-    Value *steps = at.CreateUDiv(at.CreateZExt(call.groups, at.getInt64Ty()), code.number(groups_of_step()));
+    Value *steps =
+        at.CreateUDiv(at.CreateZExt(call.groups, at.getInt64Ty()), code.number(groups_of_step(micro_kernel_)));
     Value *asked =
         at.CreateMul(at.CreateMul(steps, at.CreateZExt(call.lines, at.getInt64Ty())), code.number(MatrixTile::bytes));
     auto invoke = [&](llvm::Function *piece, Value *skipped, Value *pieces, Value *rows_of_piece, Value *last) {
@@ -331,8 +332,8 @@ private:
     llvm::IRBuilder<> &at = code.at;
     Call call(code.function);
     Value *pieces = call.last, *full = code.number(micro_kernel_.rows);
-    Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(groups_of_step()),
-          *step_bytes = code.number(parts() * MatrixTile::bytes),
+    Value *groups = at.CreateZExt(call.groups, at.getInt64Ty()), *per_step = code.number(groups_of_step(micro_kernel_)),
+          *step_bytes = code.number(groups_of_step(micro_kernel_) * MatrixTile::bytes / MatrixTile::groups),
           *copied_row = code.number(numbers_.abreast * MatrixTile::bytes);
     Value *next = code.number(MatrixTile::bytes); // from a tile to the one beside it, in copies and sums
     auto times = [&](int count, Value *bytes) { return at.CreateMul(code.number(count), bytes); };
@@ -480,8 +481,6 @@ private:
   }
 
   int width() const { return numbers_.abreast * columns; }
-  int parts() const { return micro_kernel_.splits() ? split::parts : 1; }
-  int groups_of_step() const { return parts() * MatrixTile::groups; }
 
   llvm::Module &module_;
   const MicroKernel &micro_kernel_;

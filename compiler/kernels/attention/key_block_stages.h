@@ -128,7 +128,7 @@ protected:
     Expr panel = inline_all(factors->left), row = inline_all(factors->right); // lanes run along the keys
     auto staged = [&](const Expr &value) {
       bool of_rows = hi::expr_uses_var(value, row_.name()), of_keys = over_keys(value);
-      Expr whole = filled(micro_kernel_, value, factors->features[0], terms_of(stage));
+      Expr whole = filled(micro_kernel_.group, value, factors->features[0], terms_of(stage));
       std::vector<Var> features = used_by(whole, factors->features);
       return of_rows == of_keys ? placed(whole, key)
              : of_rows          ? queries(whole, features)
@@ -385,7 +385,7 @@ protected:
   /// The values of a head, one key behind the other, or where they lie.
   Expr copied(const Expr &value) {
     if (in_place() || hi::expr_uses_var(value, row_.name()) || !hi::expr_uses_var(value, feature_place_.name()))
-      return filled(micro_kernel_, in_place() ? one_place(value) : value, key_, all_keys_);
+      return filled(micro_kernel_.group, in_place() ? one_place(value) : value, key_, all_keys_);
     Copy copy = copy_in_groups(micro_kernel_, "copied", value, with_outer({feature_place_, key_}), key_, all_keys_);
     copies_.push_back(copy.func);
     return copy.read;

@@ -138,12 +138,12 @@ private:
         std::swap(panel, row);
       Expr terms = terms_of(stage);
       auto of_keys = [&](const Expr &value) {
-        Expr whole = filled(micro_kernel_, value, factors->features[0], terms);
+        Expr whole = filled(micro_kernel_.group, value, factors->features[0], terms);
         bool in_place = Operands(kernel_, micro_kernel_, factors->features[0], terms).is_in_groups(value);
         return placed(copied(whole, factors->features, in_place), min(key_in_tile_, keys_ - 1));
       };
       panel = belongs_to_rows(panel)
-                  ? queries(filled(micro_kernel_, panel, factors->features[0], terms), factors->features)
+                  ? queries(filled(micro_kernel_.group, panel, factors->features[0], terms), factors->features)
                   : of_keys(panel);
       row = of_keys(row);
       TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
@@ -187,7 +187,7 @@ private:
     if (group() == 1)
       return copied(values, {feature_place_}, true);
     if (hi::expr_uses_var(values, row_.name()) || !hi::expr_uses_var(values, key_.name()))
-      return filled(micro_kernel_, values, key_, keys_);
+      return filled(micro_kernel_.group, values, key_, keys_);
     Copy copy = copy_in_groups(micro_kernel_, "copied", values, with_outer({feature_place_, key_}), key_, keys_);
     copies_.push_back(copy.func);
     return copy.read;

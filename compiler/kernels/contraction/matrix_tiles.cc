@@ -73,18 +73,17 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   const MicroKernel *micro_kernel = matrix_kernel_of(*match(kernel), target);
   if (!micro_kernel)
     return Error{"no instruction of the target multiplies tiles of these types"};
-  if (!problem.has_rows)
-    return Error{"a row is no tile"};
-  if (problem.rows_of_tile > 0)
-    return Error{"each tile of rows has its own place in the weights"};
-  if (problem.columns >= 0 && problem.columns <= MatrixTile::width / 2)
-    return Error{"the columns fill one tile at most"};
+  if (std::optional<Error> misfit = misfit_of_unit(problem))
+    return *misfit;
   if (problem.longest < int64_t(micro_kernel->group) * MatrixTile::groups)
     return Error{"the sum has several loops, a run-time number of terms, or fewer than a tile"};
+  Result<std::vector<int64_t>> widths = panel_widths_of_unit(problem);
+  if (!widths)
+    return widths.error();
   std::vector<Candidate> out;
-  for (int64_t width : {MatrixTile::wide, MatrixTile::width})
+  for (int64_t width : *widths)
     for (bool inside : {false, true}) {
-      if (problem.given_width.value_or(width) != width || (inside && !fits_inside(problem, *micro_kernel, target)))
+      if (inside && !fits_inside(problem, *micro_kernel, target))
         continue;
       int64_t block = inside ? block_inside : block_of(problem, *micro_kernel, target);
       ScheduleRow row{std::string(matrix_tiles.name),
@@ -101,9 +100,6 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       };
       out.push_back({row, seconds});
     }
-  if (out.empty())
-    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
-                 std::to_string(MatrixTile::width) + " or " + std::to_string(MatrixTile::wide)};
   return out;
 }
 
@@ -112,8 +108,8 @@ static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target 
   shape.inside = row.params.at("inside") != 0;
   if (!shape.micro_kernel->takes_tiles())
     return Error{"`" + row.micro_kernel + "` multiplies no tiles"};
-  if (shape.width != MatrixTile::width && shape.width != MatrixTile::wide)
-    return Error{"panels of " + std::to_string(shape.width) + " columns are no two or three tiles"};
+  if (Status fits = check_width_of_unit(shape.width); !fits)
+    return fits;
   return schedule(kernel, shape, target);
 }
 

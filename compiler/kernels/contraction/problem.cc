@@ -5,6 +5,7 @@
 #include "compiler/halide/threads.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/contraction/contraction.h"
+#include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/sizes.h"
 #include "compiler/layout/layout.h"
 
@@ -411,6 +412,31 @@ Candidate candidate(const Problem &problem, std::string_view variant, const Tili
   return {row, [problem, tiling, target](llvm::ArrayRef<int64_t> sizes) {
             return target.seconds(cycles(problem, tiling, sizes, target));
           }};
+}
+
+std::optional<Error> misfit_of_unit(const Problem &problem) {
+  if (!problem.has_rows)
+    return Error{"a row is no tile"};
+  if (problem.rows_of_tile > 0)
+    return Error{"each tile of rows has its own place in the weights"};
+  if (problem.columns >= 0 && problem.columns <= MatrixTile::width / 2)
+    return Error{"the columns fill one tile at most"};
+  return std::nullopt;
+}
+
+Result<std::vector<int64_t>> panel_widths_of_unit(const Problem &problem) {
+  if (!problem.given_width)
+    return std::vector<int64_t>{MatrixTile::wide, MatrixTile::width};
+  if (!check_width_of_unit(*problem.given_width))
+    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
+                 std::to_string(MatrixTile::width) + " or " + std::to_string(MatrixTile::wide)};
+  return std::vector<int64_t>{*problem.given_width};
+}
+
+Status check_width_of_unit(int64_t width) {
+  if (width != MatrixTile::width && width != MatrixTile::wide)
+    return Error{"panels of " + std::to_string(width) + " columns are no two or three tiles"};
+  return Done();
 }
 
 std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<int64_t> widths) {

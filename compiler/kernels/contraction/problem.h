@@ -83,6 +83,14 @@ struct Tiling {
 };
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target);
 
+/// Why a matrix unit's tiles don't fit a kernel, whatever they multiply; nothing where they do.
+std::optional<Error> misfit_of_unit(const Problem &problem);
+/// The columns of panels that a matrix unit takes: three tiles abreast or two, and where weights have panels already,
+/// as many as these have.
+Result<std::vector<int64_t>> panel_widths_of_unit(const Problem &problem);
+/// Whether it takes panels of so many.
+Status check_width_of_unit(int64_t width);
+
 /// Parameters that both variants have.
 std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<int64_t> widths);
 

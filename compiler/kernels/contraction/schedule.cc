@@ -162,8 +162,8 @@ private:
       if (std::optional<int64_t> all = hi::as_const_int(terms); all && *all <= chunk_) {
         whole = 0;
         rest = terms;
-      } else if (micro_kernel_.splits() &&
-                 !all) { // what remains is none of its own: its panels would be split for little
+      } else if (micro_kernel_.splits() && !all) {
+        // What remains is none of its own: its panels would be split for little.
         whole = max(whole - 1, 0);
         rest = terms - whole * chunk_;
       }

@@ -99,23 +99,20 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   const MicroKernel *micro_kernel = splitting_kernel_of(*match(kernel), target);
   if (!micro_kernel)
     return Error{"the target has no instruction for tiles of parts of f32, or the products are of other numbers"};
-  if (!problem.has_rows)
-    return Error{"a row is no tile"};
-  if (problem.rows_of_tile > 0)
-    return Error{"each tile of rows has its own place in the weights"};
-  if (problem.columns >= 0 && problem.columns <= MatrixTile::width / 2)
-    return Error{"the columns fill one tile at most"};
+  if (std::optional<Error> misfit = misfit_of_unit(problem))
+    return *misfit;
   if (problem.longest >= 0 && problem.longest < split::terms)
     return Error{"the sum has fewer terms than a tile"};
   if (!has_one_loop(*match(kernel)))
     return Error{"the sum has several loops"};
   if (problem.terms_apart > 0) // measured: to turn them takes what is gained
     return Error{"terms of a row do not lie side by side"};
+  Result<std::vector<int64_t>> widths = panel_widths_of_unit(problem);
+  if (!widths)
+    return widths.error();
   std::vector<Candidate> out;
   const int64_t depth = depth_of(problem);
-  for (int64_t width : {MatrixTile::wide, MatrixTile::width}) {
-    if (problem.given_width.value_or(width) != width)
-      continue;
+  for (int64_t width : *widths) {
     ScheduleRow row{std::string(split_tiles.name),
                     {{"rows", height},
                      {"width", width},
@@ -131,9 +128,6 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     };
     out.push_back({row, seconds});
   }
-  if (out.empty())
-    return Error{"the weights have panels of " + std::to_string(*problem.given_width) + " columns; tiles take " +
-                 std::to_string(MatrixTile::width) + " or " + std::to_string(MatrixTile::wide)};
   return out;
 }
 
@@ -141,8 +135,8 @@ static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target 
   Shape shape = shape_of(row);
   if (!shape.micro_kernel->splits())
     return Error{"`" + row.micro_kernel + "` multiplies no parts of f32"};
-  if (shape.width != MatrixTile::width && shape.width != MatrixTile::wide)
-    return Error{"panels of " + std::to_string(shape.width) + " columns are no two or three tiles"};
+  if (Status fits = check_width_of_unit(shape.width); !fits)
+    return fits;
   if (shape.depth % split::terms != 0)
     return Error{"chunks of " + std::to_string(shape.depth) + " terms are no whole steps of " +
                  std::to_string(split::terms)};

@@ -136,9 +136,9 @@ private:
   Stmt replace(const For *op) {
     if (starts_with(op->name, tile_.sum + ".s0."))
       return Evaluate::make(0); // the function sets the sums
-    if (tile_.ahead && !tile_.ahead->copy.empty() && starts_with(op->name, tile_.ahead->copy + ".s0."))
+    if (tile_.ahead && starts_with(op->name, tile_.ahead->copy + ".s0."))
       return copying(op);
-    if (tile_.ahead && !tile_.ahead->panels.empty() && panel_loop_.empty() && is_loop(op, tile_.ahead->panels)) {
+    if (tile_.ahead && panel_loop_.empty() && is_loop(op, tile_.ahead->panels)) {
       panel_loop_ = op->name;
       Stmt result = IRMutator::visit(op);
       panel_loop_.clear();
@@ -275,10 +275,6 @@ private:
     return result;
   }
   int rows_of_piece() const { return 2 * tile_.micro_kernel->rows; }
-  /// Groups of terms in a step of the function, and lines of a panel that is asked for.
-  int groups_of_step() const {
-    return tile_.micro_kernel->splits() ? split::parts * MatrixTile::groups : MatrixTile::groups;
-  }
   int lines_of_panel_step() const {
     int bytes = tile_.micro_kernel->splits() ? split::terms * 4 : MatrixTile::groups * 4; // of a column
     return bytes * tile_.columns / MatrixTile::bytes;
@@ -299,7 +295,7 @@ private:
   std::pair<Expr, Expr> ahead(const Operand &panel, const Expr &groups) {
     if (!tile_.ahead || !block_ || (tile_.micro_kernel->splits() && !source_)) // no loop: of one piece
       return {address(panel), 0};
-    steps_ = groups / groups_of_step();
+    steps_ = groups / groups_of_step(*tile_.micro_kernel);
     const int pieces = tile_.ahead->rows / rows_of_piece(), of_line = MatrixTile::bytes / panel.load->type.bytes();
     Expr calls = Variable::make(Halide::Int(32), block_->name) - block_->min;
     Expr in_steps = pieces * steps_ * lines_of_step_, in_rows = tile_.ahead->rows * lines_of_row_;
@@ -331,7 +327,7 @@ private:
 
   /// What is known in the loop over calls alone, in terms of what is known outside.
   Stmt visit(const LetStmt *op) override {
-    if (tile_.ahead && !tile_.ahead->copy.empty())
+    if (tile_.micro_kernel->splits())
       around_[op->name] = substitute(around_, op->value);
     if (block_)
       inside_[op->name] = substitute(inside_, op->value);
@@ -403,6 +399,10 @@ MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum,
   for (const Halide::RVar &loop : tile.loops())
     loops.push_back(loop.name());
   return {&micro_kernel, sum.name(), lane, row.name(), loops, tile.group().name()};
+}
+
+int groups_of_step(const MicroKernel &micro_kernel) {
+  return MatrixTile::groups * (micro_kernel.splits() ? split::parts : 1);
 }
 
 std::string function_of(const MicroKernel &micro_kernel, int columns) {

@@ -71,6 +71,9 @@ struct MatrixTile {
 MatrixTile matrix_tile(const MicroKernel &micro_kernel, const Halide::Func &sum, const std::string &lane,
                        const Halide::Var &row, const RegisterTile &tile);
 
+/// Groups of terms that a step of the function takes: of all parts, where factors are split.
+int groups_of_step(const MicroKernel &micro_kernel);
+
 /// The name of the function that multiplies panels of so many columns with a micro-kernel.
 std::string function_of(const MicroKernel &micro_kernel, int columns);
 

@@ -12,8 +12,6 @@ using Halide::Func;
 using Halide::Var;
 namespace hi = Halide::Internal;
 
-static Var lane_of_panel() { return Var("lane"); }
-
 const hi::Call *read_of(const Expr &factor) {
   const Expr *read = &factor;
   while (const hi::Cast *cast = read->as<hi::Cast>())
@@ -78,8 +76,8 @@ Expr operand_of(const MicroKernel &micro_kernel, const Expr &factor) {
   return cast && cast->value.type().bits() < factor.type().bits() ? cast->value : factor;
 }
 
-Expr filled(const MicroKernel &micro_kernel, const Expr &factor, const Var &innermost, const Expr &terms) {
-  if (has_whole_groups(micro_kernel, terms))
+Expr filled(int group, const Expr &factor, const Var &innermost, const Expr &terms) {
+  if (hi::is_const_zero(hi::simplify(terms % group)))
     return factor;
   Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
   return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
@@ -95,6 +93,18 @@ Expr without_condition(const Expr &factor, Expr &condition) {
   return choice->true_value;
 }
 
+Expr in_panels(const Expr &factor, const Var &column, int width, const Expr &columns) {
+  Expr place = panel_of_columns() * width + lane_of_panel();
+  if (!columns.defined())
+    return hi::substitute(column.name(), place, factor);
+  Expr value = hi::substitute(column.name(), min(Halide::likely(place), columns - 1), factor);
+  return select(Halide::likely(place < columns), value, hi::make_zero(value.type()));
+}
+
+Expr at_column(const Expr &value, const Var &column, int width) {
+  return hi::substitute({{lane_of_panel().name(), column % width}, {panel_of_columns().name(), column / width}}, value);
+}
+
 std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
   std::vector<Var> used;
   for (const Var &var : candidates)
@@ -107,7 +117,7 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
                     const std::vector<Var> &dims, const Var &innermost, const Expr &terms) {
   std::vector<Var> parameters = dims;
   std::vector<Expr> at(dims.begin(), dims.end());
-  Expr value = filled(micro_kernel, factor, innermost, terms);
+  Expr value = filled(micro_kernel.group, factor, innermost, terms);
   auto grouped = std::find_if(dims.begin(), dims.end(), [&](const Var &dim) { return dim.same_as(innermost); });
   if (int group = micro_kernel.group; group > 1 && grouped != dims.end()) {
     Var member = member_of_group();
@@ -194,19 +204,16 @@ bool Operands::lies_by_terms(const Expr &factor) const {
   return input_read_by(kernel_, factor) && all_reads_lie_by(factor, innermost_);
 }
 
-Expr Operands::filled(const Expr &factor) const { return heddle::filled(micro_kernel_, factor, innermost_, terms_); }
+Expr Operands::filled(const Expr &factor) const {
+  return heddle::filled(micro_kernel_.group, factor, innermost_, terms_);
+}
 
 Copy Operands::packed(const Expr &factor, const Var &column, int width, const Expr &columns,
                       const std::vector<Var> &others, bool whole_vectors) const {
-  Var panel("p"), lane = lane_of_panel();
-  Expr place = panel * width + lane;
-  Expr value =
-      hi::substitute(column.name(), columns.defined() ? min(Halide::likely(place), columns - 1) : place, factor);
-  if (columns.defined())
-    value = select(Halide::likely(place < columns), value, hi::make_zero(value.type()));
-  std::vector<Var> dims = {lane};
+  Expr value = in_panels(factor, column, width, columns);
+  std::vector<Var> dims = {lane_of_panel()};
   dims.insert(dims.end(), others.begin(), others.end());
-  dims.push_back(panel);
+  dims.push_back(panel_of_columns());
   Func turned;
   if (whole_vectors && micro_kernel_.group == 1 && !others.empty() && others[0].same_as(innermost_) &&
       lies_by_terms(factor)) {
@@ -216,7 +223,7 @@ Copy Operands::packed(const Expr &factor, const Var &column, int width, const Ex
     value = turned(here);
   }
   Copy copy = copy_in_groups(micro_kernel_, "panel", value, dims, innermost_, terms_);
-  copy.read = hi::substitute({{lane.name(), column % width}, {panel.name(), column / width}}, copy.read);
+  copy.read = at_column(copy.read, column, width);
   copy.turned = turned;
   return copy;
 }

@@ -35,10 +35,17 @@ bool is_widened(const Halide::Expr &factor);
 /// sum's.
 Halide::Expr operand_of(const MicroKernel &micro_kernel, const Halide::Expr &factor);
 
-/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group: it then uses
-/// `innermost` even if the factor does not.
-Halide::Expr filled(const MicroKernel &micro_kernel, const Halide::Expr &factor, const Halide::Var &innermost,
-                    const Halide::Expr &terms);
+/// A factor over the sum's innermost loop, 0 .. terms - 1, with zeros up to the end of the last group of so many: it
+/// then uses `innermost` even if the factor does not.
+Halide::Expr filled(int group, const Halide::Expr &factor, const Halide::Var &innermost, const Halide::Expr &terms);
+
+/// A factor over the columns of panels, `lane_of_panel` and `panel_of_columns` instead of `column`. `columns`: how many
+/// there are, behind which is zero; undefined: the factor has whole panels.
+Halide::Expr in_panels(const Halide::Expr &factor, const Halide::Var &column, int width, const Halide::Expr &columns);
+/// What is over panels, at a column.
+Halide::Expr at_column(const Halide::Expr &value, const Halide::Var &column, int width);
+inline Halide::Var lane_of_panel() { return Halide::Var("lane"); }
+inline Halide::Var panel_of_columns() { return Halide::Var("p"); }
 
 /// A factor that is 0 unless a condition holds, without it.
 Halide::Expr without_condition(const Halide::Expr &factor, Halide::Expr &condition);

@@ -48,14 +48,6 @@ Expr word_of_part(const Expr &part, const Expr &first, const Expr &second) {
   return word;
 }
 
-/// A factor over the term, with zeros up to the end of the last step.
-Expr filled_steps(const Expr &factor, const Var &term, const Expr &terms) {
-  if (hi::is_const_zero(hi::simplify(terms % split::terms)))
-    return factor;
-  Expr place = hi::substitute(term.name(), min(Halide::likely(term), terms - 1), factor);
-  return select(Halide::likely(term < terms), place, 0.f);
-}
-
 /// The copy of a factor over `dims`.
 Copy copy(const std::string &name, const Expr &factor, const Var &term, const std::vector<Var> &dims) {
   Copy copy;
@@ -78,21 +70,17 @@ Copy rows(const Expr &factor, const Var &term, const Expr &terms, const Var &row
   Expr value = hi::substitute(row.name(), min(Halide::likely(row), rows - 1), factor);
   std::vector<Var> dims = {word(), part(), step(), row};
   dims.insert(dims.end(), others.begin(), others.end());
-  return copy("rows", filled_steps(value, term, terms), term, dims);
+  return copy("rows", filled(split::terms, value, term, terms), term, dims);
 }
 
 Copy panels(const Expr &factor, const Var &term, const Expr &terms, const Var &column, int width, const Expr &columns,
             const std::vector<Var> &others) {
-  Var panel("p"), lane("lane");
-  Expr place = panel * width + lane;
-  Expr value =
-      hi::substitute(column.name(), columns.defined() ? min(Halide::likely(place), columns - 1) : place, factor);
-  if (columns.defined())
-    value = select(Halide::likely(place < columns), value, 0.f);
+  Var lane = lane_of_panel();
+  Expr value = in_panels(factor, column, width, columns);
   std::vector<Var> dims = {lane, word(), part(), step()};
   dims.insert(dims.end(), others.begin(), others.end());
-  dims.push_back(panel);
-  value = filled_steps(value, term, terms);
+  dims.push_back(panel_of_columns());
+  value = filled(split::terms, value, term, terms);
   Func turned;
   if (all_reads_lie_by(factor, term)) {
     std::vector<Var> square = {lane, term};
@@ -105,7 +93,7 @@ Copy panels(const Expr &factor, const Var &term, const Expr &terms, const Var &c
   }
   Copy made = copy("panel", value, term, dims);
   made.turned = turned;
-  made.read = hi::substitute({{lane.name(), column % width}, {panel.name(), column / width}}, made.read);
+  made.read = at_column(made.read, column, width);
   return made;
 }
 
