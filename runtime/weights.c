@@ -154,6 +154,7 @@ static heddle_status map_payload(heddle_model *model, const source *from, uint64
   if (map == MAP_FAILED)
     return rt_fail(errno == ENOMEM ? HEDDLE_OUT_OF_MEMORY : HEDDLE_FILE_ERROR, "%s cannot be mapped: %s", from->name,
                    strerror(errno));
+  madvise(map, (size_t)from->bytes, MADV_HUGEPAGE); // advice, before the pages are read: a file system may have none
   madvise(map, (size_t)from->bytes, MADV_WILLNEED); // read ahead while the caller prepares its first run
   model->map = map;
   model->mapped = (size_t)from->bytes;

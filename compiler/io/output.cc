@@ -204,6 +204,8 @@ Result<MappedOutput> OutputFolder::map(const std::string &name, size_t bytes) {
     at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     error = at == MAP_FAILED ? errno : 0;
   }
+  if (error == 0)
+    madvise(at, bytes, MADV_HUGEPAGE); // advice: who maps the file after this then reads it by huge pages
   close(descriptor);
   if (error)
     return cannot_write(name, error);
