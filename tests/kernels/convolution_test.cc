@@ -181,34 +181,40 @@ TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution
 
 const std::string outside = "%c, %py, %px", image_outside = "?x$Cx?x?", extents_outside = "b, $C, y, x";
 
-TEST(ConvolutionKernels, write_out_rows_of_a_filter_for_a_matrix_unit_where_channels_are_few) {
+/// Three channels, each of which has its rows by itself.
+Shape few_channels(int window, int stride, int outputs, const std::string &layout = "") {
+  return {.stride = stride,
+          .window = window,
+          .channels = 3,
+          .outputs = outputs,
+          .layout = layout,
+          .read = outside,
+          .image = image_outside,
+          .extents = extents_outside,
+          .narrow = true};
+}
+
+TEST(ConvolutionKernels, write_out_rows_of_a_filter_where_channels_are_few) {
   const std::vector<std::vector<int64_t>> some = {{0, 3, 3}, {1, 1, 1}, {2, 5, 7}, {1, 3, 70}};
   const std::string pairs = "(o floordiv 32, c, u, v floordiv 2, o mod 32, v mod 2)";
-  auto check = [&](int window, int stride, const std::string &layout) {
-    Shape shape{.stride = stride,
-                .window = window,
-                .channels = 3,
-                .outputs = 34,
-                .layout = layout,
-                .read = outside,
-                .image = image_outside,
-                .extents = extents_outside,
-                .narrow = true};
-    check_row(convolution(shape), 32, 32, some, 0, "tile_bf16");
-  };
-  check(7, 1, pairs);
-  check(7, 2, pairs);
-  check(8, 2, "");
-  heddle::Target target = *heddle::find_target("x86-64-v4+amx");
-  for (int window : {5, 7}) {
-    KernelText kernel(convolution({.window = window,
-                                   .channels = 3,
-                                   .outputs = 64,
-                                   .read = outside,
-                                   .image = image_outside,
-                                   .extents = extents_outside,
-                                   .narrow = true}));
-    EXPECT_EQ(heddle::choose(kernel.function(), target).rows.front().micro_kernel, window == 7 ? "tile_bf16" : "fma");
+  for (auto [micro_kernel, rows] : {std::pair("tile_bf16", 32), {"dot_bf16", 12}})
+    for (auto [window, stride, layout] : {std::tuple(7, 1, pairs), {7, 2, pairs}, {8, 2, std::string()}})
+      check_row(convolution(few_channels(window, stride, 34, layout)), rows, 32, some, 0, micro_kernel);
+  check_row(convolution(few_channels(3, 2, 34, pairs)), 6, 32, some, 0, "dot_bf16");
+  check_row(convolution(few_channels(5, 1, 34, pairs)), 6, 32, some, 54, "dot_bf16"); // in chunks
+}
+
+TEST(ConvolutionKernels, take_rows_of_a_filter_in_groups_that_are_worth_what_of_them_is_empty) {
+  for (auto [target, window, expected] : {std::tuple("x86-64-v4+amx", 7, "tile_bf16"),
+                                          {"x86-64-v4+amx", 5, "fma"},
+                                          {"x86-64-v4+bf16", 7, "dot_bf16"},
+                                          {"x86-64-v4+bf16", 4, "dot_bf16"},
+                                          {"x86-64-v4+bf16", 3, "dot_bf16"},
+                                          {"x86-64-v4+bf16", 1, "fma"},
+                                          {"x86-64-v4", 7, "fma"}}) {
+    KernelText kernel(convolution(few_channels(window, 1, 64)));
+    EXPECT_EQ(heddle::choose(kernel.function(), *heddle::find_target(target)).rows.front().micro_kernel, expected)
+        << window << " " << target;
   }
 }
 
@@ -348,7 +354,8 @@ std::string patches(int edge) {
 
 TEST(ConvolutionKernels, cut_pictures_into_patches) { check_row(patches(4), 6, 32, {{1}, {2}}); }
 
-/// Columns of a patch lie side by side in the picture and, where they are an even number, no pair crosses its edge.
+/// Columns of a patch lie side by side in the picture and, where they are an even number, no pair crosses its edge;
+/// else, or where they are few, they are written out.
 TEST(ConvolutionKernels, take_the_columns_of_patches_in_pairs) {
   auto narrow = [](int edge, const std::string &layout) {
     const std::string e = std::to_string(edge), picture = std::to_string(3 * edge);
@@ -364,10 +371,10 @@ TEST(ConvolutionKernels, take_the_columns_of_patches_in_pairs) {
         "%p1 = arith.extf %p0 : bf16 to f32\n%w1 = arith.extf %wn : bf16 to f32\n%1 = arith.mulf %p1, %w1 : f32");
   };
   const std::string pairs = "(n floordiv 32, k, u, v floordiv 2, n mod 32, v mod 2)";
-  for (int edge : {2, 4, 8})
+  for (int edge : {2, 4, 7, 8})
     check_row(narrow(edge, pairs), 6, 32, {{1}, {2}}, 0, "dot_bf16");
   heddle::Target target = *heddle::find_target("x86-64-v4+bf16");
-  for (auto [edge, expected] : {std::pair(8, "dot_bf16"), std::pair(7, "fma"), std::pair(4, "fma")}) {
+  for (auto [edge, expected] : {std::pair(8, "dot_bf16"), {7, "dot_bf16"}, {4, "dot_bf16"}, {1, "fma"}}) {
     KernelText kernel(narrow(edge, "(n floordiv 32, k, u, v, n mod 32)"));
     EXPECT_EQ(heddle::choose(kernel.function(), target).rows.front().micro_kernel, expected) << edge;
   }

@@ -125,26 +125,38 @@ static int plain_term(const Reached &reached) {
 /// Fewer groups leave a loop over them too short to pay (measured: 3 channels are 2.2 times as slow in pairs).
 static constexpr int64_t least_groups = 4;
 
-/// The loop of the sum whose terms a micro-kernel takes in groups; -1: there is none. Of terms that slide only whole
-/// groups are taken, as of a patch: past the last one there would be a place of the picture instead of a zero. For
-/// tiles all terms are written out, zeros where a group is not full.
+bool writes_out(const MicroKernel &micro_kernel, int64_t terms) {
+  return micro_kernel.takes_tiles() ||
+         (micro_kernel.group > 1 && (terms % micro_kernel.group != 0 || terms < least_groups * micro_kernel.group));
+}
+
+/// The loop of the sum whose terms a micro-kernel takes in groups; -1: there is none. Terms that slide are taken where
+/// they lie if all of them are whole groups, as of a patch: past the last one there would be a place of the picture
+/// instead of a zero. Else they are written out for each place, zeros where a group is not full, as all terms are for
+/// tiles; loops over them join, so that a short one costs nothing but what of its groups is empty.
 static int term_in_groups(const Reached &reached, const MicroKernel &micro_kernel) {
   LinalgOp op = reached.product.op;
   llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
+  const int64_t group = micro_kernel.group;
   auto enough = [&](int64_t terms) {
-    int64_t last = micro_kernel.takes_tiles() ? micro_kernel.group - 1 : 0; // of a group that is begun
-    return mlir::ShapedType::isDynamic(terms) || terms + last >= least_groups * micro_kernel.group;
+    int64_t last = micro_kernel.takes_tiles() ? group - 1 : 0; // of a group that is begun
+    return mlir::ShapedType::isDynamic(terms) || terms + last >= least_groups * group;
   };
   int plain = plain_term(reached);
   if (plain >= 0 && enough(extents[plain]))
     return plain;
   llvm::SmallVector<unsigned> summed;
   op.getReductionDims(summed);
+  bool known = llvm::none_of(summed, [&](unsigned loop) { return mlir::ShapedType::isDynamic(extents[loop]); });
+  auto pays = [&](int64_t terms) { // written out: a quarter fewer steps, or more
+    return micro_kernel.takes_tiles() || !writes_out(micro_kernel, terms)
+               ? enough(terms)
+               : known && (terms + group - 1) / group * 4 <= terms * 3;
+  };
   mlir::Value read = read_behind(op, picture_of(reached)->value).getResult();
   for (unsigned loop : summed)
-    if (!mlir::ShapedType::isDynamic(extents[loop]) && enough(extents[loop]) &&
-        (micro_kernel.takes_tiles() || extents[loop] % micro_kernel.group == 0) &&
-        contraction::lies_together(op, read, loop, micro_kernel.takes_tiles()))
+    if (!mlir::ShapedType::isDynamic(extents[loop]) && pays(extents[loop]) &&
+        contraction::lies_together(op, read, loop, writes_out(micro_kernel, extents[loop])))
       return int(loop);
   return -1;
 }

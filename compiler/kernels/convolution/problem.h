@@ -34,6 +34,10 @@ bool is_convolution(mlir::func::FuncOp kernel);
 /// Nothing where the kernel is no convolution.
 std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &target);
 
+/// Whether so many terms along which a window slides are written out for each place before a micro-kernel takes them in
+/// groups, as all terms are for tiles.
+bool writes_out(const MicroKernel &micro_kernel, int64_t terms);
+
 /// Widths of panels that registers like.
 std::vector<int64_t> panel_widths(const Problem &problem, const Target &target);
 

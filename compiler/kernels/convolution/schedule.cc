@@ -12,7 +12,8 @@
 // A matrix unit takes rows at equal distances, and one call multiplies all places of the block with a panel. Without
 // strides, places are counted through the rows of the window, padding included: each begins a pixel further, and its
 // terms are a run of pixels in each row of the filter. Else the window holds all terms of each place, in the weight's
-// order.
+// order; so it does for other instructions that take groups of terms, where those of a row of the filter don't fill
+// whole ones.
 #include "compiler/kernels/convolution/schedule.h"
 
 #include "compiler/halide/threads.h"
@@ -141,11 +142,14 @@ private:
     for (size_t i : order)
       ordered.push_back(sums[i]);
     Operands operands(kernel_, micro_kernel_, ordered[0], extents[order[0]]);
-    bool tiles = micro_kernel_.takes_tiles();
-    Windows windows(tiles ? narrow : operands.filled(narrow), here, sums, others);
-    per_place_ = tiles ? 1 : windows.stride();
+    const bool tiles = micro_kernel_.takes_tiles();
+    Windows windows(narrow, here, sums, others);
+    const bool written_out = tiles || (windows.slides(ordered[0]) && writes_out(micro_kernel_, sizes[order[0]]));
+    if (!written_out)
+      windows = Windows(operands.filled(narrow), here, sums, others);
+    per_place_ = written_out ? 1 : windows.stride();
     for (size_t i = 0; i < sums.size(); ++i)
-      if (tiles || !windows.slides(sums[i]))
+      if (written_out || !windows.slides(sums[i]))
         per_place_ *= sizes[i];
     Expr value = windows.value();
     if (windows.slides_innermost()) {
@@ -157,12 +161,12 @@ private:
       value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
     }
     unrolls_ = order.size() > 1 && sizes[order[1]] <= most_unrolled;
-    const bool in_place = tiles ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow);
+    const bool in_place = written_out ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow);
     has_whole_rows_ = windows.slides_innermost() && !in_place;
     if (tiles && !in_place && has_runs(windows, here, ordered, order, sizes)) {
       per_place_ = sizes[order[0]];
       narrow = runs_of_places(windows, ordered, extents[order[1]], args[1]);
-    } else if (tiles)
+    } else if (written_out)
       narrow = terms_of_places(has_whole_rows_ ? padded(windows, value, ordered[0], extents[order[0]])
                                                : operands.filled(narrow),
                                args[1], here, ordered, others);
@@ -265,7 +269,7 @@ private:
     return window_(at);
   }
 
-  /// The factor as a matrix unit takes it: the terms of a place side by side.
+  /// The factor with the terms of a place side by side.
   Expr terms_of_places(const Expr &value, const Var &place, const std::vector<Var> &here,
                        const std::vector<Var> &ordered, const std::vector<Var> &others) {
     Expr last = max(length() * height() - 1, 0), p = min(Expr(place), last);
