@@ -294,6 +294,26 @@ TEST(Attention, KeysOfTheNextBlockAreAskedForWhereATaskCopiesBlockByBlock) {
   }
 }
 
+/// Of keys that are read where they lie nobody asks for the first ones but the task before, and the task itself for its
+/// values.
+TEST(Attention, FirstKeysOfTheNextTaskAreAskedForWhereTasksReadInPlace) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int blocks : {1, 2}) {
+    KernelText kernel(text(by_mask, 64));
+    kernel.set_row(row_of("attention", "key_blocks", {{"rows", 1}, {"keys", 0}, {"blocks", blocks}}));
+    EmitOptions options;
+    options.form = KernelForm::statement;
+    Result<KernelObject> object = emit_kernel(kernel.function(), 0, *target, options);
+    ASSERT_TRUE(object) << object.error().message;
+    std::string code(object->bytes.begin(), object->bytes.end());
+    int loops = 0;
+    for (size_t at = code.find("for (first"); at != std::string::npos; at = code.find("for (first", at + 1))
+      ++loops;
+    EXPECT_EQ(loops, blocks == 1 ? 2 : 0) << blocks;
+  }
+}
+
 /// o[b, i, h, e] = sum[o](softmax[o](s)[b, h, i, o] * v[b, p, h, e | 0]) with p = {A} * i + {C} * o - {L}, o < {R}, and
 /// s[b, h, i, o] = if mask[b, p | 0] != 0 then sum[e](q[b, i, h, e] * k[b, p, h, e | 0]) + 0.1 * o else -inf.
 /// B pictures of T queries and S keys; 2 heads of width 16.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <utility>
 
 namespace heddle::attention {
@@ -22,8 +23,11 @@ namespace {
 
 /// What a copy reads of an input of the kernel: the address, in terms of loops.
 struct Source {
+  const KeysAhead::Copy *copy;
   Expr address;
-  std::vector<const For *> keys, others; // outermost first
+  std::vector<std::pair<std::string, Expr>> around; // loops outside of the copy and where they begin, outermost first
+  std::vector<const For *> keys, others;            // outermost first
+  Expr first_key;                                   // where the first loop over keys begins
   std::vector<int> keys_of_turn;
   int lines = 1;  // of a key
   int stride = 1; // iterations of the innermost other loop that a line has
@@ -34,6 +38,7 @@ class FindSources : public IRVisitor {
 public:
   explicit FindSources(const std::vector<KeysAhead::Copy> &copies) : copies_(copies) {}
   std::vector<Source> sources;
+  std::vector<std::string> names; // of all loops and variables of the statement
 
 private:
   using IRVisitor::visit;
@@ -46,16 +51,16 @@ private:
     copy_ = outside;
   }
   void visit(const LetStmt *op) override {
+    names.push_back(op->name);
     lets_.push_back({op->name, op->value});
     IRVisitor::visit(op);
     lets_.pop_back();
   }
   void visit(const For *op) override {
-    if (copy_)
-      loops_.push_back(op);
+    names.push_back(op->name);
+    copy_ ? loops_.push_back(op) : around_.push_back({op->name, known(op->min)});
     IRVisitor::visit(op);
-    if (copy_)
-      loops_.pop_back();
+    copy_ ? loops_.pop_back() : around_.pop_back();
   }
   /// Of what is read in one place or the other, as of a memory and a segment, one source.
   void visit(const Select *op) override {
@@ -86,7 +91,7 @@ private:
     Expr first = ramp ? ramp->base : op->index;
     if (!first.type().is_scalar())
       return;
-    Source source;
+    Source source{.copy = copy_, .around = around_};
     Expr element = Cast::make(Halide::Int(64), first) * op->type.bytes();
     source.address = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), op->name)) +
                      Cast::make(Halide::UInt(64), element);
@@ -100,6 +105,7 @@ private:
     }
     if (source.keys.size() != copy_->by_keys.size())
       return;
+    source.first_key = known(source.keys.front()->min);
     for (const For *loop : source.others) {
       std::optional<int64_t> iterations = as_const_int(loop->extent);
       if (!iterations)
@@ -118,7 +124,16 @@ private:
   const std::vector<KeysAhead::Copy> &copies_;
   const KeysAhead::Copy *copy_ = nullptr;
   std::vector<const For *> loops_;
-  std::vector<std::pair<std::string, Expr>> lets_;
+  std::vector<std::pair<std::string, Expr>> around_, lets_;
+};
+
+class FindLoads : public IRVisitor {
+public:
+  bool found = false;
+
+private:
+  using IRVisitor::visit;
+  void visit(const Load *) override { found = true; }
 };
 
 /// Where a line of a key lies, if loops over keys are `at` these places.
@@ -231,8 +246,8 @@ private:
 
   Stmt visit(const For *op) override {
     Stmt result = IRMutator::visit(op);
+    std::vector<Stmt> asked = op->for_type == ForType::Parallel ? first_keys(op) : std::vector<Stmt>();
     Expr later = Variable::make(Halide::Int(32), op->name) + ahead_.distance;
-    std::vector<Stmt> asked;
     for (const Source &source : sources_)
       if (source.keys.front() == op)
         for (int line = 0; line < source.lines; ++line)
@@ -243,6 +258,44 @@ private:
     asked.push_back(loop->body);
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
                      Block::make(asked));
+  }
+
+  /// Asks for the first keys of each reader, before anything that a task computes is known: where they lie depends on
+  /// its number alone, or they are left out.
+  std::vector<Stmt> first_keys(const For *task) const {
+    FindSources find(ahead_.readers);
+    task->body.accept(&find);
+    Expr last = task->min + task->extent - 1, next = min(Variable::make(Halide::Int(32), task->name) + 1, last);
+    std::vector<Stmt> out;
+    for (const KeysAhead::Copy &reader : ahead_.readers) {
+      const For *loop = nullptr; // the first over the reader's keys; Halide may have made several of it
+      Expr key = Variable::make(Halide::Int(32), unique_name("first"));
+      std::vector<Stmt> lines;
+      for (const Source &source : find.sources) {
+        if (source.copy != &reader || (loop && source.keys.front() != loop))
+          continue;
+        loop = source.keys.front();
+        for (int line = 0; line < source.lines; ++line) {
+          Expr address = address_of_line(source, line, {{loop->name, source.first_key + key}});
+          for (const auto &[name, begin] : source.around | std::views::reverse)
+            address = substitute(name, begin, address);
+          if (&reader == &ahead_.readers.front())
+            address = substitute(task->name, next, address);
+          lines.push_back(ask(simplify(substitute_in_all_lets(address)))); // what it uses is seen then
+        }
+      }
+      if (lines.empty())
+        continue;
+      Stmt asked = Block::make(lines);
+      FindLoads loads;
+      asked.accept(&loads);
+      bool known = std::none_of(find.names.begin(), find.names.end(),
+                                [&](const std::string &name) { return stmt_uses_var(asked, name); });
+      if (known && !loads.found)
+        out.push_back(For::make(key.as<Variable>()->name, 0, ahead_.distance, ForType::Serial, Halide::Partition::Never,
+                                Halide::DeviceAPI::None, asked));
+    }
+    return out;
   }
 
   KeysInPlace ahead_;

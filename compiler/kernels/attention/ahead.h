@@ -27,9 +27,10 @@ struct KeysAhead {
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const KeysAhead &ahead);
 
-/// Where keys and values are read where they lie, each asks for the one so many keys behind it.
+/// Where keys and values are read where they lie, each asks for the one so many keys behind it. The first ones have
+/// nobody before them: a task asks for those of its later readers and of the next task's first reader when it begins.
 struct KeysInPlace {
-  std::vector<KeysAhead::Copy> readers; // with one loop over keys
+  std::vector<KeysAhead::Copy> readers; // with one loop over keys, in the order in which they run
   int distance;
 };
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const KeysInPlace &ahead);

@@ -277,12 +277,13 @@ private:
   }
   void ask_in_place() {
     constexpr int distance = 16;
-    KeysInPlace ahead{{{weighted_.func.name(), {{"." + weighted_.tile.loops()[0].name(), 1}}}}, distance};
+    KeysInPlace ahead{{}, distance};
     for (const CopiedPanels &panels : panels_)
       if (panels.natural.defined())
         ahead.readers.push_back({panels.natural.name(), {{"." + lane_.name(), 1}}});
     for (const auto &[sum, made] : dot_products_)
       ahead.readers.push_back({sum, {{"." + j_.name(), 1}}});
+    ahead.readers.push_back({weighted_.func.name(), {{"." + weighted_.tile.loops()[0].name(), 1}}});
     kernel_.passes.push_back(make_pass(ahead));
   }
   void per_row(Func &func) {
