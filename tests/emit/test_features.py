@@ -172,8 +172,8 @@ model M {
         always = [[{"micro_kernel": name}] for name in ("fma", "dot_bf16", "dot_u8s8", "madd_u8s8")]
         fma, bf16, int8, pairs = always
         self.assertEqual(said("x86-64-v4+bf16", "f32"), [fma, fma, fma])
-        self.assertEqual(said("x86-64-v4+bf16", "bf16"), [bf16, fma, bf16])  # three channels are too few for pairs
-        self.assertEqual(said("x86-64-v4+bf16", "int8"), [int8, fma, int8])
+        self.assertEqual(said("x86-64-v4+bf16", "bf16"), [bf16, bf16, bf16])
+        self.assertEqual(said("x86-64-v4+bf16", "int8"), [int8, bf16, int8])  # three channels are too few for groups of bytes
         self.assertEqual(said("x86-64-v3", "int8"), [pairs, fma, pairs])
         # Few rows are no tiles: which rows, a formula says.
         tiles, few = said("x86-64-v4+amx", "bf16")[0]
