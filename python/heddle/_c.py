@@ -363,4 +363,4 @@ class Library:
 
     def fail(self, status):
         name = STATUSES[status] if status < len(STATUSES) else str(status)
-        raise Error(self.functions["last_error"]().decode(), name)
+        raise Error(self.functions["last_error"]().decode(errors="replace"), name)  # it may be cut, or name a path in bytes

@@ -33,15 +33,55 @@ SMALL = 1024  # bytes
 COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else the number of an object's users is no such thing
 
 
+class _Loop:
+    """A parallel loop that workers may join while it is open: what `data` points to is gone when the caller goes on."""
+
+    def __init__(self, task, data):
+        self.task, self.data = task, data
+        self.changed = threading.Condition(threading.Lock())
+        self.open, self.inside = True, 0
+
+    def join(self, number):
+        with self.changed:
+            if not self.open:
+                return
+            self.inside += 1
+        try:
+            self.task(self.data, number)
+        finally:
+            with self.changed:
+                self.inside -= 1
+                self.changed.notify_all()
+
+    def close(self):
+        with self.changed:
+            self.open = False
+            self.changed.wait_for(lambda: not self.inside)
+
+
 class _Threads:
-    """heddle_threads over an executor: the kernel's thread hands out all tasks but one and does that itself."""
+    """heddle_threads over an executor. The caller does the work that no worker takes: a worker may never begin, as all of them
+    may wait for this very call."""
 
     def __init__(self, pool):
         def run(_, count, task, data):
-            others = [pool.submit(task, data, i) for i in range(1, count)]
-            task(data, 0)
-            for other in others:
-                other.result()
+            loop, interrupted = _Loop(task, data), None
+            try:
+                for number in range(1, count):
+                    pool.submit(loop.join, number)
+            except RuntimeError:  # it has been shut down, or there are no more threads
+                pass
+            except BaseException as error:
+                interrupted = error
+            while loop.open or loop.inside:  # Ctrl-C ends none of this early
+                try:
+                    if loop.open:
+                        task(data, 0)
+                    loop.close()
+                except BaseException as error:
+                    interrupted = error
+            if interrupted:
+                raise interrupted
 
         self.callbacks = _c.Threads(
             concurrency=_c.Concurrency(lambda _: pool._max_workers + 1), run=_c.RunTasks(run), release=_c.Release()

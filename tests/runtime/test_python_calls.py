@@ -304,6 +304,37 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(heddle.Error, "cannot be cloned"):
                 session.clone()
 
+    def test_a_call_within_a_task_of_its_own_executor_waits_for_no_one(self):
+        x = {"x": np.ones(2000, np.float32)}
+        with ThreadPoolExecutor(1) as pool, self.model.session(pool=pool) as session:
+            done = pool.submit(session.run, x, "spread").result(timeout=60)
+            np.testing.assert_array_equal(done["y"][-1], 2000)
+
+    def test_helpers_that_come_late_or_never_touch_no_call_that_is_over(self):
+        class Late(ThreadPoolExecutor):
+            def __init__(self):
+                super().__init__(3)
+                self.kept = []
+
+            def submit(self, *call):
+                if len(self.kept) % 3 == 2:
+                    self.kept.append(None)
+                    raise RuntimeError("can't start new thread")
+                self.kept.append(call)
+
+        x = {"x": np.ones(2000, np.float32)}
+        with Late() as pool, self.model.session(pool=pool) as session:
+            for _ in range(5):
+                np.testing.assert_array_equal(session.run(x, "spread")["y"][-1], 2000)
+            for call in filter(None, pool.kept):
+                function, *arguments = call
+                function(*arguments)
+            self.assertGreater(len(pool.kept), 5)
+
+    def test_a_message_that_is_no_utf8_is_an_error_of_heddle_s(self):
+        with self.assertRaises(heddle.Error):
+            heddle.load(STATEFUL, weights=b"/nowhere/\xff".decode(errors="surrogateescape"))
+
     def test_a_memory_limit_is_kept(self):
         with self.model.session(memory_limit=64) as session, self.assertRaises(heddle.Error) as caught:
             session.run({"ids": np.zeros((8, 100), int)}, "encode")
