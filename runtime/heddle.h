@@ -367,17 +367,32 @@ template <class T> inline T heddle_init() {
 #if !defined(HEDDLE_ONLY_TYPES)
 #include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 // ---- Errors ----
 
-// The loader's own message and a copy of the last one of any library, per thread and for the whole program.
-__attribute__((weak, visibility("hidden"))) __thread char heddle_error_text[1024];
+// The loader's own message and a copy of the last one of any library, of each thread and for the whole program. They
+// are no thread-local variables: glibc ends the process where memory for those of a plugin is gone.
+typedef struct heddle_message {
+  uintptr_t thread; // 0: nobody's. When all are taken, threads share the last one
+  char text[1024];
+} heddle_message;
+__attribute__((weak, visibility("hidden"))) heddle_message heddle_messages[256];
+
+static inline char *heddle_error_text(void) {
+  const uintptr_t self = (uintptr_t)pthread_self();
+  heddle_message *at = heddle_messages;
+  for (uintptr_t owner = 0; at < heddle_messages + 255; at++, owner = 0)
+    if (__atomic_compare_exchange_n(&at->thread, &owner, self, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || owner == self)
+      break;
+  return at->text;
+}
 
 // What went wrong in this thread's last failed call, in one sentence; never NULL.
-static inline const char *heddle_last_error(void) { return heddle_error_text; }
+static inline const char *heddle_last_error(void) { return heddle_error_text(); }
 
 // The name of a status, such as "HEDDLE_OUT_OF_RANGE".
 static inline const char *heddle_status_name(int32_t status) {
@@ -391,12 +406,12 @@ static inline const char *heddle_status_name(int32_t status) {
 
 static inline heddle_status heddle_pass_on(const heddle_api *api, heddle_status status) {
   if (status != HEDDLE_OK)
-    snprintf(heddle_error_text, sizeof heddle_error_text, "%s", api->last_error());
+    snprintf(heddle_error_text(), sizeof heddle_messages->text, "%s", api->last_error());
   return status;
 }
 
 static inline heddle_status heddle_fail(heddle_status status, const char *what, const char *path, const char *why) {
-  snprintf(heddle_error_text, sizeof heddle_error_text, what, path, why);
+  snprintf(heddle_error_text(), sizeof heddle_messages->text, what, path, why);
   return status;
 }
 

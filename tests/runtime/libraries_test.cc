@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <cstring>
 #include <dlfcn.h>
 #include <exception>
 #include <filesystem>
 #include <link.h>
+#include <mutex>
 #include <thread>
 
 using namespace fake;
@@ -244,6 +246,60 @@ extern "C" int header_in_c(const char *folder); // layout/header.c
 
 TEST(Libraries, a_c_program_calls_every_function) {
   EXPECT_EQ(header_in_c(artifact("c", "libheddle_fake_a.so", "heddle_fake_a").c_str()), 26) << heddle_last_error();
+}
+
+struct Loaded {
+  const char *name;
+  bool found = false, has_thread_locals = false;
+};
+
+// A thread allocates a plugin's thread-local variables at their first use, and glibc ends the process when it can't.
+TEST(Libraries, a_plugin_has_messages_per_thread_and_no_thread_local_variable) {
+  const std::string path = std::string(HEDDLE_FAKE_LIBRARIES) + "/libheddle_fake_plugin.so";
+  void *plugin = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_TRUE(plugin) << dlerror();
+  Loaded loaded{"libheddle_fake_plugin.so"};
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *data) {
+        auto *loaded = static_cast<Loaded *>(data);
+        if (std::string(info->dlpi_name).ends_with(loaded->name)) {
+          loaded->found = true;
+          for (int i = 0; i < info->dlpi_phnum; i++)
+            loaded->has_thread_locals |= info->dlpi_phdr[i].p_type == PT_TLS;
+        }
+        return 0;
+      },
+      &loaded);
+  EXPECT_TRUE(loaded.found);
+  EXPECT_FALSE(loaded.has_thread_locals);
+
+  auto fails = reinterpret_cast<int32_t (*)(const char *)>(dlsym(plugin, "plugin_fails"));
+  auto message = reinterpret_cast<const char *(*)()>(dlsym(plugin, "plugin_message"));
+  EXPECT_NE(fails("/nowhere/first"), HEDDLE_OK);
+  std::vector<std::thread> threads;
+  std::mutex all;
+  std::condition_variable changed;
+  constexpr int count = 200; // at once
+  int arrived = 0;
+  for (int i = 0; i < count; i++)
+    threads.emplace_back([&, i] {
+      const std::string own = "/nowhere/" + std::to_string(i) + ".so";
+      EXPECT_NE(fails(own.c_str()), HEDDLE_OK);
+      std::unique_lock lock(all);
+      arrived++;
+      changed.notify_all();
+      changed.wait(lock, [&] { return arrived == count; });
+      EXPECT_NE(std::string(message()).find(own), std::string::npos) << message();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_NE(std::string(message()).find("/nowhere/first"), std::string::npos) << message();
+  for (int i = 0; i < 1000; i++) // more than there is room for
+    std::thread([&] {
+      EXPECT_NE(fails("/nowhere/later"), HEDDLE_OK);
+      EXPECT_NE(*message(), 0);
+    }).join();
+  dlclose(plugin);
 }
 
 TEST(Libraries, statuses_have_names) {
