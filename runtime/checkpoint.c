@@ -9,11 +9,14 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct output {
@@ -39,8 +42,14 @@ static heddle_status begin_output(output *out, const char *path) {
     out->file = open(out->part, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (out->file < 0)
       return cannot_write(path);
-    if (flock(out->file, LOCK_EX) == 0 && fstat(out->file, &held) == 0 && stat(out->part, &there) == 0 &&
-        held.st_ino == there.st_ino && held.st_dev == there.st_dev)
+    int locked = flock(out->file, LOCK_EX);
+    if (locked != 0 && errno != EINTR) { // a file system without locks
+      heddle_status status = cannot_write(path);
+      close(out->file);
+      return status;
+    }
+    if (locked == 0 && fstat(out->file, &held) == 0 && stat(out->part, &there) == 0 && held.st_ino == there.st_ino &&
+        held.st_dev == there.st_dev)
       break;
     close(out->file); // another one has renamed it meanwhile
   }
@@ -50,9 +59,25 @@ static heddle_status begin_output(output *out, const char *path) {
   return cannot_write(path);
 }
 
+// write(), without the signal that the system sends at the limit of a file's size: it would end the program.
+static ssize_t write_some(int file, const void *from, size_t count) {
+  sigset_t limit, before, pending;
+  sigemptyset(&limit);
+  sigaddset(&limit, SIGXFSZ);
+  sigpending(&pending);
+  pthread_sigmask(SIG_BLOCK, &limit, &before);
+  ssize_t n = write(file, from, count);
+  int error = errno;
+  if (n < 0 && error == EFBIG && !sigismember(&pending, SIGXFSZ))
+    sigtimedwait(&limit, NULL, &(struct timespec){0});
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  errno = error;
+  return n;
+}
+
 static heddle_status put(const output *out, const void *bytes, size_t count) {
   for (const char *at = bytes; count > 0;) {
-    ssize_t n = write(out->file, at, count);
+    ssize_t n = write_some(out->file, at, count);
     if (n < 0 && errno != EINTR)
       return cannot_write(out->path);
     at += n < 0 ? 0 : n;
@@ -114,6 +139,10 @@ static heddle_status read_whole(int file, const char *path, void **buffer, size_
     return cannot_read(path);
   if (!S_ISREG(info.st_mode))
     return rt_fail(HEDDLE_FILE_ERROR, "%s is no regular file; give one that heddle_session_save_file wrote", path);
+  char magic[sizeof RT_SAVED_MAGIC - 1]; // another file, which may be large, isn't read at all
+  if (pread(file, magic, sizeof magic, 0) != (ssize_t)sizeof magic || memcmp(magic, RT_SAVED_MAGIC, sizeof magic) != 0)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT,
+                   "%s does not hold a saved session; give one that heddle_session_save_file wrote", path);
   *bytes = (size_t)info.st_size;
   *buffer = malloc(*bytes + 1); // + 1: NULL is no memory
   if (!*buffer)

@@ -257,6 +257,8 @@ void rt_states_release(rt_states *states);
 void rt_state_reset(rt_state *state);
 void rt_states_reset(rt_states *states);
 int64_t rt_states_bytes(const rt_states *states);
+// By how many bytes a buffer (-1: none) has to grow for state->wanted.
+int64_t rt_state_growth(const rt_state *state, int32_t buffer);
 heddle_status rt_states_bind(rt_call *call);                            // dims that the inputs don't tell
 heddle_status rt_states_plan(heddle_session *session, int64_t *growth); // bytes that rt_states_prepare will allocate
 heddle_status rt_states_prepare(heddle_session *session);               // states.now and states.next
@@ -276,6 +278,7 @@ bool rt_once_give(heddle_session *session, heddle_call *arguments);
 void rt_once_settle(heddle_session *session, bool succeeded); // after a run
 
 // ---- saved.c
+#define RT_SAVED_MAGIC "HEDDLES" // begins a saved session, before a digit with the format's version
 void rt_state_shape(heddle_session *session, const rt_state *state, const int64_t *dims); // to state->shape
 // What a state holds, of state->shape, which this sets; a parameter that no one has written is the file's. NULL:
 // nothing.

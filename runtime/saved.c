@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define SAVED_MAGIC "HEDDLES2" // with the version of the format
+#define SAVED_MAGIC RT_SAVED_MAGIC "2" // with the version of the format
 #define SAVED_ALIGN 8
 
 typedef struct saved_header {
@@ -156,6 +156,12 @@ heddle_status heddle_session_read_state(heddle_session *session, int32_t state, 
 // Makes room for `bytes` in the buffer that doesn't hold the value.
 static heddle_status make_room(heddle_session *session, rt_state *state, int64_t bytes) {
   state->wanted = bytes;
+  int64_t all = session->arena.bytes + rt_states_bytes(&session->states) + rt_once_bytes(&session->once) +
+                rt_state_growth(state, 1 - state->current);
+  if (session->memory_limit && all > session->memory_limit)
+    return rt_fail(HEDDLE_OUT_OF_MEMORY,
+                   "state '%s': the session would hold %lld bytes, more than the limit of %lld; raise memory_limit",
+                   state->desc->name, (long long)all, (long long)session->memory_limit);
   return rt_state_grow(session, state, 1 - state->current);
 }
 

@@ -184,7 +184,7 @@ static void buffers_of(const heddle_state_use_desc *use, rt_state *state, int32_
   *next = !use->updates ? -1 : use->in_place && use->reads ? state->current : 1 - state->current;
 }
 
-static int64_t growth_of(const rt_state *state, int32_t buffer) {
+int64_t rt_state_growth(const rt_state *state, int32_t buffer) {
   if (buffer < 0)
     return 0;
   int64_t held = state->buffers[buffer].bytes, bytes = rt_state_room(state);
@@ -212,14 +212,14 @@ heddle_status rt_states_plan(heddle_session *session, int64_t *growth) {
     state->wanted = elements * rt_dtype_bytes(state->desc->dtype);
     int32_t old, next;
     buffers_of(&e->uses[u], state, &old, &next);
-    *growth += growth_of(state, old) + (next != old ? growth_of(state, next) : 0);
+    *growth += rt_state_growth(state, old) + (next != old ? rt_state_growth(state, next) : 0);
   }
   return HEDDLE_OK;
 }
 
 // The value in the buffer, if there is one, is not kept: it is either dead or of the same size.
 heddle_status rt_state_grow(heddle_session *session, rt_state *state, int32_t buffer) {
-  if (buffer < 0 || growth_of(state, buffer) == 0)
+  if (buffer < 0 || rt_state_growth(state, buffer) == 0)
     return HEDDLE_OK;
   rt_memory_release(&state->buffers[buffer]);
   if (buffer == state->current)
