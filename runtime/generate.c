@@ -345,7 +345,9 @@ heddle_status heddle_generate(heddle_session *session, const heddle_generate_opt
     status = rt_session_enter(session);
   if (status != HEDDLE_OK)
     return status;
+  uint32_t mode = rt_float_mode_enter(); // a host that traps exceptions is none of the search's
   status = run(&g, session, length);
+  rt_float_mode_leave(mode);
   rt_generation_release(&g);
   return rt_session_leave(session, status);
 }

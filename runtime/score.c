@@ -115,7 +115,7 @@ static heddle_status run_score(rt_generation *g, heddle_session *session, const 
   }
   status = rt_check_room("the log-probabilities", to, HEDDLE_F32, 2, d->batch, texts->shape[1]);
   if (status == HEDDLE_OK)
-    status = rt_check_apart(g, "the log-probabilities", to, labels);
+    status = rt_check_apart(g, "the log-probabilities", to, d->encode >= 0 ? labels : NULL);
   int32_t whole = -1;
   if (d->encode < 0 && !(g->options.flags & HEDDLE_KEEP_STATE) && d->batch > 0 &&
       heddle_entry_find(session->model, "log_probabilities", &whole) != HEDDLE_OK)
@@ -149,7 +149,9 @@ heddle_status heddle_score(heddle_session *session, const heddle_generate_option
     status = rt_session_enter(session);
   if (status != HEDDLE_OK)
     return status;
+  uint32_t mode = rt_float_mode_enter(); // a host that traps exceptions is none of the search's
   status = run_score(&g, session, labels, log_probabilities);
+  rt_float_mode_leave(mode);
   rt_generation_release(&g);
   return rt_session_leave(session, status);
 }

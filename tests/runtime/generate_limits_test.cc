@@ -123,6 +123,17 @@ TEST_F(GenerateTest, a_mask_shorter_than_the_texts_is_refused) {
   }
 }
 
+TEST_F(GenerateTest, labels_of_a_model_that_takes_none_are_not_looked_at) {
+  open(3);
+  Text text = {1, 2, 3, 4};
+  heddle_tensor ids = tensor(nullptr, HEDDLE_I64, text.data(), {1, 4});
+  auto labels = std::make_unique<heddle_tensor>(ids); // a sanitizer sees what is read behind it
+  labels->rank = 1 << 30;
+  std::vector<float> out(4);
+  heddle_tensor result = tensor(nullptr, HEDDLE_F32, out.data(), {1, 4});
+  EXPECT_EQ(heddle_score(session, nullptr, &ids, 1, labels.get(), &result), HEDDLE_OK) << heddle_last_error();
+}
+
 TEST_F(GenerateTest, a_mask_counts_by_its_place_as_by_its_name) {
   open(3);
   Text text = {1, 2, 3, 4}, mask = {1, 1, 0, 0};

@@ -3,6 +3,7 @@
 #include "generate_fixture.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -234,6 +235,22 @@ TEST_F(GenerateTest, sampling_depends_on_seed_row_and_logits_alone) {
   options.top_k = 0;
   options.top_p = 0;
   EXPECT_EQ(generate(options, {tensor(nullptr, HEDDLE_I64, prompts.data(), {3, 2})}), sampled);
+}
+
+TEST_F(GenerateTest, a_host_that_traps_exceptions_goes_on) {
+  open(1);
+  Text prompt = {1, 2};
+  heddle_generate_options options = heddle_generate_defaults(5);
+  options.flags = HEDDLE_SAMPLE;
+  options.temperature = 1e-38f; // its logits by that overflow
+  std::fenv_t before;
+  std::fegetenv(&before);
+  feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+  generate(options, {tensor(nullptr, HEDDLE_I64, prompt.data(), {1, 2})});
+  int trapped = fegetexcept();
+  std::fesetenv(&before);
+  EXPECT_EQ(status, HEDDLE_OK) << heddle_last_error();
+  EXPECT_EQ(trapped, FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
 }
 
 // The distribution of 200,000 samples, beside what top-k and top-p leave.
