@@ -256,7 +256,8 @@ static void ask_variants(Choice &choice, mlir::func::FuncOp kernel, const Target
       choice.by_measurement.push_back(variant->by_measurement);
     }
   }
-  assert(!choice.candidates.empty() && "some variant computes every kernel of a kind");
+  if (choice.candidates.empty())
+    llvm::report_fatal_error("no variant computes a kernel of a kind that has taken it");
   for (const SizeClass &sizes : choice.classes) {
     choice.seconds.push_back({});
     for (const Candidate &candidate : choice.candidates)

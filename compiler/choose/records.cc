@@ -108,7 +108,8 @@ void use_records(Choice &choice, mlir::func::FuncOp kernel, const Records &recor
     double ratio = count ? std::exp(logarithms / count) : 1;
     for (size_t i = 0; i < rows.size(); ++i)
       if (!choice.measured[c][i])
-        choice.seconds[c][i] = std::max(choice.seconds[c][i] * ratio, least * unmeasured);
+        choice.seconds[c][i] =
+            std::max(choice.seconds[c][i] * ratio, least < Measured::useless ? least * unmeasured : 0.0);
   }
 }
 

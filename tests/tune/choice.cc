@@ -137,6 +137,13 @@ TEST_F(Choosing, ACandidateThatCrashedIsNotChosen) {
   EXPECT_NE(choose(kernel, with(all), {{128}}).selected(0), best);
 }
 
+TEST_F(Choosing, ACandidateThatCrashedIsNotChosenForWantOfOtherMeasurements) {
+  size_t best = choose(kernel, target, {{128}}).best(0);
+  Measured one = measured_at(128, 0)[best];
+  one.seconds = Measured::useless;
+  EXPECT_NE(choose(kernel, with({one}), {{128}}).selected(0), best);
+}
+
 TEST_F(Choosing, AnotherVersionOfAVariantIsAnotherRow) {
   Choice choice = choose(kernel, target, {{128}});
   const ScheduleRow &row = choice.candidates[0].row;
