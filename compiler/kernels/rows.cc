@@ -8,6 +8,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/loads_first.h"
+#include "compiler/kernels/product/product.h"
 #include "compiler/kernels/sizes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -58,20 +59,9 @@ static bool reduces_across(LinalgOp op) {
   return across;
 }
 
-/// Whether a value is computed without any reduction: then it can be computed where it is read, wherever that is.
-static bool free_of_reductions(mlir::Value value) {
-  auto op = value.getDefiningOp<LinalgOp>();
-  if (!op || llvm::isa<mlir::linalg::FillOp>(op.getOperation()))
-    return true;
-  bool free = op.getNumReductionLoops() == 0;
-  for (mlir::Value operand : op->getOperands())
-    free = free && free_of_reductions(operand);
-  op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { free = free && free_of_reductions(read.getTensor()); });
-  return free;
-}
-
 int shared_axes(mlir::func::FuncOp kernel) {
   int rows = std::numeric_limits<int>::max();
+  contraction::Reductions reductions;
   for (mlir::Operation &nested : kernel.getBody().front()) {
     auto op = llvm::dyn_cast<LinalgOp>(nested);
     if (!op || llvm::isa<mlir::linalg::FillOp>(nested))
@@ -81,7 +71,7 @@ int shared_axes(mlir::func::FuncOp kernel) {
       rows = std::min(rows, reduces_across(op) ? rank - 1 : rank);
     // What the op reads of other stages must lie at its own row.
     for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
-      if (free_of_reductions(operand->get()))
+      if (!reductions.are_behind(operand->get())) // it can be computed where it is read, wherever that is
         continue;
       int common = 0;
       for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
@@ -93,7 +83,7 @@ int shared_axes(mlir::func::FuncOp kernel) {
       rows = std::min(rows, common);
     }
     bool aligned = true;
-    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { aligned &= free_of_reductions(read.getTensor()); });
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { aligned &= !reductions.are_behind(read.getTensor()); });
     if (!aligned)
       return -1;
   }
@@ -327,10 +317,10 @@ private:
     bool by_rows = rows_ > 0 && one_nest() && !free_of_rows(stage);
     bool has_lanes = int(stage.axes.size()) > rows_;
     if (!stage.has_update()) {
-      bool scalar_of_row = !has_lanes && !free_of_reductions(stage.op->getResult(0));
+      bool scalar_of_row = !has_lanes && reductions_.are_behind(stage.op->getResult(0));
       if (!scalar_of_row && (users_of(stage) < 2 || is_cheap(stage)))
         return; // inlined
-      if (!by_rows && free_of_reductions(stage.op->getResult(0)))
+      if (!by_rows && !reductions_.are_behind(stage.op->getResult(0)))
         return; // recomputed where it is read
     }
     if (by_rows)
@@ -455,6 +445,7 @@ private:
   static constexpr int64_t most_unrolled = 16;
 
   LoweredKernel &kernel_;
+  contraction::Reductions reductions_;
   int rows_;
   size_t host_ = 0;
   bool one_nest_ = false;

@@ -99,6 +99,16 @@ public:
 
   /// `axes`: for each axis of `value`, the axis of the result that it runs along.
   bool visit(mlir::Value value, const std::vector<int> &axes) {
+    auto known = llvm::find_if(visited_, [&](const Visited &one) { return one.value == value && one.axes == axes; });
+    if (known != visited_.end())
+      return known->holds;
+    bool holds = visit_new(value, axes);
+    visited_.push_back({value, axes, holds});
+    return holds;
+  }
+
+private:
+  bool visit_new(mlir::Value value, const std::vector<int> &axes) {
     auto op = value.getDefiningOp<LinalgOp>();
     if (!op || llvm::isa<mlir::linalg::FillOp>(*op))
       return true;
@@ -109,7 +119,7 @@ public:
       axis = axis < 0 ? -1 : axes[axis];
     if (op.getNumReductionLoops() > 0) {
       std::optional<Product> product = product_of(op);
-      if (!product || depends_on_reduction(op))
+      if (!product || reductions_.are_read_by(op))
         return false;
       for (const Reached &other : reached)
         if (other.product.op == op)
@@ -118,7 +128,7 @@ public:
       return true;
     }
     for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
-      if (!reads_reduction(operand->get()))
+      if (!reductions_.are_behind(operand->get()))
         continue;
       std::vector<int> below;
       for (mlir::AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
@@ -131,28 +141,37 @@ public:
         return false;
     }
     bool elsewhere = false; // a product read at another place than the result's own
-    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { elsewhere |= reads_reduction(read.getTensor()); });
+    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { elsewhere |= reductions_.are_behind(read.getTensor()); });
     return !elsewhere;
   }
 
-private:
-  bool depends_on_reduction(LinalgOp op) {
-    bool found = false;
-    for (mlir::OpOperand *operand : op.getDpsInputOperands())
-      found |= reads_reduction(operand->get());
-    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { found |= reads_reduction(read.getTensor()); });
-    return found;
-  }
-
-  bool reads_reduction(mlir::Value tensor) {
-    auto op = tensor.getDefiningOp<LinalgOp>();
-    if (!op || llvm::isa<mlir::linalg::FillOp>(*op))
-      return false;
-    return op.getNumReductionLoops() > 0 || depends_on_reduction(op);
-  }
+  struct Visited {
+    mlir::Value value;
+    std::vector<int> axes;
+    bool holds;
+  };
+  std::vector<Visited> visited_; // the same values are reached along many ways
+  Reductions reductions_;
 };
 
 } // namespace
+
+bool Reductions::are_read_by(LinalgOp op) {
+  bool found =
+      llvm::any_of(op.getDpsInputOperands(), [&](mlir::OpOperand *operand) { return are_behind(operand->get()); });
+  op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { found = found || are_behind(read.getTensor()); });
+  return found;
+}
+
+bool Reductions::are_behind(mlir::Value value) {
+  auto op = value.getDefiningOp<LinalgOp>();
+  if (!op || llvm::isa<mlir::linalg::FillOp>(*op))
+    return false;
+  if (auto known = known_.find(op.getOperation()); known != known_.end())
+    return known->second;
+  bool found = op.getNumReductionLoops() > 0 || are_read_by(op);
+  return known_[op.getOperation()] = found;
+}
 
 std::optional<std::vector<Reached>> products_behind(mlir::Value value) {
   std::vector<int> axes;

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 #include <optional>
@@ -38,6 +39,16 @@ bool is_matrix_product(mlir::linalg::LinalgOp op);
 struct Reached {
   Product product;
   std::vector<int> axis_of_loop; // the result's axis that each loop of the product runs along; -1: a reduction loop
+};
+
+/// Which values of a kernel have a reduction behind them. Each op is looked at once, however many ways lead to it.
+class Reductions {
+public:
+  bool are_behind(mlir::Value value);
+  bool are_read_by(mlir::linalg::LinalgOp op);
+
+private:
+  llvm::DenseMap<mlir::Operation *, bool> known_;
 };
 
 /// How the result `value` of a kernel comes from products, or nothing where it isn't element-wise in at least one
