@@ -208,7 +208,7 @@ protected:
     Expr whole = folded(made.lanes, args, width, made.halves, [](const Expr &x, const Expr &y) { return x + y; });
     Func sum("sum");
     sum(in_block({j_, u_, m_})) = start + whole;
-    dot_products_.emplace(sum.name(), made);
+    dot_products_.emplace_back(sum.name(), made);
     return sum;
   }
 
@@ -457,10 +457,8 @@ protected:
     }
     LoweredOp &top = *kernel_.stage_of(softmax_->top->getResult(0));
     std::vector<LoweredOp *> found{&top};
-    for (auto &[op, roles] : match_.roles)
-      if (LoweredOp *sum = kernel_.stage_of(op->getResult(0));
-          sum->has_update() && !is_product(*sum) && sum != &top && sum != &stage)
-        found.push_back(sum);
+    for (mlir::linalg::LinalgOp sum : llvm::drop_end(softmax_->sums)) // the last is `stage`
+      found.push_back(kernel_.stage_of(sum->getResult(0)));
     int first = features_of_part();
     Expr stat;
     for (size_t i = 0; i < found.size(); ++i) {
@@ -503,7 +501,7 @@ protected:
   std::map<std::string, LoweredOp *> symbols_; // statistics by the name they have in formulas
   std::map<std::string, Statistic> statistics_;
   std::map<std::string, Func> joined_;
-  std::map<std::string, DotProduct> dot_products_; // by the sum that they are added up to
+  std::vector<std::pair<std::string, DotProduct>> dot_products_; // and the sum that each is added up to, as they run
   std::vector<CopiedPanels> panels_;
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;

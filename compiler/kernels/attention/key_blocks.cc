@@ -235,7 +235,8 @@ private:
       for (TiledSum &sum : kept.sums) {
         fix_extents(sum.func);
         sum.func.compute_at(kept.func, u_).bound_extent(u_, 1);
-        if (auto made = dot_products_.find(sum.func.name()); made != dot_products_.end())
+        auto made = llvm::find_if(dot_products_, [&](const auto &one) { return one.first == sum.func.name(); });
+        if (made != dot_products_.end())
           keep_in_lanes(made->second, sum.func);
         else if (micro_kernel_.takes_tiles())
           by_matrix_unit(sum.func, sum.tile, j_.name());
