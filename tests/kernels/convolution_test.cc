@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include "compiler/kernels/convolution/joined_loops.h"
+#include "compiler/kernels/convolution/schedule.h"
 #include "compiler/kernels/convolution/windows.h"
 #include "compiler/targets/target.h"
 
@@ -152,6 +153,9 @@ TEST(ConvolutionKernels, multiply_pairs_of_bf16) {
   check_row(convolution({.window = 1, .channels = 6, .layout = pairs, .narrow = true}), 6, 32, pictures, 0, "dot_bf16");
 }
 
+// Panels that the unit doesn't take, as a product with the same weight wants them.
+const std::string of_another_kernel = "(o floordiv 16, u, v, c floordiv 2, o mod 16, c mod 2)";
+
 TEST(ConvolutionKernels, multiply_tiles_of_a_matrix_unit) {
   const std::string pairs = "(o floordiv 32, u, v, c floordiv 2, o mod 32, c mod 2)";
   const std::vector<std::vector<int64_t>> some = {{0, 3, 3}, {1, 1, 1}, {2, 5, 7}, {1, 9, 14}, {1, 3, 530}};
@@ -161,6 +165,7 @@ TEST(ConvolutionKernels, multiply_tiles_of_a_matrix_unit) {
                 "tile_bf16");
   check_row(convolution({.channels = 6, .layout = "", .narrow = true}), 32, 32, some, 0, "tile_bf16");
   check_row(convolution({.window = 1, .channels = 34, .layout = pairs, .narrow = true}), 32, 32, some, 0, "tile_bf16");
+  check_row(convolution({.channels = 32, .layout = of_another_kernel, .narrow = true}), 32, 32, some, 0, "tile_bf16");
   check_row(convolution({.channels = 8, .outputs = 50, .layout = pairs, .narrow = true, .turned = true}), 32, 32, some,
             0, "tile_bf16");
 }
@@ -172,9 +177,31 @@ TEST(ConvolutionKernels, are_offered_to_a_matrix_unit_where_groups_of_terms_lie_
     return heddle::choose(kernel.function(), target).rows.front().micro_kernel;
   };
   EXPECT_EQ(chosen({.channels = 32, .outputs = 64, .layout = "", .narrow = true}), "tile_bf16");
+  EXPECT_EQ(chosen({.channels = 32, .outputs = 64, .layout = of_another_kernel, .narrow = true}), "tile_bf16");
   EXPECT_EQ(chosen({.channels = 3, .outputs = 64, .layout = "", .narrow = true}), "fma");
   EXPECT_EQ(chosen({.channels = 33, .outputs = 64, .layout = "", .narrow = true}), "tile_bf16"); // zeros behind them
   EXPECT_EQ(chosen({.channels = 32, .outputs = 16, .layout = "", .narrow = true}), "fma");
+}
+
+TEST(ConvolutionKernels, find_the_rows_of_large_pictures) {
+  Halide::Var x("x"), end("end");
+  Halide::Param<int> length("length"), first("first");
+  Halide::Func row("row");
+  Halide::Expr place = (first + x) * length + end * (length - 1);
+  row(x, end) = heddle::convolution::row_of_place(place, length);
+  row.vectorize(x, 16);
+  struct Picture {
+    int rows, length;
+  };
+  for (auto [rows, columns] : {Picture{2160, 3840}, {3000, 4000}, {4096, 4096}, {46340, 46341}, {1 << 20, 2047}}) {
+    const int some = std::min(rows, 4096);
+    length.set(columns);
+    first.set(rows - some);
+    Halide::Buffer<int> found = row.realize({some, 2});
+    for (int i = 0; i < some; ++i)
+      for (int side : {0, 1})
+        ASSERT_EQ(found(i, side), rows - some + i) << rows << " x " << columns << ", place " << side << " of row " << i;
+  }
 }
 
 TEST(ConvolutionKernels, compute_nothing_of_no_pictures) { check_row(convolution({.layout = ""}), 6, 16, {{0, 3, 3}}); }

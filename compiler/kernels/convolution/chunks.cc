@@ -30,6 +30,6 @@ const Variant chunks = {
     offered,
     schedule,
     true,
-    2};
+    3};
 
 } // namespace heddle::convolution

@@ -245,7 +245,8 @@ std::optional<Problem> problem_of(mlir::func::FuncOp kernel, const Target &targe
   auto [weight, axis] = weight_of(*reached);
   auto tensor = llvm::cast<mlir::BlockArgument>(weight->get());
   if (std::optional<layout::Panels> panels = contraction::given_panels(kernel, tensor.getArgNumber());
-      panels && int(panels->axis) == axis && panels->width % target.lanes == 0)
+      panels && int(panels->axis) == axis && panels->width % target.lanes == 0 &&
+      (!out.micro_kernel->takes_tiles() || panels->width == MatrixTile::width)) // others are packed again
     out.given_width = panels->width;
   return out;
 }

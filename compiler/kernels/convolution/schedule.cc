@@ -186,8 +186,8 @@ private:
     Substitution there = {{here[0].name(), at}, {column.name(), Expr(args.back()) * width_ + args[0]}};
     if (places_.size() > 1) {
       Var p("p");
-      row_ = Func("row"); // exact below 2^22 places, as rounding moves a quotient by less than half of 1 / length
-      row_(p) = Halide::cast<int>((Halide::cast<float>(p) + 0.5f) * (1.f / Halide::cast<float>(length())));
+      row_ = Func("row");
+      row_(p) = row_of_place(p, length());
       Expr y = Halide::unsafe_promise_clamped(row_(at), at / max(length(), 1), at / max(length(), 1));
       there[here[0].name()] = Halide::unsafe_promise_clamped(at - y * length(), 0, max(length() - 1, 0));
       there[here[1].name()] = y;
@@ -571,6 +571,10 @@ private:
 };
 
 } // namespace
+
+Expr row_of_place(const Expr &place, const Expr &length) {
+  return Halide::cast<int>((Halide::cast<double>(place) + Expr(0.5)) * (Expr(1.0) / Halide::cast<double>(length)));
+}
 
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   int64_t width = row.params.at("width");

@@ -5,6 +5,11 @@
 
 namespace heddle::convolution {
 
+/// The row of a picture that a place of it is in, with `length` places in each row. It multiplies, as nothing divides
+/// vectors of whole numbers; for all places that an int counts, rounding moves a quotient by less than half of
+/// 1 / length.
+Halide::Expr row_of_place(const Halide::Expr &place, const Halide::Expr &length);
+
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
 
 } // namespace heddle::convolution

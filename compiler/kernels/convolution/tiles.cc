@@ -20,6 +20,6 @@ const Variant tiles = {
     offered,
     schedule,
     true,
-    2};
+    3};
 
 } // namespace heddle::convolution
