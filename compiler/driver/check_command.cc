@@ -99,7 +99,11 @@ static Result<std::string> formatted(const std::string &path, const std::string 
   syntax::File file = syntax::parse(sources, source, diagnostics);
   if (diagnostics.has_errors())
     return Error{diagnostics.render(10, stderr_paint())};
-  return syntax::print(sources, file);
+  auto printed = syntax::print_in_place(sources, file);
+  if (!printed)
+    return Error{path + ": its comments would not stay at their words; this is a bug of Heddle, please report it with "
+                        "the file"};
+  return *printed;
 }
 
 Status format_command(const FormatOptions &options) {

@@ -175,10 +175,12 @@ Answer Server::formatting(Document &d, const DocumentParams &) {
   syntax::File tree = syntax::parse(sources, source, diagnostics);
   if (diagnostics.has_errors())
     return nullptr; // the messages say why
-  std::string after = syntax::print(sources, tree);
-  if (after == d.text.text())
+  std::optional<std::string> after = syntax::print_in_place(sources, tree);
+  if (!after)
+    return nullptr;
+  if (*after == d.text.text())
     return json::Array();
-  return json::Array{lsp::TextEdit{d.text.range(0, static_cast<int>(d.text.text().size())), after}};
+  return json::Array{lsp::TextEdit{d.text.range(0, static_cast<int>(d.text.text().size())), *after}};
 }
 
 Answer Server::code_actions(Document &d, const RangeParams &params) {

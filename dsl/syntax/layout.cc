@@ -13,8 +13,9 @@ int width(std::string_view text) {
 
 constexpr int most_blanks = 13; // lines whose widths differ by more share no column
 
-bool is_bracket(std::string_view text) {
-  return text.size() == 1 && std::string_view("()[]{}").find(text) != text.npos;
+/// What the tree does not remember: doubled brackets, and a comma after the last of a list.
+bool may_be_left_out(std::string_view text) {
+  return text.size() == 1 && std::string_view("()[]{},").find(text) != text.npos;
 }
 
 } // namespace
@@ -50,19 +51,18 @@ void Layout::put(std::string_view text, bool space) {
   break_level_ = -1;
   column_ = Column::none;
 
-  // Brackets that the tree does not remember (doubled ones) are passed over.
   size_t at = cursor_;
   auto same = [&](const Token &token) {
     return token.kind == Token::string ? text[0] == '"' : token.kind != Token::end && token.text == text;
   };
-  while (at < tokens_.list.size() && !same(tokens_.list[at]) && is_bracket(tokens_.list[at].text))
+  while (at < tokens_.list.size() && !same(tokens_.list[at]) && may_be_left_out(tokens_.list[at].text))
     ++at;
   if (at < tokens_.list.size() && same(tokens_.list[at])) {
     const Span span = tokens_.list[at].span;
     if (!pieces_.empty()) {
       for (; comment_ < tokens_.comments.size() && tokens_.comments[comment_].span.begin < span.begin; ++comment_) {
         piece.comments.push_back(tokens_.comments[comment_]);
-        last_end_ = tokens_.comments[comment_].span.end;
+        last_end_ = std::max(last_end_, tokens_.comments[comment_].span.end);
       }
       piece.author_break = newlines(last_end_, span.begin) > 0;
       piece.wanted = !piece.author_break && span.begin - last_end_ > 1;
@@ -71,6 +71,27 @@ void Layout::put(std::string_view text, bool space) {
     cursor_ = at + 1;
   }
   pieces_.push_back(std::move(piece));
+}
+
+void Layout::leave_out(std::initializer_list<std::string_view> words) {
+  size_t at = cursor_;
+  auto is = [&](std::string_view word) { return at < tokens_.list.size() && tokens_.list[at].text == word; };
+  while (is(")")) // of doubled ones around what stands before
+    ++at;
+  for (std::string_view word : words) {
+    if (!is(word))
+      return;
+    ++at;
+  }
+  cursor_ = at;
+  last_end_ = tokens_.list[at - 1].span.end;
+}
+
+bool Layout::followed() const {
+  size_t at = cursor_;
+  while (at < tokens_.list.size() && may_be_left_out(tokens_.list[at].text))
+    ++at;
+  return at >= tokens_.list.size() || tokens_.list[at].kind == Token::end;
 }
 
 void Layout::restore(const State &state) {
@@ -117,7 +138,9 @@ std::string Layout::comment_text(const Comment &comment) const {
 }
 
 void Layout::add_comment(const Comment &comment, int indent) {
-  if (comment.alone || lines_.empty() || lines_.back().text.empty() || !lines_.back().comment.empty()) {
+  bool taken =
+      lines_.empty() || lines_.back().text.empty() || lines_.back().text[0] == '#' || !lines_.back().comment.empty();
+  if (comment.alone || taken) {
     lines_.push_back({indent, comment_text(comment), "", {}, "", 0});
     return;
   }
@@ -139,7 +162,7 @@ void Layout::comments_before(int offset, bool closes) {
       blank(comment.span.begin);
     add_comment(comment, 2 * indent_);
     fresh_ = false;
-    last_end_ = comment.span.end;
+    last_end_ = std::max(last_end_, comment.span.end); // one of what was left out stands before its end
   }
   if (!closes && offset > last_end_)
     blank(offset);

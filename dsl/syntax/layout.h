@@ -5,6 +5,8 @@
 
 #include "dsl/syntax/lexer.h"
 
+#include <initializer_list>
+
 namespace heddle::syntax {
 
 constexpr int page_width = 120;
@@ -26,6 +28,8 @@ public:
   void column(Column column) { column_ = column; }
   void open(std::string_view bracket, bool space = false);
   void close(std::string_view bracket);
+  /// Passes over the author's next words, which say nothing and aren't printed, if they are these.
+  void leave_out(std::initializer_list<std::string_view> words);
 
   /// Begins a logical line. Lines of one `kind` may share columns.
   void begin_line(std::string_view kind, bool closes = false);
@@ -56,6 +60,8 @@ public:
   }
 
   std::string text();
+  /// Whether all of the author's words were followed; else comments stand elsewhere than at their words.
+  bool followed() const;
 
 private:
   struct Piece {

@@ -15,6 +15,7 @@ public:
       declaration(d);
     return out_.text();
   }
+  bool kept_comments() const { return file_.comments.empty() || out_.followed(); }
 
 private:
   // --- statements
@@ -102,8 +103,10 @@ private:
       out_.word("if");
       e_.expr(*s.exprs[0]);
       block(s.body);
-      if (s.otherwise.empty())
+      if (s.otherwise.empty()) {
+        out_.leave_out({"else", "{", "}"});
         break;
+      }
       out_.word("else");
       if (s.otherwise.size() == 1 && s.otherwise[0].kind == Stmt::when)
         stmt(s.otherwise[0]);
@@ -136,7 +139,7 @@ private:
     out_.word("require");
     e_.expr(condition);
     if (message.empty())
-      return;
+      return out_.leave_out({"else", "\"\""});
     out_.may_break(at_else);
     out_.word("else");
     out_.word(quote(message));
@@ -212,8 +215,10 @@ private:
       out_.word("if");
       e_.expr(*m.expr);
       members(m.members);
-      if (m.otherwise.empty())
+      if (m.otherwise.empty()) {
+        out_.leave_out({"else", "{", "}"});
         break;
+      }
       out_.word("else");
       if (m.otherwise.size() == 1 && m.otherwise[0].kind == Member::condition)
         member(m.otherwise[0]);
@@ -346,5 +351,11 @@ private:
 } // namespace
 
 std::string print(const Sources &sources, const File &file) { return Printer(sources, file).run(); }
+
+std::optional<std::string> print_in_place(const Sources &sources, const File &file) {
+  Printer printer(sources, file);
+  std::string text = printer.run();
+  return printer.kept_comments() ? std::optional(std::move(text)) : std::nullopt;
+}
 
 } // namespace heddle::syntax

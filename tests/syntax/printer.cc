@@ -24,6 +24,7 @@ std::string formatted(const std::string &text) {
   EXPECT_EQ(tree_text(tree), tree_text(again)) << printed;
   EXPECT_EQ(print(sources, again), printed);
   EXPECT_EQ(tree.comments.size(), again.comments.size()) << printed;
+  EXPECT_EQ(print_in_place(sources, tree), printed);
   return printed;
 }
 
@@ -90,6 +91,40 @@ TEST(Printer, every_piece_of_spacing_is_canonical) {
 
 TEST(Printer, parentheses_of_the_author_are_kept_but_not_doubled) {
   EXPECT_EQ(formatted("let a = ((b * c)) + (d)\n"), "let a = (b * c) + (d)\n");
+}
+
+TEST(Printer, comments_and_blank_lines_stay_around_words_that_say_nothing) {
+  EXPECT_EQ(formatted("config D = 4\n"
+                      "require (D > 2) else \"\" # a\n"
+                      "\n"
+                      "model M {\n"
+                      "  if D > 2 { param w: real }\n"
+                      "  else {\n"
+                      "    # b\n"
+                      "  } # c\n"
+                      "\n"
+                      "  entry run(key: i32[2], x: real[D]) -> y: real[D] {\n"
+                      "    if D > 5 { let q = 2 } else {} # d\n"
+                      "    y[..s] = x[..s] + random(key, ..s,) # e\n"
+                      "\n"
+                      "    return y # f\n"
+                      "  }\n"
+                      "} # g\n"),
+            "config D = 4\n"
+            "require (D > 2)  # a\n"
+            "\n"
+            "model M {\n"
+            "  if D > 2 { param w: real }\n"
+            "  # b\n"
+            "  # c\n"
+            "\n"
+            "  entry run(key: i32[2], x: real[D]) -> y: real[D] {\n"
+            "    if D > 5 { let q = 2 }  # d\n"
+            "    y[..s] = x[..s] + random(key, ..s)  # e\n"
+            "\n"
+            "    return y  # f\n"
+            "  }\n"
+            "}  # g\n");
 }
 
 TEST(Printer, numbers_and_strings_are_kept_as_written) {
