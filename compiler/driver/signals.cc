@@ -129,7 +129,11 @@ static void clear_progress() {
                  "); this is a bug of Heddle, please report it with what you ran"});
   }
   std::signal(event.signal, SIG_DFL);
-  kill(getpid(), event.signal);
+  sigset_t own; // every other thread may block it, and this one does: whoever is hit waits in its handler
+  sigemptyset(&own);
+  sigaddset(&own, event.signal);
+  pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  raise(event.signal);
   for (;;)
     pause();
 }
