@@ -181,12 +181,11 @@ const Expr *Subscripts::read(const Entity &base, const std::vector<const Expr *>
     const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(at[axis], Type::i32)}, e.span);
     for (const Expr *goal : {at[axis], room}) {
       bool below = goal != room;
-      if (!goal)
-        continue;
-      if (knowledge_.prove_always(goal).kind == Prover::Outcome::proven)
+      if (goal && knowledge_.prove_always(goal).kind == Prover::Outcome::proven)
         continue;
       always = false;
-      Prover::Outcome outcome = knowledge_.prove(goal);
+      // A difference whose factors leave 32 bits is no expression, and nothing is known of it.
+      Prover::Outcome outcome = goal ? knowledge_.prove(goal) : Prover::Outcome{Prover::Outcome::unknown, {}, 0};
       if (outcome.kind == Prover::Outcome::proven)
         continue;
       if (!e.outside) {

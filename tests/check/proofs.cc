@@ -276,5 +276,10 @@ TEST(Proofs, SizesThatAreEqualInEveryCallAreEqual) {
   EXPECT_NE(checked.program, nullptr) << checked.messages;
 }
 
+TEST(Proofs, APlacePast32BitsIsTestedWhereAnOutsideValueIsGiven) {
+  EXPECT_EQ(definition(in_model("x: real[T], _z: real[S]", "real", "let y = x[2147483647 * S + 3000 | 0]")),
+            "y: f32 = if 2147483647 * S + 3000 < T then x[2147483647 * S + 3000]? else 0.0");
+}
+
 } // namespace
 } // namespace heddle::tests
