@@ -54,6 +54,8 @@ void Files::declare(FileScope &file, const Declaration &d) {
           number = i; // the same dim in two files
       if (number == static_cast<int>(program_.dims.size()))
         program_.dims.push_back({bound.name.text, most, bound.name.span});
+      auto &known = program_.dims[number].most;
+      known = known && most ? std::min(known, most) : known ? known : most; // each file counts on its own bound
       declare(bound.name, entity(build_.of_size(Size::of_dim(number))));
     }
   if (d.kind == Declaration::require)

@@ -53,6 +53,21 @@ TEST(Uses, a_circle_of_files_is_told_once_with_its_files) {
                 help("move what both need to a file that uses neither"));
 }
 
+TEST(Uses, a_dim_of_two_files_has_the_smaller_of_their_bounds) {
+  auto bound = [](const std::string &own, const std::string &used) {
+    Checked checked =
+        check_text("use a: f\n" + own + "\nmodel M { entry e(x: real[S]) -> y: real[S] { return f(x) } }\n", {},
+                   {{"a", used + "\nfn f(x: real[S]) -> real[S] = x\n"}});
+    EXPECT_EQ(checked.messages, "");
+    return checked.program ? checked.program->dims.at(0).most : std::nullopt;
+  };
+  EXPECT_EQ(bound("dim S <= 8", "dim S"), 8);
+  EXPECT_EQ(bound("dim S", "dim S <= 8"), 8);
+  EXPECT_EQ(bound("dim S <= 8", "dim S <= 4"), 4);
+  EXPECT_EQ(bound("dim S <= 4", "dim S <= 8"), 4);
+  EXPECT_EQ(bound("dim S", "dim S"), std::nullopt);
+}
+
 TEST(Uses, a_row_of_files_has_an_end) {
   std::map<std::string, std::string> files;
   for (int i = 0; i < 5000; ++i)
