@@ -122,10 +122,6 @@ bool Entries::add_input(Entry &out, const Formal &formal, Frame &frame) {
     shape.push_back(*one);
     sizes.push_back(one->size);
   }
-  if (frame.scopes[0].names.count(formal.name.text)) {
-    report(Code::E051, formal.name.span, {formal.name.text});
-    return false;
-  }
   Input input;
   input.name = formal.name.text;
   const Tensor *tensor =

@@ -4,6 +4,7 @@
 #include "dsl/check/configs.h"
 #include "dsl/check/expressions.h"
 #include "dsl/check/nearest.h"
+#include "dsl/check/repeated_names.h"
 #include "dsl/check/requirements.h"
 #include "dsl/syntax/parser.h"
 
@@ -98,6 +99,7 @@ FileScope *Files::load(const syntax::File &tree, bool is_prelude) {
     if (d.kind == Declaration::module && !file->modules.emplace(d.module_body->name.text, d.module_body.get()).second)
       report(Code::E051, d.module_body->name.span, {d.module_body->name.text});
   }
+  find_repeated(tree, [&](const syntax::Name &name) { report(Code::E051, name.span, {name.text}); });
   for (const Declaration &d : tree.declarations) {
     if (d.kind != Declaration::use) {
       declare(*file, d);

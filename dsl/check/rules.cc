@@ -14,8 +14,13 @@ std::unique_ptr<Program> Rules::check_model(const syntax::File &file) {
     return nullptr;
   const syntax::Module *model = nullptr;
   for (const syntax::Declaration &d : file.declarations)
-    if (d.kind == syntax::Declaration::module && d.module_body->is_model)
-      model = d.module_body.get();
+    if (d.kind == syntax::Declaration::module && d.module_body->is_model) {
+      if (model)
+        report(Code::E051, d.module_body->name.span, {"model"}).help =
+            "a file has one model: move one of them to its own";
+      else
+        model = d.module_body.get();
+    }
   if (!model) {
     report(Code::E059, {file.source, 0, 0});
     return nullptr;

@@ -11,10 +11,11 @@ namespace heddle::checking {
 using syntax::Stmt;
 
 void Statements::run(const syntax::Block &block, Frame &frame) {
-  for (const Stmt &s : block) {
-    if (frame.returned)
-      return;
-    run(s, frame);
+  for (size_t i = 0; i < block.size() && !frame.returned; ++i) {
+    run(block[i], frame);
+    if (block[i].kind == Stmt::give && i + 1 < block.size())
+      report(Code::E019, block[i + 1].span,
+             {"nothing after `return` has an effect", "leave it out, or move it before the `return`"});
   }
 }
 
