@@ -123,7 +123,7 @@ const Expr *Builder::convert(const Expr *value, Type type) {
     if (type == Type::boolean)
       return boolean(*number != 0);
     if (std::isfinite(*number) && type == Type::i32)
-      return integer(static_cast<int64_t>(*number));
+      return integer(static_cast<int64_t>(std::clamp(*number, double(INT32_MIN), double(INT32_MAX))));
   }
   return keep(make(Expr::cast, type, {value}));
 }
@@ -277,7 +277,7 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
   case Expr::negate:
     return a ? sized(*a * -1) : nullptr;
   case Expr::absolute:
-    return constants ? integer(std::abs(a->constant())) : nullptr;
+    return constants ? sized(Size(std::abs(a->constant()))) : nullptr;
   default:
     if (a && b && (*a - *b).is_constant()) // two run-time sizes at a fixed distance
       if (auto holds = compare(op, (*a - *b).constant(), int64_t(0)))

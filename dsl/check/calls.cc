@@ -34,7 +34,10 @@ const Expr *Calls::builtin(const Tree &e, const ScalarFunction &f, std::vector<c
     type = real_;
   for (const Expr *&arg : args)
     arg = build_.convert(arg, type);
-  return build_.apply(f.op, type, args, e.span);
+  const Expr *result = build_.apply(f.op, type, args, e.span);
+  if (!result)
+    report(Code::E048, e.span, {"this whole number does not fit 32 bits", "make it real"});
+  return result;
 }
 
 Entity Calls::call_builtin(const Tree &e, const ScalarFunction &f, Frame &frame) {

@@ -92,6 +92,14 @@ static std::string wanted_of(const Entity *initial) {
   return type == Type::boolean ? "a bool" : is_floating(type) ? "a real number" : "a whole number";
 }
 
+/// Whether its whole numbers, which may stand in a list, are numbers of the language.
+static bool fits_32_bits(const Value &given) {
+  if (auto *whole = std::get_if<int64_t>(&given.what))
+    return *whole <= INT32_MAX && *whole >= INT32_MIN;
+  auto *list = std::get_if<std::vector<Value>>(&given.what);
+  return !list || std::all_of(list->begin(), list->end(), fits_32_bits);
+}
+
 Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
   Entity value = value_entity(given);
   bool fits = !initial || value.kind == initial->kind;
@@ -101,8 +109,7 @@ Entity Configs::setting_value(const syntax::Setting &setting, const Value &given
       value = entity(build_.convert(value.value, type));
     fits = fits && value.value->type == type;
   }
-  auto *whole = std::get_if<int64_t>(&given.what);
-  if (fits && whole && (*whole > INT32_MAX || *whole < INT32_MIN)) {
+  if (fits && !fits_32_bits(given)) {
     report(Code::E048, setting.name.span,
            {"`" + setting.name.text + "` is set to a whole number that does not fit 32 bits",
             "set it to at most " + std::to_string(INT32_MAX)});

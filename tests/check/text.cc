@@ -343,6 +343,12 @@ TEST(Settings, WithoutADefaultTakeAnyKind) {
             "  1 | config A \"a\"\n"
             "    |        ^\n"
             "  help: set it to at most 2147483647                                  heddle explain E048\n");
+  EXPECT_EQ(settings_of("config W = [1, 2]\nmodel M { entry run(x: real[W[1]]) -> y: real[W[1]] { return x } }\n",
+                        {{{"W", {std::vector<Value>{{int64_t(2)}, {int64_t(1) << 40}}}}}, {}}),
+            "m.heddle:1:8: error[E048]: `W` is set to a whole number that does not fit 32 bits\n"
+            "  1 | config W = [1, 2]\n"
+            "    |        ^\n"
+            "  help: set it to at most 2147483647                                  heddle explain E048\n");
 }
 
 TEST(Settings, OneThatSeveralFilesDeclareIsCountedOnce) {
@@ -387,6 +393,21 @@ TEST(Text, ConstantsFoldAndKnownConditionsChoose) {
             "  input x: f32[3]\n"
             "  y[i in 3]: f32 = x[i] * x[i] / 4.0\n"
             "  output y: f32[3] = y\n");
+}
+
+TEST(Text, AConstantThatIsMadeWholeStopsAtTheEndsOfItsType) {
+  EXPECT_EQ(text_of("model M { entry run() -> a: i32, b: i32, c: i32, d: i32 {\n"
+                    "  return i32(3e9), i32(1e300), i32(-3e9), i32(2.9) } }\n"),
+            "program M\n"
+            "entry run\n"
+            "  a: i32 = 2147483647\n"
+            "  b: i32 = 2147483647\n"
+            "  c: i32 = -2147483648\n"
+            "  d: i32 = 2\n"
+            "  output a: i32 = a\n"
+            "  output b: i32 = b\n"
+            "  output c: i32 = c\n"
+            "  output d: i32 = d\n");
 }
 
 TEST(Text, AnAliasTakesNumbersAndStringsAndPlacesAnArraysNumber) {
