@@ -55,6 +55,29 @@ const Expr *Conversions::indexed(const Tree &e, const Expr *x, const Size &range
   return x;
 }
 
+std::optional<double> Conversions::initial(const Tree &e, Type type, Frame &frame) {
+  const Expr *value = expressions_.scalar(e, frame);
+  if (!value)
+    return std::nullopt;
+  auto number = constant(value);
+  if (!number) {
+    report(Code::E041, e.span, {text(e.span)});
+    return std::nullopt;
+  }
+  if ((is_floating(value->type) && !is_floating(type)) || (value->type == Type::boolean) != (type == Type::boolean)) {
+    report(Code::E031, e.span, {text(e.span), type_name(value->type), type_name(type)});
+    return std::nullopt;
+  }
+  double most = type == Type::i8 ? 127 : INT32_MAX;
+  if (is_integer(type) && (*number > most || *number < -most - 1)) {
+    report(Code::E048, e.span,
+           {"`" + text(e.span) + "` does not fit " + type_name(type),
+            "choose a number from " + std::to_string(int64_t(-most - 1)) + " to " + std::to_string(int64_t(most))});
+    return std::nullopt;
+  }
+  return number;
+}
+
 std::optional<Entity> Conversions::converted(const Entity &e, Type type, const std::string &name, Span span) {
   Type own = e.kind == Entity::scalar ? e.value->type : e.kind == Entity::lazy ? e.formula->value->type : e.read->type;
   if (own == type)

@@ -135,19 +135,9 @@ bool Entries::add_input(Entry &out, const Formal &formal, Frame &frame) {
     knowledge_.set_bound(tensor, Prover::Bound{*range});
   }
   if (formal.initial) {
-    const Expr *value = expressions_.scalar(*formal.initial, frame);
-    if (!value)
+    auto number = conversions_.initial(*formal.initial, tensor->type, frame);
+    if (!number)
       return false;
-    auto number = constant(value);
-    if (!number || (is_floating(value->type) && !is_floating(tensor->type)) ||
-        (value->type == Type::boolean) != (tensor->type == Type::boolean)) {
-      if (!number)
-        report(Code::E041, formal.initial->span, {text(formal.initial->span)});
-      else
-        report(Code::E031, formal.initial->span,
-               {text(formal.initial->span), type_name(value->type), type_name(tensor->type)});
-      return false;
-    }
     if (input.below && (*number < 0 || (input.below->is_constant() && *number >= input.below->constant()))) {
       report(Code::E070, formal.initial->span, {text(formal.initial->span), text(formal.type.range->span)});
       return false;
@@ -197,7 +187,7 @@ void Entries::add_outputs(Entry &out, const syntax::Entry &entry, Frame &frame) 
       continue;
     }
     auto right = conversions_.converted(value, type_of(declared.type), declared.name.text, at);
-    if (!right)
+    if (!right || !signatures_.check_range(declared.type, *right, frame, at))
       continue;
     // What the caller gets is always a stage's result of its own, never an input, a weight or a state.
     const Tensor *tensor = nullptr;

@@ -1,6 +1,7 @@
 // Members under conditions are chosen; a weight is found by the path of its modules, of which each step may have
 // several names.
 #include "dsl/check/modules.h"
+#include "dsl/check/conversions.h"
 #include "dsl/check/expressions.h"
 #include "dsl/check/nearest.h"
 #include "dsl/check/params.h"
@@ -15,7 +16,8 @@ using syntax::Member;
 namespace {
 
 constexpr size_t deepest_module = 32;
-constexpr int64_t most_members = 65536; // of one array
+constexpr int64_t most_members = 65536;            // of one array
+constexpr int64_t most_numbers = int64_t(1) << 44; // of one weight: that no file has more keeps sums within 64 bits
 
 std::vector<std::string> joined(const std::vector<std::string> &prefixes, const std::vector<std::string> &steps) {
   std::vector<std::string> out;
@@ -141,6 +143,13 @@ void Modules::add_unknown(Instance &instance, const std::vector<Member> &members
 }
 
 Entity Modules::param(Instance &instance, const Member &m, Frame &frame) {
+  if (m.type.scalar == "index") { // nothing looks at the numbers of a file
+    std::string range = text(m.type.range->span);
+    report(Code::E013, m.type.span,
+           {"a weight is no `index(" + range + ")`: nothing tests the numbers of its file",
+            "declare it as `i32`, and say where it is read what it is an index of: `index(" + range + ")(…)`"});
+    return {};
+  }
   auto constants = [&](const std::vector<syntax::Place> &places, std::vector<Extent> &out) {
     for (const syntax::Place &place : places) {
       if (place.kind != syntax::Place::value) {
@@ -174,6 +183,11 @@ Entity Modules::param(Instance &instance, const Member &m, Frame &frame) {
   if (numbers && count(shape) != count(stored)) {
     report(Code::E042, m.name.span,
            {m.name.text, text(shape), std::to_string(count(shape)), text(stored), std::to_string(count(stored))});
+    return {};
+  }
+  if (numbers && count(shape) > most_numbers) {
+    report(Code::E048, m.name.span,
+           {"`" + m.name.text + "` has more than " + std::to_string(most_numbers) + " numbers", "make it smaller"});
     return {};
   }
   std::vector<Size> sizes;
@@ -316,16 +330,8 @@ Entity Modules::state(Instance &instance, const Member &m, Frame &frame) {
     sizes.push_back(one->size);
   }
   std::optional<double> initial;
-  if (m.expr) {
-    const Expr *value = expressions_.scalar(*m.expr, frame);
-    if (!value)
-      return {};
-    if (!constant(value)) {
-      report(Code::E041, m.expr->span, {text(m.expr->span)});
-      return {};
-    }
-    initial = constant(value);
-  }
+  if (m.expr && !(initial = conversions_.initial(*m.expr, type_of(m.type), frame)))
+    return {};
   std::optional<int64_t> below;
   const Tensor *tensor = steps_.new_tensor(Tensor::state, m.name.text, type_of(m.type), sizes, m.name.span);
   if (m.type.scalar == "index") {

@@ -5,14 +5,17 @@
 
 namespace heddle::checking {
 
+class Conversions;
 class Expressions;
 class Params;
 class Requirements;
 
 class Modules : Services {
 public:
-  Modules(Context &context, Expressions &expressions, Params &params, Requirements &requirements)
-      : Services(context), expressions_(expressions), params_(params), requirements_(requirements) {}
+  Modules(Context &context, Conversions &conversions, Expressions &expressions, Params &params,
+          Requirements &requirements)
+      : Services(context), conversions_(conversions), expressions_(expressions), params_(params),
+        requirements_(requirements) {}
 
   Instance *instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args, std::string path,
                         std::vector<std::string> prefixes, Span span);
@@ -29,6 +32,7 @@ private:
   Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
   Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
 
+  Conversions &conversions_;
   Expressions &expressions_;
   Params &params_;
   Requirements &requirements_;

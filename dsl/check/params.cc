@@ -1,6 +1,7 @@
 // Params that an entry updates, and what goes over all params of a module: `for p in params(encoder) { … p <- … }` and
 // `state m: params(encoder) = 0`, of which `m[p]` is that of one param.
 #include "dsl/check/params.h"
+#include "dsl/check/conversions.h"
 #include "dsl/check/expressions.h"
 
 #include <algorithm>
@@ -61,18 +62,16 @@ Entity Params::state_of_params(const syntax::Member &m, Frame &frame) {
     return {};
   }
   auto params = params_of(*m.type.range, frame);
-  const Expr *value = params && m.expr ? expressions_.scalar(*m.expr, frame) : nullptr;
-  if (!params || (m.expr && !value))
+  if (!params)
     return {};
-  if (m.expr && !constant(value)) {
-    report(Code::E041, m.expr->span, {text(m.expr->span)});
-    return {};
-  }
   auto by_param = std::make_shared<std::map<const Tensor *, Entity>>();
   for (const Entity &param : *params) {
+    std::optional<double> initial;
+    if (m.expr && !(initial = conversions_.initial(*m.expr, param.read->type, frame)))
+      return {};
     const Tensor *tensor = steps_.new_tensor(Tensor::state, m.name.text + "." + param.read->name, param.read->type,
                                              param.read->shape, m.name.span);
-    declared_.states.push_back({tensor, value ? constant(value) : std::nullopt});
+    declared_.states.push_back({tensor, initial});
     (*by_param)[param.read] = entity(tensor, param.shape);
   }
   Entity family;

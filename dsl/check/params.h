@@ -5,11 +5,13 @@
 
 namespace heddle::checking {
 
+class Conversions;
 class Expressions;
 
 class Params : Services {
 public:
-  Params(Context &context, Expressions &expressions) : Services(context), expressions_(expressions) {}
+  Params(Context &context, Conversions &conversions, Expressions &expressions)
+      : Services(context), conversions_(conversions), expressions_(expressions) {}
 
   /// Whether `e` is a call of the language's own `params`.
   bool is_params(const Tree &e, Frame &frame);
@@ -27,6 +29,7 @@ public:
   void begin_as_weights();
 
 private:
+  Conversions &conversions_;
   Expressions &expressions_;
   /// What a session's params begin as.
   std::map<const Tensor *, Weight> updated_params_;

@@ -72,7 +72,7 @@ struct Rules : private Services {
   std::unique_ptr<Program> check_model(const syntax::File &file);
 
   Context &context;
-  Params params{context, expressions};
+  Params params{context, conversions, expressions};
   Ranges ranges{context, expressions, subscripts};
   Conversions conversions{context, expressions};
   Signatures signatures{context, conversions, expressions};
@@ -89,7 +89,7 @@ struct Rules : private Services {
   Statements statements{context, definitions, expressions, loops, requirements, updates};
   Configs configs{context, expressions};
   Files files{context, expressions, requirements, configs};
-  Modules modules{context, expressions, params, requirements};
+  Modules modules{context, conversions, expressions, params, requirements};
   Entries entries{context, conversions, expressions, gradients, requirements, signatures, statements, updates, params};
 };
 

@@ -96,21 +96,36 @@ bool Signatures::bind_formal(const Formal &formal, Entity arg, const Tree &at, F
     auto range = expressions_.size(*formal.type.range, callee, "the range of an index");
     if (!range)
       return false;
-    const Entity &bound = callee.scopes[0].names[name];
-    const Expr *limit = build_.of_size(*range - Size(1));
-    bool inside = false;
-    if (bound.kind == Entity::scalar) {
-      const Expr *room = build_.apply(Expr::sub, Type::i32, {limit, bound.value}, at.span);
-      inside = knowledge_.proven(bound.value) && knowledge_.proven(room);
-    } else if (auto below = knowledge_.bound_of(bound.read)) {
-      inside = knowledge_.proven(build_.of_size(*range - below->below));
-    }
-    if (!inside) {
+    if (!are_below(callee.scopes[0].names[name], *range, at.span)) {
       report(Code::E060, at.span, {text(at.span), text(formal.type.range->span), text(*range)});
       return false;
     }
   }
   return true;
+}
+
+bool Signatures::are_below(const Entity &value, const Size &range, Span at) {
+  if (value.kind == Entity::tensor) {
+    auto below = knowledge_.bound_of(value.read);
+    return below && knowledge_.proven(build_.of_size(range - below->below));
+  }
+  const Expr *number = value.kind == Entity::scalar ? value.value : value.formula->value;
+  const Expr *room = build_.apply(Expr::sub, Type::i32, {build_.of_size(range - Size(1)), number}, at);
+  return knowledge_.proven(number) && knowledge_.proven(room);
+}
+
+bool Signatures::check_range(const syntax::Type &type, const Entity &value, Frame &frame, Span at) {
+  if (type.scalar != "index")
+    return true;
+  auto range = expressions_.size(*type.range, frame, "the range of an index");
+  if (!range)
+    return false;
+  if (are_below(value, *range, at))
+    return true;
+  std::string end = text(type.range->span);
+  report(Code::E060, at, {text(at), end, text(*range)}).help =
+      "say what they are indices of, which each call is checked for: `index(" + end + ")(…)`";
+  return false;
 }
 
 bool Signatures::check_shape(const std::vector<Place> &declared, const std::vector<Extent> &actual, Frame &frame,
@@ -194,6 +209,10 @@ Entity Signatures::results(const syntax::Function &f, Frame &callee) {
     }
     auto right = conversions_.converted(value, type_of(declared), "the result of `" + f.name.text + "`", place);
     if (!right)
+      return {};
+    bool own =
+        !f.body.empty() && f.body.back().kind == syntax::Stmt::give && f.body.back().exprs.size() == f.results.size();
+    if (!check_range(declared, *right, callee, own ? f.body.back().exprs[i]->span : place))
       return {};
     if (right->kind == Entity::tensor && right->read->shape.empty())
       right = entity(build_.read(right->read, {}, true, place));
