@@ -2,6 +2,7 @@
 #include "compiler/driver/driver.h"
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/large_stack.h"
 #include "compiler/driver/manual.h"
 #include "compiler/driver/signals.h"
 #include "compiler/driver/usage.h"
@@ -531,9 +532,7 @@ static int usage_error(const std::string &message) {
   return 2;
 }
 
-int run_driver(int argc, char **argv) {
-  if (argc == 2 && argv[1] == tune::worker_word)
-    return tune::run_worker();
+static int run_command_line(int argc, char **argv) {
   CommandLine line;
   if (argc == 1) {
     std::fputs(line.app.help().c_str(), stderr);
@@ -562,6 +561,12 @@ int run_driver(int argc, char **argv) {
     return usage_error(error.message.substr(std::string(usage_mark).size()));
   print_error(error);
   return 1;
+}
+
+int run_driver(int argc, char **argv) {
+  if (argc == 2 && argv[1] == tune::worker_word)
+    return tune::run_worker();
+  return on_large_stack([&] { return run_command_line(argc, argv); });
 }
 
 } // namespace heddle

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace heddle::forms {
 
@@ -131,23 +132,32 @@ bool FactorForms::has_functions(Term e) {
 }
 
 /// And what it reads and divides by is there at all places, whatever conditions stand around it.
-bool FactorForms::is_of_places(Term e) {
+bool FactorForms::keeps_to_places(Term node) const {
+  if (node->op == Expr::read)
+    return node->always_inside && places_.count(node->tensor) > 0;
+  if (node->op == Expr::floor_div || node->op == Expr::mod) // by what no condition around it keeps from 0
+    return node->args[1]->op == Expr::integer || node->args[1]->op == Expr::size;
+  return node->op != Expr::loop_index;
+}
+
+bool FactorForms::is_of_places(Term e) const {
   std::vector<Term> nodes = nodes_of(e);
-  return std::all_of(nodes.begin(), nodes.end(), [&](Term node) {
-    if (node->op == Expr::read)
-      return node->always_inside && places_.count(node->tensor) > 0;
-    if (node->op == Expr::floor_div || node->op == Expr::mod) // by what no condition around it keeps from 0
-      return node->args[1]->op == Expr::integer || node->args[1]->op == Expr::size;
-    return node->op != Expr::loop_index;
-  });
+  return std::all_of(nodes.begin(), nodes.end(), [&](Term node) { return keeps_to_places(node); });
 }
 
 Term FactorForms::tables_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made) {
+  std::unordered_set<Term> with_functions, of_places;
+  for (Term node : nodes_of(e)) { // operands first, so that each node is looked at once
+    auto in = [](const std::unordered_set<Term> &set) { return [&](Term arg) { return set.count(arg) > 0; }; };
+    if (is_function(node) || std::any_of(node->args.begin(), node->args.end(), in(with_functions)))
+      with_functions.insert(node);
+    if (keeps_to_places(node) && std::all_of(node->args.begin(), node->args.end(), in(of_places)))
+      of_places.insert(node);
+  }
   return terms_.rewrite(e, [&](Term node) -> Term {
     const std::set<int> &own = terms_.variables(node);
-    std::vector<Term> nodes = nodes_of(node);
     bool is_table = is_floating(node->type) && !own.empty() && own.size() < stage.space.size() &&
-                    std::any_of(nodes.begin(), nodes.end(), is_function) && is_of_places(node);
+                    with_functions.count(node) && of_places.count(node);
     return is_table ? element(stage, node, &made, "table") : nullptr;
   });
 }
@@ -173,6 +183,8 @@ static bool is_whole_read(Term node, const std::set<int> &own) {
 }
 
 Term FactorForms::element(const Stage &stage, Term e, std::vector<Stage> *made, const std::string &name) {
+  if (!made && weights_.empty())
+    return nullptr;
   const std::set<int> &own = terms_.variables(e);
   std::vector<int> space(own.begin(), own.end());
   for (Term node : nodes_of(e))

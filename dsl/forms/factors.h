@@ -60,7 +60,9 @@ private:
   /// A weight that counts under conditions, made of scores that are -inf elsewhere, where there are such.
   Term with_scores(const Stage &stage, Term e);
   /// Whether a value follows from indices and sizes alone.
-  bool is_of_places(Term e);
+  bool is_of_places(Term e) const;
+  /// The same of a node whose operands do.
+  bool keeps_to_places(Term node) const;
   /// Functions of places of fewer indices than the stage has, as stages of their own.
   Term tables_of_their_own(const Stage &stage, Term e, std::vector<Stage> &made);
   /// The element of the stage that computes `e` of variables, one that is there already or a new one, of that name.

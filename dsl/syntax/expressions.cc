@@ -22,8 +22,14 @@ ExprPtr Parser::measured(ExprPtr expr) {
   see(expr->outside);
   for (const ExprPtr &arg : expr->args)
     see(arg);
-  for (const Place &place : expr->places)
+  for (const Place &place : expr->places) {
     see(place.expr);
+    see(place.upper);
+    for (const Place &piece : place.pieces) {
+      see(piece.expr);
+      see(piece.upper);
+    }
+  }
   expr->height = highest + 1;
   if (expr->height > max_height)
     error(Code::E015, Span{source_, expr->span.end - 1, expr->span.end}, {});

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Programs that are deep in one way or another, within the limits of the language: none overflows the stack."""
+
+import unittest
+
+from test_cli import Scratch
+
+
+class Deep(Scratch):
+    def check(self, text):
+        (self.folder / "deep.heddle").write_text(text)
+        self.assertRegex(self.done("check", "deep.heddle"), r"\Adeep\.heddle: no errors")
+
+    def test_high_formulas_that_call_high_formulas(self):
+        text = "fn f0(x: real) -> real = x\n"
+        for i in range(1, 10):
+            text += f"fn f{i}(x: real) -> real = f{i - 1}(x)" + " + x" * 800 + "\n"
+        self.check(text + "model M { entry run(x: real) -> y: real { return f9(x) } }\n")
+
+    def test_a_chain_of_numbers(self):
+        lets = "".join(f"let a{i} = a{i - 1} * x\n" for i in range(1, 30000))
+        self.check("model M { entry run(x: real) -> y: real {\nlet a0 = x\n" + lets + "return a29999 } }\n")
+
+    def test_long_unrolled_loops(self):
+        self.check("model M { entry run(x: real) -> y: real {\nlet h = x\n"
+                   "for i in 160 with h { for j in 100 with h { h = h * x + 1 } }\nreturn h } }\n")  # fmt: skip
+        tree = self.done("show", "--stage", "tree", "deep.heddle")
+        self.assertRegex(tree, r"\A[^…]*(…[^…]*)\Z")  # one mark for what is too much
+        self.assertIn("… * x + 1.0) * x + 1.0) * x + 1.0", tree)
+
+
+if __name__ == "__main__":
+    unittest.main()
