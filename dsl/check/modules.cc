@@ -8,6 +8,7 @@
 #include "dsl/check/requirements.h"
 
 #include <algorithm>
+#include <set>
 
 namespace heddle::checking {
 
@@ -19,18 +20,29 @@ constexpr size_t deepest_module = 32;
 constexpr int64_t most_members = 65536;            // of one array
 constexpr int64_t most_numbers = int64_t(1) << 44; // of one weight: that no file has more keeps sums within 64 bits
 
-std::vector<std::string> joined(const std::vector<std::string> &prefixes, const std::vector<std::string> &steps) {
-  std::vector<std::string> out;
+constexpr size_t most_paths = 1024; // of one weight: alternatives multiply along its modules
+
+} // namespace
+
+std::optional<std::vector<std::string>> Modules::paths(const std::vector<std::string> &prefixes, const Member &m,
+                                                       Frame &frame) {
+  std::vector<std::string> out, steps = path_steps(m, frame);
+  std::set<std::string> known;
+  if (prefixes.size() * steps.size() > most_paths) {
+    budget_.stop();
+    report(Code::E071, m.name.span).help = "alternatives of names multiply along modules in modules, here to " +
+                                           std::to_string(prefixes.size() * steps.size()) +
+                                           " paths: give fewer of them in `as`";
+    return std::nullopt;
+  }
   for (const std::string &prefix : prefixes)
     for (const std::string &step : steps) {
       std::string path = prefix.empty() || step.empty() ? prefix + step : prefix + "." + step;
-      if (std::find(out.begin(), out.end(), path) == out.end())
+      if (known.insert(path).second)
         out.push_back(path);
     }
   return out;
 }
-
-} // namespace
 
 Instance *Modules::instantiate(const syntax::Module &module, FileScope *home, std::vector<Entity> args,
                                std::string path, std::vector<std::string> prefixes, Span span) {
@@ -196,7 +208,10 @@ Entity Modules::param(Instance &instance, const Member &m, Frame &frame) {
     sizes.push_back(e.size);
   for (const Extent &e : stored)
     weight.stored.push_back(e.size.constant());
-  weight.names = joined(instance.prefixes, path_steps(m, frame));
+  auto names = paths(instance.prefixes, m, frame);
+  if (!names)
+    return {};
+  weight.names = std::move(*names);
   if (options_.has_weight) {
     auto there = std::find_if(weight.names.begin(), weight.names.end(), options_.has_weight);
     if (there != weight.names.end())
@@ -257,9 +272,9 @@ Entity Modules::sub(Instance &instance, const Member &m, Frame &frame) {
   auto holds = [&](const std::string &part) { return m.alias && m.alias->find(part) != std::string::npos; };
   // An array's alias may say where the number stands: `as "layer{l}"`, or nowhere: `as "rnn{}"`.
   bool placed = m.is_array && (holds("{}") || (named && holds("{" + m.count.name.text + "}")));
-  std::vector<std::string> prefixes;
-  if (!placed)
-    prefixes = joined(instance.prefixes, path_steps(m, frame));
+  std::optional<std::vector<std::string>> prefixes;
+  if (!placed && !(prefixes = paths(instance.prefixes, m, frame)))
+    return {};
   auto make = [&](std::string own_path, std::vector<std::string> own_prefixes) -> Instance * {
     std::vector<Entity> args;
     for (const auto &arg : m.args) {
@@ -276,7 +291,7 @@ Entity Modules::sub(Instance &instance, const Member &m, Frame &frame) {
   };
   Entity e;
   if (!m.is_array) {
-    e.module = make(path, prefixes);
+    e.module = make(path, *prefixes);
     e.kind = e.module ? Entity::instance : Entity::error;
     return e;
   }
@@ -299,13 +314,15 @@ Entity Modules::sub(Instance &instance, const Member &m, Frame &frame) {
   for (int64_t i = *first; i < *end && !budget_.stopped(); ++i) {
     if (named)
       frame.scopes.back().names[m.count.name.text] = entity(build_.integer(i));
-    std::vector<std::string> own;
-    if (placed)
-      own = joined(instance.prefixes, path_steps(m, frame));
-    else
-      for (const std::string &prefix : prefixes)
-        own.push_back(prefix + (prefix.empty() ? "" : ".") + std::to_string(i));
-    Instance *member = make(path + "." + std::to_string(i), own);
+    std::optional<std::vector<std::string>> own;
+    if (placed) {
+      own = paths(instance.prefixes, m, frame);
+    } else {
+      own.emplace();
+      for (const std::string &prefix : *prefixes)
+        own->push_back(prefix + (prefix.empty() ? "" : ".") + std::to_string(i));
+    }
+    Instance *member = own ? make(path + "." + std::to_string(i), *own) : nullptr;
     if (named)
       frame.scopes.back().names.erase(m.count.name.text);
     if (!member)

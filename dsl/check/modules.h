@@ -29,6 +29,9 @@ private:
   /// The alternatives for a member's step in the paths of weights: `as "bias_l{LAYER}"` takes a number or string in
   /// scope.
   std::vector<std::string> path_steps(const syntax::Member &m, Frame &frame);
+  /// All paths of a member: each of the prefixes with each of its steps. None after a report: there are too many.
+  std::optional<std::vector<std::string>> paths(const std::vector<std::string> &prefixes, const syntax::Member &m,
+                                                Frame &frame);
   Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
   Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
 
