@@ -198,12 +198,10 @@ void Definitions::put_defined(const syntax::Target &target, const Tensor *tensor
     return refuse("is one place, and no loop gives the others", "define the tensor over all its places, with `if`");
   }
   auto &list = slot.slices->slices[target.name.text];
-  for (const auto &other : list)
-    if (other.places == slot.places) {
-      report(Code::E034, target.span, {target.name.text});
-      return;
-    }
-  list.push_back({slot.places, tensor, shape});
+  if (!slot.slices->sliced.emplace(target.name.text, slot.places).second)
+    report(Code::E034, target.span, {target.name.text});
+  else
+    list.push_back({slot.places, tensor, shape});
 }
 
 } // namespace heddle::checking

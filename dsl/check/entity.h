@@ -110,6 +110,7 @@ struct Scope {
     std::vector<Extent> shape;
   };
   std::map<std::string, std::vector<Slice>> slices;
+  std::set<std::pair<std::string, std::vector<std::optional<int64_t>>>> sliced; // tensors and places that are there
 };
 
 /// A function or entry being elaborated.

@@ -168,9 +168,11 @@ void Steps::require_32_bits(const Expr *e, const std::string &path, Span span) {
 namespace heddle {
 
 bool is_whole(const Expr &expr) {
-  bool whole = expr.type == Type::i32 || expr.type == Type::boolean;
-  return whole && expr.op != Expr::power && expr.op != Expr::absolute &&
-         std::all_of(expr.args.begin(), expr.args.end(), [](const Expr *arg) { return is_whole(*arg); });
+  std::vector<const Expr *> nodes = nodes_of(&expr);
+  return std::all_of(nodes.begin(), nodes.end(), [](const Expr *node) {
+    bool whole = node->type == Type::i32 || node->type == Type::boolean;
+    return whole && node->op != Expr::power && node->op != Expr::absolute;
+  });
 }
 
 } // namespace heddle

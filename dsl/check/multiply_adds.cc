@@ -28,11 +28,11 @@ void factors(const Expr *e, std::vector<const Expr *> &out) {
 }
 
 void indices(const Expr *e, std::set<int> &out, bool &reads) {
-  if (e->op == Expr::index)
-    out.insert(e->position);
-  reads |= e->op == Expr::read;
-  for (const Expr *arg : e->args)
-    indices(arg, out, reads);
+  for (const Expr *node : nodes_of(e)) {
+    if (node->op == Expr::index)
+      out.insert(node->position);
+    reads |= node->op == Expr::read;
+  }
 }
 
 bool is_product(const Stage &stage) {

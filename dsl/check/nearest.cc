@@ -5,15 +5,20 @@
 
 namespace heddle::checking {
 
+constexpr size_t longest = 200; // the time that a comparison takes grows with the product of both lengths
+
 std::string nearest_of(const std::string &name, const std::vector<std::string> &candidates) {
   std::string best;
+  if (name.size() > longest)
+    return best;
   size_t least = std::max<size_t>(1, name.size() / 3) + 1;
   for (const std::string &candidate : candidates)
-    if (size_t d = llvm::StringRef(name).edit_distance(candidate);
-        d < least && d < std::max(name.size(), candidate.size())) {
-      least = d;
-      best = candidate;
-    }
+    if (candidate.size() <= longest)
+      if (size_t d = llvm::StringRef(name).edit_distance(candidate, /*AllowReplacements=*/true, unsigned(least));
+          d < least && d < std::max(name.size(), candidate.size())) {
+        least = d;
+        best = candidate;
+      }
   return best;
 }
 

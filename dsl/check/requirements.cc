@@ -38,14 +38,11 @@ bool Requirements::declare(const Tree &e, const std::string &message, Span span,
   }
   std::set<int> dims;
   bool sizes_only = true;
-  std::function<void(const Expr *)> visit = [&](const Expr *node) {
+  for (const Expr *node : nodes_of(test)) {
     sizes_only &= node->op != Expr::read;
     if (node->op == Expr::size)
       node->extent.for_each_dim([&](int dim) { dims.insert(dim); });
-    for (const Expr *arg : node->args)
-      visit(arg);
-  };
-  visit(test);
+  }
   if (!sizes_only) {
     report(Code::E041, e.span, {text(e.span)}).help =
         "outside of entries, `require` speaks of settings and dims: move it into the entry";

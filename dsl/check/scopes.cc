@@ -61,7 +61,11 @@ std::optional<Entity> Scopes::find_but_index(const std::string &name, const Fram
   return std::nullopt;
 }
 
+constexpr size_t most_offers = 300; // a text with more unknown names is no text with misspelt names
+
 std::string Scopes::nearest(const std::string &name, const Frame &frame) const {
+  if (unknown_.size() > most_offers)
+    return "";
   std::vector<std::string> known;
   for (const auto &[n, v] : frame.indices)
     known.push_back(n);

@@ -23,9 +23,19 @@ bool Steps::remove_update(const Tensor *value) {
 
 std::string Steps::unique_name(const std::string &name) {
   std::string unique = name;
-  for (int i = 2; !tensor_names_.insert(unique).second; ++i)
+  if (tensor_names_.insert(unique).second)
+    return unique;
+  for (int &i = next_number_.try_emplace(name, 2).first->second; !tensor_names_.insert(unique).second; ++i)
     unique = name + "#" + std::to_string(i);
   return unique;
+}
+
+void Steps::free_name(const std::string &name) {
+  tensor_names_.erase(name);
+  if (size_t mark = name.rfind('#'); mark != std::string::npos) {
+    int &next = next_number_.try_emplace(name.substr(0, mark), 2).first->second;
+    next = std::min(next, std::stoi(name.substr(mark + 1)));
+  }
 }
 
 const Tensor *Steps::new_tensor(Tensor::Kind kind, const std::string &name, Type type, std::vector<Size> shape,
@@ -123,7 +133,7 @@ const Tensor *Steps::stage(const std::string &name, const std::vector<int> &vari
       in_order &= axis_of[i] == static_cast<int>(i);
     if (last.result == last_reduction_ && in_order) {
       Tensor &tensor = const_cast<Tensor &>(*last_reduction_); // the program's own, and not yet seen by anyone
-      tensor_names_.erase(tensor.name);
+      free_name(tensor.name);
       tensor.name = unique_name(name);
       tensor.span = span;
       last.span = span;

@@ -27,7 +27,10 @@ public:
   std::string unique_name(const std::string &name);
   /// The names of all tensors, for a loop that is tried again.
   const std::set<std::string> &names() const { return tensor_names_; }
-  void set_names(std::set<std::string> names) { tensor_names_ = std::move(names); }
+  void set_names(std::set<std::string> names) {
+    tensor_names_ = std::move(names);
+    next_number_.clear();
+  }
   std::vector<Extent> shape_of(const Tensor *tensor) const;
 
   // --- stages
@@ -53,6 +56,7 @@ public:
   void keep_exact(const Expr *e, const std::string &path, Span span);
 
 private:
+  void free_name(const std::string &name);
   const Expr *finished(const Expr *e, const std::map<int, int> &positions, std::map<const Expr *, const Expr *> &done);
   void require_32_bits(const Expr *e, const std::string &path, Span span);
   /// Adds what a test of all elements of a tensor says about each.
@@ -65,6 +69,7 @@ private:
   Messages &messages_;
   std::vector<Step> *steps_ = nullptr;
   std::set<std::string> tensor_names_;
+  std::map<std::string, int> next_number_; // of a name that is taken: those below it are, too
   std::map<const Tensor *, std::vector<std::string>> extent_names_;
   std::set<const Expr *> exact_;           // are required to fit 32 bits
   const Tensor *last_reduction_ = nullptr; // the stage just made, which may still take its definition's name

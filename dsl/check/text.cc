@@ -13,6 +13,10 @@ const char *name_of(Reducer reducer) {
   return names[static_cast<int>(reducer)];
 }
 
+/// Operations of one formula that are written. What it uses several times is written as often: the text of a few could
+/// have no end.
+constexpr int most_nodes = 5000;
+
 class Writer {
 public:
   explicit Writer(const Program &program) : program_(program), dims_(program.dim_names()) {}
@@ -83,7 +87,7 @@ private:
         to += (to.empty() ? "" : ", ") + name + " in " + index.extent.text(dims_);
       }
     std::string left = stage.result->name + (stage.space.empty() ? "" : "[" + space + "]");
-    std::string right = write(*stage.value, 0);
+    std::string right = formula(*stage.value);
     if (stage.reducer != Reducer::none)
       right = std::string(name_of(stage.reducer)) + "[" + over + "](" + right + ")";
     line(left + ": " + type_name(stage.result->type) + " = " + right);
@@ -110,7 +114,7 @@ private:
     for (size_t i = 0; i < update.place.size(); ++i) {
       const Update::Along &along = update.place[i];
       bool all = along.extent == update.state->shape[i] && checking::whole_constant(along.offset) == 0;
-      place += (place.empty() ? "[" : ", ") + (all ? ":" : write(*along.offset, 0)) +
+      place += (place.empty() ? "[" : ", ") + (all ? ":" : formula(*along.offset)) +
                (along.in_value && !all ? " + 0 .. " + along.extent.text(dims_) : "");
     }
     line(update.state->name + place + (place.empty() ? "" : "]") + " <- " + update.value->name);
@@ -119,8 +123,16 @@ private:
     line("require " + require.condition->name + " else \"" + require.message + "\"");
   }
 
+  std::string formula(const Expr &e) {
+    nodes_left_ = most_nodes;
+    return write(e, 0);
+  }
+
   /// `strength` of the operator around it: parentheses where it binds tighter.
   std::string write(const Expr &e, int strength) {
+    if (nodes_left_ == 0 && !e.args.empty())
+      return "…";
+    nodes_left_ -= !e.args.empty();
     auto infix = [&](const char *symbol, int own) {
       std::string text = write(*e.args[0], own) + " " + symbol + " " + write(*e.args[1], own + 1);
       return own < strength ? "(" + text + ")" : text;
@@ -227,7 +239,7 @@ private:
   const Program &program_;
   std::vector<std::string> dims_, names_, loops_;
   std::string out_;
-  int depth_ = 0;
+  int depth_ = 0, nodes_left_ = 0;
 };
 
 } // namespace

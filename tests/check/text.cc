@@ -410,6 +410,35 @@ TEST(Text, AConstantThatIsMadeWholeStopsAtTheEndsOfItsType) {
             "  output d: i32 = d\n");
 }
 
+TEST(Text, PartsThatAreUsedTwiceInPartsThatAreUsedTwiceAreCutOff) {
+  std::string text = "model M { entry run(x: real) -> y: real { let a0 = x * 2\n";
+  for (int i = 1; i < 60; ++i) {
+    std::string before = "a" + std::to_string(i - 1);
+    text += "let a" + std::to_string(i) + " = " + before + " * " + before + " + 1\n";
+  }
+  std::string tree = text_of(text + "return a59 } }");
+  EXPECT_NE(tree.find("x * 2.0 * (x * 2.0) + 1.0"), std::string::npos);
+  EXPECT_NE(tree.find("… * … + 1.0"), std::string::npos) << tree.substr(tree.size() - 100);
+  EXPECT_LT(tree.size(), 100000u);
+}
+
+TEST(Text, WhatIsAskedOfAFormulaIsAskedOfEachPartOnce) {
+  std::string text = "dim N <= 8, M <= 8\nlet a0 = min(N, M)\n";
+  for (int i = 1; i < 60; ++i) {
+    std::string before = "a" + std::to_string(i - 1);
+    text += "let a" + std::to_string(i) + " = max(" + before + ", 0 - " + before + ")\n";
+  }
+  text += "require a59 >= 0\nmodel M { entry run(x: real[N, M]) -> y: real[N, M] { return x } }";
+  EXPECT_EQ(text_of(text).substr(0, 10), "program M\n");
+}
+
+TEST(Text, SlicesOfOneNameAreNumberedInTheirOrder) {
+  std::string tree = text_of("model M { entry run(x: real) -> y: real[3, 2] {\n"
+                             "for i in 3 { for j in 2 { y[i, j] = x + i * j } } return y } }\n");
+  for (const char *name : {"  y: ", "  y#2: ", "  y#3: ", "  y#4: ", "  y#5: ", "  y#6: ", "  y#7["})
+    EXPECT_NE(tree.find(name), std::string::npos) << name << tree;
+}
+
 TEST(Text, AnAliasTakesNumbersAndStringsAndPlacesAnArraysNumber) {
   EXPECT_EQ(text_of("config CUTS = [7, 9]\n"
                     "module Layer(LAYER, SIDE) { param w as \"weight_l{LAYER}{SIDE}\": real[2] }\n"
