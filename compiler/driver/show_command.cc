@@ -157,7 +157,7 @@ Status show_command(const ShowCommand &options) {
     auto sizes = read_sizes(options.dims, *model->program);
     if (!sizes)
       return sizes.error();
-    std::fputs(to_text(*model->program).c_str(), stdout);
+    std::fputs(printable(to_text(*model->program)).c_str(), stdout);
     std::fputs(gradient_costs(*model->program, *sizes).c_str(), stdout);
     return Done{};
   }

@@ -60,6 +60,13 @@ size_t character_length(std::string_view text, size_t at) {
   return length;
 }
 
+/// Whether a terminal would act on the character that begins at `at` instead of showing it: it has `length` bytes.
+bool is_control(std::string_view text, size_t at, size_t length) {
+  unsigned char first = text[at];
+  return first < 0x20 || first == 0x7f ||
+         (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0);
+}
+
 /// One string per column.
 struct Columns {
   std::vector<std::string> cells;
@@ -78,7 +85,7 @@ Columns columns_of(std::string_view line, size_t begin, size_t end) {
       do
         out.cells.push_back(" ");
       while (out.cells.size() % 4 != 0);
-    } else if (length == 0 || static_cast<unsigned char>(line[at]) < 0x20 || line[at] == 0x7f) {
+    } else if (length == 0 || is_control(line, at, length)) {
       out.cells.push_back("?");
     } else {
       out.cells.push_back(std::string(line.substr(at, length)));
@@ -121,11 +128,18 @@ std::string painted(Paint paint, const char *how, const std::string &text) {
   return paint == Paint::none || text.empty() ? text : "\033[" + std::string(how) + "m" + text + "\033[0m";
 }
 
+/// Words of a message, which may quote strings of the model or of a config.json.
+std::string one_line(std::string_view text) {
+  std::string out = printable(text);
+  std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return out;
+}
+
 std::string render_one(const Sources &sources, const Diagnostic &d, Paint paint) {
   bool error = d.severity == Severity::error;
   const char *loud = error ? red : yellow;
   std::string head = painted(paint, loud, (error ? "error[" : "warning[") + code_name(d.code) + "]:") + " " +
-                     painted(paint, bold, d.message) + "\n";
+                     painted(paint, bold, one_line(d.message)) + "\n";
   std::string out;
   if (d.span.valid()) {
     Sources::Position place = sources.position(d.span.file, d.span.begin);
@@ -145,14 +159,14 @@ std::string render_one(const Sources &sources, const Diagnostic &d, Paint paint)
       out.pop_back();
     std::string mark(columns.mark_end - columns.mark_begin, '^');
     out += "\n" + painted(paint, blue, "  " + std::string(number.size(), ' ') + " |") + " " +
-           std::string(columns.mark_begin, ' ') + painted(paint, loud, mark + (d.label.empty() ? "" : " " + d.label)) +
-           "\n";
+           std::string(columns.mark_begin, ' ') +
+           painted(paint, loud, mark + (d.label.empty() ? "" : " " + one_line(d.label))) + "\n";
   } else {
     out = head;
   }
   out += "  ";
   if (!d.help.empty()) {
-    std::string help = "  help: " + d.help;
+    std::string help = "  help: " + one_line(d.help);
     size_t width = std::count_if(help.begin(), help.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; });
     out += painted(paint, cyan, "help:") + help.substr(7) +
            std::string(width + 2 > hint_column ? 2 : hint_column - width, ' ');
@@ -190,6 +204,21 @@ std::string Diagnostics::render(int limit, Paint paint) const {
   int rest = static_cast<int>(order.size()) - limit;
   if (rest > 0)
     out += "and " + std::to_string(rest) + (rest == 1 ? " more message\n" : " more messages\n");
+  return out;
+}
+
+bool is_printable(std::string_view text, size_t at, size_t &length) {
+  length = std::max<size_t>(character_length(text, at), 1);
+  return character_length(text, at) > 0 && !is_control(text, at, length);
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t at = 0, length = 0; at < text.size(); at += length)
+    if (is_printable(text, at, length) || text[at] == '\n' || text[at] == '\t')
+      out += text.substr(at, length);
+    else
+      out += '?';
   return out;
 }
 

@@ -56,6 +56,12 @@ private:
   std::vector<Diagnostic> list_;
 };
 
+/// Whether at a place of a text begins a UTF-8 character that a terminal shows; `length` becomes its bytes.
+bool is_printable(std::string_view text, size_t at, size_t &length);
+
+/// `text` with `?` for all that a terminal does not show but may act on, and for what is no UTF-8.
+std::string printable(std::string_view text);
+
 /// "error:", which begins a message without a place.
 std::string error_word(Paint paint);
 

@@ -147,16 +147,19 @@ private:
 
   // STRING: characters between double quotes, on one line; escapes \" \\ \n \t
   void string(char mark) {
-    bool escapes_right = true;
-    Span escape;
-    for (++at_; at_ < text_.size() && text_[at_] != mark && text_[at_] != '\n'; ++at_)
+    Span escape, hidden; // the first that is wrong
+    for (++at_; at_ < text_.size() && text_[at_] != mark && text_[at_] != '\n';) {
+      int begin = static_cast<int>(at_);
       if (text_[at_] == '\\' && at_ + 1 < text_.size() && text_[at_ + 1] != '\n') {
-        if (std::string_view("\"\\nt").find(text_[at_ + 1]) == std::string_view::npos && escapes_right) {
-          escapes_right = false;
-          escape = {source_, static_cast<int>(at_), static_cast<int>(at_) + 2};
-        }
         ++at_;
+        if (std::string_view("\"\\nt").find(text_[at_]) == std::string_view::npos && !escape.valid())
+          escape = {source_, begin, begin + 2};
       }
+      size_t length = 1;
+      if (!is_printable(text_, at_, length) && text_[at_] != '\t' && !hidden.valid())
+        hidden = {source_, static_cast<int>(at_), static_cast<int>(at_ + length)};
+      at_ += length;
+    }
     if (at_ >= text_.size() || text_[at_] == '\n') {
       while (at_ > begin_ + 1 && (text_[at_ - 1] == '\r' || text_[at_ - 1] == ' '))
         --at_;
@@ -168,7 +171,11 @@ private:
     if (mark == '\'') {
       std::string inner(text_.substr(begin_ + 1, at_ - begin_ - 2));
       diagnostics_.report(Code::E002, here(), {"a string stands in double quotes", "write `\"" + inner + "\"`"});
-    } else if (!escapes_right) {
+    } else if (hidden.valid()) {
+      diagnostics_.report(Code::E002, hidden,
+                          {"a control character, or no UTF-8, in a string",
+                           "strings hold what can be seen; the end of a line is `\\n`, a tab `\\t`"});
+    } else if (escape.valid()) {
       diagnostics_.report(Code::E002, escape,
                           {"unknown escape in a string", "the escapes are `\\\"`, `\\\\`, `\\n` and `\\t`"});
     }
