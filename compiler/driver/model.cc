@@ -1,6 +1,7 @@
 // `use NAME` is looked for beside the model file, then among the models carried in the compiler.
 #include "compiler/driver/model.h"
 
+#include "compiler/driver/commands.h"
 #include "compiler/driver/interface_types.h"
 #include "compiler/driver/library.h"
 #include "compiler/emit/artifact/check_weights.h"
@@ -30,7 +31,8 @@ void print_error(const Error &error) {
   bool laid_out = !error.message.empty() && error.message.back() == '\n';
   if (!laid_out)
     std::fprintf(stderr, "%s ", error_word(stderr_paint()).c_str());
-  std::fprintf(stderr, laid_out ? "%s" : "%s\n", error.message.c_str());
+  std::string words = laid_out ? error.message : printable(error.message) + "\n"; // it may quote files of others
+  std::fwrite(words.data(), 1, words.size(), stderr);
 }
 
 /// What MODEL names: its text, and settings and weights where it is a folder.
@@ -178,11 +180,13 @@ Result<Model> load_model(const ModelOptions &options) {
     return named.error();
   CheckOptions check_options;
   check_options.settings.by_key = named->config;
+  std::vector<std::string> twice;
   for (const std::string &setting : options.settings) {
     auto pair = parse_setting(setting);
     if (!pair)
-      return pair.error();
-    check_options.settings.by_name.insert_or_assign(pair->first, pair->second);
+      return Error{usage_mark + pair.error().message};
+    if (!check_options.settings.by_name.emplace(pair->first, pair->second).second)
+      twice.push_back(pair->first);
   }
   Model out;
   out.tokens = named->tokens;
@@ -201,14 +205,16 @@ Result<Model> load_model(const ModelOptions &options) {
 
   out.sources = std::make_unique<Sources>();
   out.diagnostics = std::make_unique<Diagnostics>(*out.sources);
+  for (const std::string &name : twice)
+    out.diagnostics->report(Code::E048, {}, {"`--set " + name + "=…` is given twice", "leave one of them out"});
   int source = out.sources->add(named->path, named->text);
   check_options.find_file = [&](const std::string &name) {
     std::string beside = (fs::path(named->path).parent_path() / (name + ".heddle")).string();
-    if (!named->carried)
-      if (auto text = read_file(beside)) {
-        out.files.push_back(beside);
-        return out.sources->add(beside, *text);
-      }
+    if (std::error_code ignored; !named->carried && fs::exists(beside, ignored)) {
+      out.files.push_back(beside);
+      auto text = read_file(beside);
+      return text ? out.sources->add(beside, *text) : CheckOptions::unreadable;
+    }
     if (auto text = carried_file(beside))
       return out.sources->add(beside, *text);
     if (auto carried = find_model(name))

@@ -26,7 +26,7 @@ std::vector<std::string> words_from_the_last(int argc, char **argv) {
   std::vector<std::string> out;
   for (int i = argc - 1; i > 0; --i) {
     std::string word = argv[i];
-    bool empty = word.starts_with("--") && word.ends_with('=');
+    bool empty = word.starts_with("--") && word.find('=') == word.size() - 1;
     if (empty) {
       out.push_back("");
       word.pop_back();

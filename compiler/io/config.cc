@@ -3,6 +3,7 @@
 
 #include "compiler/io/input.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,8 +15,7 @@ using Json = nlohmann::json;
 
 constexpr int deepest = 32; // of nested objects; a config.json has two or three
 
-/// A scalar, or a list of scalars.
-std::optional<Value> value_of(const Json &json, bool in_list = false) {
+std::optional<Value> scalar_of(const Json &json) {
   if (json.is_boolean())
     return Value{json.get<bool>()};
   if (json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
@@ -26,23 +26,26 @@ std::optional<Value> value_of(const Json &json, bool in_list = false) {
     return Value{json.get<double>()};
   if (json.is_string())
     return Value{json.get<std::string>()};
-  if (!json.is_array() || in_list)
-    return std::nullopt;
+  return std::nullopt;
+}
+
+/// An empty list stands for each item that is no scalar.
+Value list_of(const Json &json) {
   std::vector<Value> list;
-  for (const Json &item : json) {
-    std::optional<Value> value = value_of(item, true);
-    if (!value)
-      return std::nullopt;
-    list.push_back(std::move(*value));
-  }
+  for (const Json &item : json)
+    list.push_back(scalar_of(item).value_or(Value{std::vector<Value>()}));
   return Value{std::move(list)};
 }
 
 void flatten(const Json &object, const std::string &prefix, int depth, std::map<std::string, Value> &out) {
   for (const auto &[key, json] : object.items()) {
-    if (json.is_object() && depth < deepest)
+    if (json.is_object() && !json.empty() && depth < deepest)
       flatten(json, prefix + key + ".", depth + 1, out);
-    else if (std::optional<Value> value = value_of(json))
+    else if (json.is_object())
+      out[prefix + key + "."] = Value{};
+    else if (json.is_array())
+      out[prefix + key] = list_of(json);
+    else if (std::optional<Value> value = scalar_of(json))
       out[prefix + key] = std::move(*value);
   }
 }
@@ -63,7 +66,10 @@ std::optional<Value> written(const std::string &text) {
     return Value{text[0] == '-' ? -HUGE_VAL : HUGE_VAL};
   if (!text.empty() && (text[0] == '"' || text[0] == '[')) {
     Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    return json.is_discarded() ? std::nullopt : value_of(json);
+    if (json.is_string())
+      return scalar_of(json);
+    bool scalars = json.is_array() && std::all_of(json.begin(), json.end(), scalar_of);
+    return scalars ? std::optional(list_of(json)) : std::nullopt;
   }
   return Value{text};
 }

@@ -10,8 +10,10 @@
 
 namespace heddle {
 
-/// Every scalar and every list of scalars of a JSON object; those of nested objects under dotted keys
-/// ("backbone_config.depths"). `null`, and lists of anything else, are left out: no config can take them.
+/// Every scalar and every list of a JSON object; those of nested objects under dotted keys ("backbone_config.depths").
+/// `null` is left out. What no config can take is there, too, so that one that asks for it is refused: in a list an
+/// empty list stands for each item that is no scalar; "key." for an object with nothing in it, or one that is nested
+/// too deeply.
 Result<std::map<std::string, Value>> read_config(const std::string &path);
 Result<std::map<std::string, Value>> parse_config(const std::string &path, const std::string &text);
 

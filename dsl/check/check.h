@@ -27,8 +27,10 @@ struct CheckOptions {
   /// Whether a tensor of that name is in the weights file: chooses between alternative names
   /// (`as "bert|"`). Without it the first alternative is taken.
   std::function<bool(const std::string &)> has_weight;
-  /// Text of the file that `use NAME` asks for, as a number in Sources; -1 where there is none.
+  /// Text of the file that `use NAME` asks for, as a number in Sources; -1 where there is none, `unreadable` for a
+  /// folder, say.
   std::function<int(const std::string &name)> find_file;
+  static constexpr int unreadable = -2;
   /// For editors: called with what the name at a place stands for, such as "f32[B, S, D = 768]". `what` makes the text;
   /// a place comes again for every call and iteration that passes it.
   std::function<void(Span at, const std::function<std::string()> &what)> note;

@@ -20,9 +20,16 @@ std::vector<std::string> alternatives(const std::string &text) {
 
 namespace {
 
+/// A list of lists, say: no setting takes one.
+bool is_nested(const Value &value) {
+  auto *list = std::get_if<std::vector<Value>>(&value.what);
+  return list && std::any_of(list->begin(), list->end(),
+                             [](const Value &item) { return std::holds_alternative<std::vector<Value>>(item.what); });
+}
+
 std::string kind_of(const Value &value) {
   constexpr const char *names[] = {"a bool", "a whole number", "a real number", "a string", "a list"};
-  return names[value.what.index()];
+  return is_nested(value) ? "a list of other things than numbers, bools and strings" : names[value.what.index()];
 }
 
 /// Its keys of config.json, in the order in which they are tried.
@@ -102,7 +109,7 @@ static bool fits_32_bits(const Value &given) {
 
 Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
   Entity value = value_entity(given);
-  bool fits = !initial || value.kind == initial->kind;
+  bool fits = !is_nested(given) && (!initial || value.kind == initial->kind);
   if (initial && initial->kind == Entity::scalar) {
     Type type = initial->value->type;
     if (fits && is_floating(type) && value.value->type == Type::i32)
@@ -171,7 +178,9 @@ Entity Configs::value(const syntax::Setting &setting, Frame &frame) {
     }
   }
   if (!given && !setting.initial) {
-    report(Code::E080, setting.name.span, {setting.name.text, one_of(keys)});
+    Diagnostic &d = report(Code::E080, setting.name.span, {setting.name.text, one_of(keys)});
+    if (keys.empty())
+      d.help = "give `--set " + setting.name.text + "=VALUE`";
     return {};
   }
   if (std::optional<Value> plain = value_of(value)) {

@@ -133,6 +133,11 @@ FileScope *Files::used_file(const syntax::Name &name) {
   if (auto known = used_files_.find(name.text); known != used_files_.end())
     return known->second;
   int number = options_.find_file ? options_.find_file(name.text) : -1;
+  if (number == CheckOptions::unreadable) {
+    report(Code::E055, name.span,
+           {"`" + name.text + ".heddle` beside this file cannot be read", "a file that may be read must stand there"});
+    return nullptr;
+  }
   if (number < 0) {
     report(Code::E055, name.span, {"there is no file `" + name.text + ".heddle`", "it is looked for beside this file"});
     return nullptr;

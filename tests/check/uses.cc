@@ -14,6 +14,18 @@ std::string help(const std::string &text) {
   return line + "heddle explain E055\n";
 }
 
+TEST(Uses, a_folder_in_place_of_a_file_is_there_but_cannot_be_read) {
+  Sources sources;
+  Diagnostics diagnostics(sources);
+  int number = sources.add("m.heddle", "use part: f\nmodel M { entry run(x: real) -> y: real { return x } }");
+  syntax::File tree = syntax::parse(sources, number, diagnostics);
+  CheckOptions options;
+  options.find_file = [](const std::string &) { return CheckOptions::unreadable; };
+  check(sources, tree, options, diagnostics);
+  EXPECT_EQ(diagnostics.render().substr(0, 75),
+            "m.heddle:1:5: error[E055]: `part.heddle` beside this file cannot be read\n  ");
+}
+
 TEST(Uses, a_file_by_two_ways_is_read_once) {
   Checked checked = check_text("use a: f\nuse b: g\n" + model, {},
                                {{"a", "use c: h\nfn f(x: real) -> real = h(x)\n"},

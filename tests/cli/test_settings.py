@@ -3,6 +3,7 @@
 (tensors that nothing reads), token ids, and a model file of one's own for a Hugging Face folder."""
 
 import json
+import re
 import shutil
 import unittest
 from pathlib import Path
@@ -85,6 +86,33 @@ class Settings(Case):
         self.config({"n_embd": 8})
         lines, _ = self.compiled("b.heddle", "--config", "c.json", *self.of_size())
         self.assertEqual(lines, ["settings: 1 from c.json, 3 defaults (H, E, BASE)"])
+
+    def test_what_no_setting_takes_is_no_default(self):
+        self.config({"hidden_size": [[8]], "num_heads": {}, "rope_theta": [None]})
+        status, out, err = self.heddle("check", "a.heddle", "--config", "c.json")
+        self.assertEqual((status, out), (1, ""))
+        other = "a list of other things than numbers, bools and strings"
+        self.assertEqual(re.findall(r"error\[E039\]: (.*)", err),
+                         [f"setting `D` is a whole number, but is given {other}", "setting `H` is a whole number, but is given an object",
+                          f"setting `BASE` is a real number, but is given {other}"])  # fmt: skip
+
+    def test_one_that_is_set_twice_or_without_a_value(self):
+        self.refused("error[E048]: `--set D=…` is given twice\n"
+                     "  help: leave one of them out                                         heddle explain E048\n",
+                     "check", "a.heddle", "--set", "D=8", "--set", "D=16")  # fmt: skip
+        for words, message in [(["--set", "D"], "`--set D`: write `--set NAME=VALUE`"),
+                               (["--set=D="], "`--set D=`: the value is a number, true, false, a string, or a list such as [3, 4]")]:
+            self.assertEqual(self.heddle("check", "a.heddle", *words), (2, "", f"error: {message}\n"))
+
+    def test_control_characters_of_a_config_do_not_reach_the_terminal(self):
+        self.config({"model_type": "be\x1b[31mrt\0x"}, "hf/config.json")
+        status, out, err = self.heddle("check", "hf")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("no model file for the model_type `be?[31mrt?x` (known are bert", err)
+        (self.folder / "k.heddle").write_text('config K "k" = "a"\nmodel M {\n  param w as "{K}": real\n'
+                                              "  entry run(x: real) -> y: real {\n    return x * w\n  }\n}\n")  # fmt: skip
+        self.config({"k": "b\x1b[31m\0c"})
+        self.assertIn('as "b?[31m?c" stored', self.done("show", "k.heddle", "--config", "c.json", "--stage", "tree"))
 
     def test_a_model_without_settings_says_nothing_about_them(self):
         (self.folder / "n.heddle").write_text("dim N\nmodel M {\n  entry run(x: real[N]) -> y: real[N] {\n    return x + 1\n  }\n}\n")
