@@ -233,9 +233,16 @@ const Expr *Builder::fold_whole(Expr::Op op, const std::vector<const Expr *> &ar
     failed = (op == Expr::add && __builtin_add_overflow(x, y, &z)) ||
              (op == Expr::sub && __builtin_sub_overflow(x, y, &z)) ||
              (op == Expr::mul && __builtin_mul_overflow(x, y, &z));
+    bool divides = (op == Expr::floor_div || op == Expr::mod) && y < 0;
+    if (divides) { // rounded down, as by a divisor above 0, for which sizes of the call are divided, too
+      int64_t quotient = x / y - (x % y != 0 && x > 0);
+      z = op == Expr::floor_div ? quotient : x - quotient * y;
+    }
     failed |= z > INT32_MAX || z < INT32_MIN; // whole numbers are i32 in the language; sizes fit it too
     if (failed)
       return nullptr;
+    if (divides)
+      return integer(z);
   }
   if ((op == Expr::floor_div || op == Expr::mod) && b && b->is_constant() && b->constant() == 0) {
     failed = true;

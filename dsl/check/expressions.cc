@@ -96,6 +96,8 @@ Entity Expressions::eval(const Tree &e, Frame &frame) {
   case Tree::name:
     return scopes_.meaning(e, frame);
   case Tree::unary: {
+    if (e.op == Operator::negate && e.args[0]->kind == Tree::integer && e.args[0]->number == -double(INT32_MIN))
+      return entity(build_.integer(INT32_MIN)); // the only number that fits with its sign alone
     Entity a = eval(*e.args[0], frame);
     if (a.tensor_like() && !frame.per_element)
       return lift(e, {a}, [&](std::vector<const Expr *> x) { return arithmetic(e, x[0], nullptr); });
@@ -246,7 +248,7 @@ const Expr *Expressions::arithmetic(const Tree &e, const Expr *a, const Expr *b)
     args.push_back(build_.convert(b, type));
   const Expr *result = build_.apply(operation(op), is_comparison(op) || logic ? Type::boolean : type, args, e.span);
   if (!result) {
-    bool zero = op == Operator::floor_div || op == Operator::mod;
+    bool zero = divides && whole_constant(args[1]) == 0;
     report(Code::E048, e.span,
            {zero ? "this divides by zero" : "this whole number does not fit 32 bits",
             zero ? "the right side is 0 for these settings" : "make one side real"});

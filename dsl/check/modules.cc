@@ -305,6 +305,10 @@ Entity Modules::sub(Instance &instance, const Member &m, Frame &frame) {
   auto end = number(m.count.upper ? m.count.upper : m.count.expr);
   if (!first || !end)
     return {};
+  if (*end < *first) {
+    report(Code::E056, m.count.span, {"the number of members", std::to_string(*end - *first), " for these settings"});
+    return {};
+  }
   e.kind = Entity::array;
   e.first = *first;
   if (*end - *first > most_members) {

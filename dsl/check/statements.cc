@@ -6,6 +6,8 @@
 #include "dsl/check/requirements.h"
 #include "dsl/check/updates.h"
 
+#include <algorithm>
+
 namespace heddle::checking {
 
 using syntax::Stmt;
@@ -102,6 +104,11 @@ void Statements::bind(const Stmt &s, const std::vector<syntax::Name> &names, Fra
 
 // --- choices at run time
 
+static bool returns(const syntax::Block &block) {
+  return std::any_of(block.begin(), block.end(),
+                     [](const Stmt &s) { return s.kind == Stmt::give || returns(s.body) || returns(s.otherwise); });
+}
+
 void Statements::run_when(const Stmt &s, const Expr *test, Frame &frame) {
   Names arms[2];
   bool returned = frame.returned;
@@ -115,8 +122,10 @@ void Statements::run_when(const Stmt &s, const Expr *test, Frame &frame) {
     arms[yes] = std::move(frame.scopes.back().names);
     frame.scopes.pop_back();
     if (frame.returned != returned) {
-      report(Code::E077, s.exprs[0]->span, {"return", "stands in one arm of an `if` only"}).help =
-          "define the value in both arms of the `if`, which is decided at run time, and return it after";
+      bool both = returns(s.body) && returns(s.otherwise);
+      report(Code::E077, s.exprs[0]->span,
+             {"return", both ? "stands inside of an `if`" : "stands in one arm of an `if` only"})
+          .help = "define the value in both arms of the `if`, which is decided at run time, and return it after";
       frame.results.clear();
       frame.results.emplace_back();
       return;

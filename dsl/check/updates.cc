@@ -256,7 +256,7 @@ void Updates::run(const syntax::Stmt &s, Frame &frame) {
       value = entity(value.formula->value);
     }
   }
-  auto same = conversions_.converted(value, state->type, target.name.text, target.span);
+  auto same = conversions_.converted(value, state->type, text(right.span), right.span);
   if (!same || !check_range(*same, state, right.span))
     return;
   if (auto below = knowledge_.bound_of(state); below && knowledge_.may_wrap(same->value) && !variables.empty()) {

@@ -351,7 +351,7 @@ Member Parser::state() {
 
 // choice = "if" expr members [ "else" ( choice | members ) ];  members = "{" { member } "}"
 Member Parser::condition(bool in_model) {
-  Depth depth(*this);
+  BlockDepth depth(*this);
   Member out{};
   out.kind = Member::condition;
   out.span = current().span;

@@ -295,8 +295,10 @@ ExprPtr Parser::call(ExprPtr callee) {
       error(Code::E010, callee->span, {"`" + callee->text + "` does not say what it runs over", callee->text});
   } else {
     out->args = args(")");
-    for (; at(".."); eat(",")) // of `random(key, ..s)`
-      out->places.push_back(pack());
+    if (at("..") && previous().text == ",") // of `random(key, ..s)`
+      do
+        out->places.push_back(pack());
+      while (eat(","));
   }
   close(")", opener);
   out->callee = std::move(callee);

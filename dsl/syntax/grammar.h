@@ -53,7 +53,8 @@ private:
   std::string found() const;
   /// Where something is missing: the token found, or the end of the one before where that ends its line.
   Span gap() const;
-  void error(Code code, Span span, std::vector<std::string> args, std::string label = "");
+  /// `help`, where it is given, replaces what the code says.
+  void error(Code code, Span span, std::vector<std::string> args, std::string label = "", std::string help = "");
   void expected(std::string_view what) { error(Code::E004, gap(), {std::string(what), found()}); }
   /// Goes on behind what begins at `first` and could not be read; `whole` is where that which is left out begins.
   void recover(Level level, size_t first, size_t whole);
@@ -69,6 +70,11 @@ private:
     explicit Depth(Parser &parser) : parser(parser) { ++parser.depth_; }
     ~Depth() { --parser.depth_; }
     Parser &parser;
+  };
+  struct BlockDepth : Depth { // of statements and members
+    explicit BlockDepth(Parser &parser) : Depth(parser), outer(std::exchange(parser.block_depth_, parser.depth_)) {}
+    ~BlockDepth() { parser.block_depth_ = outer; }
+    int outer;
   };
 
   // --- declarations.cc
@@ -152,7 +158,7 @@ private:
   Diagnostics &diagnostics_;
   Tokens tokens_;
   size_t at_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, block_depth_ = 0; // the latter: of the statement or member at hand
   bool failed_ = false;
   LeftOut left_out_;
   std::set<std::string> misnamed_; // reserved words that something was to be called

@@ -151,7 +151,7 @@ Span Parser::gap() const {
   return token.span;
 }
 
-void Parser::error(Code code, Span span, std::vector<std::string> args, std::string label) {
+void Parser::error(Code code, Span span, std::vector<std::string> args, std::string label, std::string help) {
   if (failed_)
     return;
   bool told = current().kind == Token::invalid || previous().kind == Token::invalid;
@@ -159,14 +159,21 @@ void Parser::error(Code code, Span span, std::vector<std::string> args, std::str
     misnamed_.insert(args[1]);
   told |= code == Code::E010 && misnamed_.count(args[1]); // it is read as the reduction that it is not meant to be
   failed_ = true;
-  if (!told)
-    diagnostics_.report(code, span, std::move(args)).label = std::move(label);
+  if (told)
+    return;
+  Diagnostic &d = diagnostics_.report(code, span, std::move(args));
+  d.label = std::move(label);
+  if (!help.empty())
+    d.help = std::move(help);
 }
 
 bool Parser::deeper(Span span) {
   if (depth_ < max_depth)
     return true;
-  error(Code::E015, span, {});
+  bool by_blocks = block_depth_ > max_depth / 2;
+  error(Code::E015, span, {}, "",
+        by_blocks ? "write fewer `if` and `for` inside of one another; an `else if` is inside of the `if` before it"
+                  : "");
   return false;
 }
 

@@ -6,7 +6,7 @@ namespace heddle::syntax {
 // block = "{" { stmt } "}"
 Block Parser::block() {
   Block out;
-  Depth depth(*this);
+  BlockDepth depth(*this);
   const Token &opener = current();
   if (!deeper(opener.span) || !open_brace(Level::statement))
     return out;
@@ -188,7 +188,7 @@ Stmt Parser::loop() {
 // when = "if" expr block [ "else" ( when | block ) ]
 Stmt Parser::when() {
   Stmt out{};
-  Depth depth(*this);
+  BlockDepth depth(*this);
   out.kind = Stmt::when;
   out.span = current().span;
   if (!deeper(out.span))

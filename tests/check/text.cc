@@ -351,6 +351,22 @@ TEST(Settings, WithoutADefaultTakeAnyKind) {
             "  help: set it to at most 2147483647                                  heddle explain E048\n");
 }
 
+TEST(Settings, OfOtherShapesAreRefusedWithOrWithoutADefault) {
+  CheckOptions options;
+  options.settings.by_key["nested"] = Value{std::vector<Value>{Value{std::vector<Value>{}}}};
+  options.settings.by_key["none."] = Value{};
+  for (const char *config : {"config N \"nested\" = [1, 2]", "config N \"nested\"", "config N \"none\" = 3"}) {
+    std::string text =
+        text_of(std::string(config) + "\nmodel M { entry run(x: real) -> y: real { return x } }", options);
+    EXPECT_NE(text.find("error[E039]"), std::string::npos) << text;
+    bool list = std::string(config).find("nested") != std::string::npos;
+    EXPECT_NE(
+        text.find(list ? "is given a list of other things than numbers, bools and strings" : "is given an object"),
+        std::string::npos)
+        << text;
+  }
+}
+
 TEST(Settings, OneThatSeveralFilesDeclareIsCountedOnce) {
   EXPECT_EQ(settings_of("use layers: scaled\nconfig F \"f\" = 3, G = 4\n"
                         "model M { entry run(x: real[F]) -> y: real[F] { return scaled(x) * G } }\n",
@@ -408,6 +424,20 @@ TEST(Text, AConstantThatIsMadeWholeStopsAtTheEndsOfItsType) {
             "  output b: i32 = b\n"
             "  output c: i32 = c\n"
             "  output d: i32 = d\n");
+}
+
+TEST(Text, WholeConstantsReachTheLeastAndAreDividedByNegativeOnes) {
+  std::string text =
+      "config A = 7 // -2, B = 7 % -2, C = -7 // -2, D = -7 % -2, E = 8 // -2, F = 8 % -2\n"
+      "model M { entry run(x: i32) -> y: i32 { return max(x, -2147483648) + (x + A) * (x + B) * (x + C) * "
+      "(x + D) * (x + E) * (x + 9 + F) } }\n";
+  EXPECT_NE(text_of(text).find("y: i32 = max(x, -2147483648) + (x + -4) * (x + -1) * (x + 3) * (x + -1) * (x + -4) * "
+                               "(x + 9)\n"),
+            std::string::npos)
+      << text_of(text);
+  EXPECT_NE(text_of("let a = -2147483648 // -1\nmodel M { entry run(x: i32) -> y: i32 { return x } }")
+                .find("does not fit 32 bits"),
+            std::string::npos);
 }
 
 TEST(Text, PartsThatAreUsedTwiceInPartsThatAreUsedTwiceAreCutOff) {

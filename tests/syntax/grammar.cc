@@ -315,6 +315,22 @@ TEST(Limits, a_control_character_is_refused_and_not_shown) {
             "explain E001\n");
 }
 
+TEST(Limits, strings_hold_what_can_be_seen) {
+  for (const std::string &bad : {std::string("\0", 1), std::string("\x1b[31m"), std::string("\x7f"), std::string("\r"),
+                                 std::string("\xc2\x9b"), std::string("\xff"), std::string("\xc3")})
+    EXPECT_EQ(parsed("config A \"ä\tb" + bad + "c\" = 1\n").substr(0, 76),
+              "model.heddle:1:15: error[E002]: a control character, or no UTF-8, in a strin");
+  EXPECT_EQ(parsed("config A \"ä\t∞\" = 1\n").find("error"), std::string::npos);
+}
+
+TEST(Limits, a_long_row_of_else_if_is_told_as_one) {
+  std::string text = "fn f() -> real { if a { b = c * 1 }";
+  for (int i = 0; i < 300; ++i)
+    text += " else if a { b = c * 1 }";
+  EXPECT_NE(parsed(text + " }").find("help: write fewer `if` and `for` inside of one another"), std::string::npos);
+  EXPECT_EQ(parsed(text + " }").find("help: name a part of it with `let`"), std::string::npos);
+}
+
 TEST(Limits, any_bytes_end_in_a_tree_or_messages) {
   uint32_t state = 1;
   auto random = [&](uint32_t below) { return (state = state * 1664525 + 1013904223) / 65536 % below; };
