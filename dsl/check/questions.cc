@@ -198,7 +198,8 @@ Prover::Outcome Prover::nonnegative(const Expr *e, const std::vector<Fact> &alwa
             [&](int a, int b) { return std::pair(atoms_[a].kind, a) < std::pair(atoms_[b].kind, b); });
   for (const Conjunction &c : system.cases())
     if (Solution solution = solve(c, columns); !solution.empty)
-      return counterexample(*goal, columns, solution.point);
+      return solution.point.size() == columns.size() ? counterexample(*goal, columns, solution.point)
+                                                     : Outcome{Outcome::unknown, {}};
   return {Outcome::proven, {}};
 }
 
