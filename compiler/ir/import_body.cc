@@ -90,6 +90,21 @@ mlir::Value BodyWriter::constant(mlir::Type type, double value, Location loc) {
 }
 
 AffineExpr BodyWriter::formula(const HExpr &expr) {
+  constexpr int64_t largest = 1000; // what works on formulas visits shared parts as often as they are used
+  if (auto known = formulas_.find(&expr); known != formulas_.end())
+    return known->second.expr;
+  Formula made{new_formula(expr), 1};
+  for (const HExpr *arg : expr.args)
+    if (auto part = formulas_.find(arg); part != formulas_.end())
+      made.size += part->second.size;
+  if (made.size > largest)
+    made.expr = {};
+  made.size = std::min(made.size, largest + 1);
+  formulas_[&expr] = made;
+  return made.expr;
+}
+
+AffineExpr BodyWriter::new_formula(const HExpr &expr) {
   MLIRContext *context = builder_.getContext();
   auto constant_of = [](AffineExpr e) { return dyn_cast<AffineConstantExpr>(e); };
   switch (expr.op) {

@@ -71,12 +71,18 @@ private:
   mlir::Value write_extract(const heddle::Expr &read, mlir::Location loc);
   /// The expression as a formula over indices (dims) and sizes (symbols); null where it is none.
   mlir::AffineExpr formula(const heddle::Expr &expr);
+  mlir::AffineExpr new_formula(const heddle::Expr &expr);
   mlir::Value write_formula(mlir::AffineExpr formula, mlir::Location loc);
   mlir::Value constant(mlir::Type type, double value, mlir::Location loc);
 
   mlir::OpBuilder &builder_;
   Surroundings around_;
   std::map<const heddle::Expr *, mlir::Value> written_, wide_;
+  struct Formula {
+    mlir::AffineExpr expr;
+    int64_t size; // operations, each as often as it is used
+  };
+  std::map<const heddle::Expr *, Formula> formulas_;
   /// What a formula has besides indices: a size, the iteration of a loop, a whole number read from a tensor of rank 0.
   struct Symbol {
     Size size = {};

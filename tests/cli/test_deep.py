@@ -21,6 +21,10 @@ class Deep(Scratch):
         lets = "".join(f"let a{i} = a{i - 1} * x\n" for i in range(1, 30000))
         self.check("model M { entry run(x: real) -> y: real {\nlet a0 = x\n" + lets + "return a29999 } }\n")
 
+    def test_whole_numbers_that_are_used_twice_each(self):
+        lets = "".join(f"let a{i} = a{i - 1} + a{i - 1}\n" for i in range(1, 40))
+        self.check("model M { entry run(x: i32) -> y: i32 {\nlet a0 = x\n" + lets + "return a39 } }\n")
+
     def test_long_unrolled_loops(self):
         self.check("model M { entry run(x: real) -> y: real {\nlet h = x\n"
                    "for i in 160 with h { for j in 100 with h { h = h * x + 1 } }\nreturn h } }\n")  # fmt: skip
