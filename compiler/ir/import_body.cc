@@ -176,7 +176,10 @@ mlir::Value BodyWriter::write_formula(AffineExpr formula, Location loc) {
     bool used = formula.isFunctionOfDim(i);
     dims.push_back(used ? getAffineDimExpr(n_dims, builder_.getContext()) : AffineExpr());
     if (used) {
-      operands.push_back(linalg::IndexOp::create(builder_, loc, i));
+      mlir::Value &index = indices_[i];
+      if (!index)
+        index = linalg::IndexOp::create(builder_, loc, i);
+      operands.push_back(index);
       ++n_dims;
     }
   }

@@ -92,6 +92,7 @@ private:
       return size == other.size && loop == other.loop && scalar == other.scalar;
     }
   };
+  std::map<int, mlir::Value> indices_; // written at their first use, before all others
   mlir::AffineExpr symbol(const Symbol &symbol);
   mlir::Value write_symbol(const Symbol &symbol, mlir::Location loc);
   std::vector<Symbol> symbols_; // that formulas use, by number
