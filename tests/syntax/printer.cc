@@ -105,7 +105,7 @@ TEST(Printer, comments_and_blank_lines_stay_around_words_that_say_nothing) {
                       "\n"
                       "  entry run(key: i32[2], x: real[D]) -> y: real[D] {\n"
                       "    if D > 5 { let q = 2 } else {} # d\n"
-                      "    y[..s] = x[..s] + random(key, ..s,) # e\n"
+                      "    y[..s] = x[..s] + random(key, ..s) # e\n"
                       "\n"
                       "    return y # f\n"
                       "  }\n"
