@@ -188,7 +188,8 @@ class Sessions(Program):
             ("/dev/null is no regular file; name a file to write", lambda: session.save("/dev/null")),
             ("nowhere/x cannot be written: No such file or directory", lambda: session.parameters.save("nowhere/x")),
             ("nowhere cannot be opened: No such file or directory", lambda: session.restore("nowhere")),
-            ("the buffer does not hold a saved session, or it is damaged", lambda: session.restore(self.folder / "text")),
+            (f"{self.folder}/text does not hold a saved session; give one that heddle_session_save_file wrote",
+             lambda: session.restore(self.folder / "text")),
         ):
             with self.assertRaises(heddle.Error) as caught:
                 call()
