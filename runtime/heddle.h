@@ -371,6 +371,8 @@ template <class T> inline T heddle_init() {
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // ---- Errors ----
 
@@ -378,16 +380,23 @@ template <class T> inline T heddle_init() {
 // are no thread-local variables: glibc ends the process where memory for those of a plugin is gone.
 typedef struct heddle_message {
   uintptr_t thread; // 0: nobody's. When all are taken, threads share the last one
+  long number;      // the system's, which no later thread has, unlike `thread`
   char text[1024];
 } heddle_message;
-__attribute__((weak, visibility("hidden"))) heddle_message heddle_messages[256];
+__attribute__((weak, visibility("hidden"))) heddle_message heddle_messages[1024];
 
+#if !defined(__cplusplus) && !defined(__USE_MISC)
+long syscall(long number, ...); // of unistd.h, where only standard C was asked for
+#endif
 static inline char *heddle_error_text(void) {
   const uintptr_t self = (uintptr_t)pthread_self();
   heddle_message *at = heddle_messages;
-  for (uintptr_t owner = 0; at < heddle_messages + 255; at++, owner = 0)
+  for (uintptr_t owner = 0; at < heddle_messages + 1023; at++, owner = 0)
     if (__atomic_compare_exchange_n(&at->thread, &owner, self, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) || owner == self)
       break;
+  const long number = syscall(SYS_gettid);
+  at->text[0] = at->number == number ? at->text[0] : '\0';
+  at->number = number;
   return at->text;
 }
 
