@@ -62,15 +62,17 @@ static heddle_status arena_bytes(const rt_call *call, int64_t *bytes) {
                  call->entry->name, dims.data);
 }
 
-// `growth`: bytes that states, and what is computed once, will grow by.
-static heddle_status check_limit(const heddle_session *session, int64_t arena, int64_t growth) {
+int64_t rt_beyond_limit(const heddle_session *session, int64_t arena, int64_t growth) {
   int64_t bytes = arena > session->arena.bytes ? arena : session->arena.bytes;
-  if (!session->memory_limit)
-    return HEDDLE_OK;
   int64_t kept = rt_states_bytes(&session->states) + rt_once_bytes(&session->once);
   if (__builtin_add_overflow(kept, growth, &kept) || __builtin_add_overflow(bytes, kept, &bytes))
     bytes = INT64_MAX;
-  if (bytes <= session->memory_limit)
+  return session->memory_limit && bytes > session->memory_limit ? bytes : 0;
+}
+
+static heddle_status check_limit(const heddle_session *session, int64_t arena, int64_t growth) {
+  int64_t bytes = rt_beyond_limit(session, arena, growth);
+  if (!bytes)
     return HEDDLE_OK;
   return rt_fail(HEDDLE_OUT_OF_MEMORY,
                  "entry '%s' needs %lld bytes of memory for these inputs, more than the limit of %lld; give smaller "

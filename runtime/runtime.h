@@ -309,6 +309,9 @@ heddle_status rt_wrong(heddle_status status, const rt_call *call, const rt_value
 heddle_status rt_check_entry(const heddle_model *model, int32_t entry);
 
 // ---- call.c: heddle_run and heddle_session_result_shapes of a session that is entered
+// Bytes that the session would hold with such an arena, and with states and what is computed once larger by `growth`;
+// 0: they are within its limit.
+int64_t rt_beyond_limit(const heddle_session *session, int64_t arena, int64_t growth);
 heddle_status rt_run(heddle_session *session, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
                      const heddle_tensor *results, int32_t n_results);
 heddle_status rt_result_shapes(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,

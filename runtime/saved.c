@@ -156,9 +156,8 @@ heddle_status heddle_session_read_state(heddle_session *session, int32_t state, 
 // Makes room for `bytes` in the buffer that doesn't hold the value.
 static heddle_status make_room(heddle_session *session, rt_state *state, int64_t bytes) {
   state->wanted = bytes;
-  int64_t all = session->arena.bytes + rt_states_bytes(&session->states) + rt_once_bytes(&session->once) +
-                rt_state_growth(state, 1 - state->current);
-  if (session->memory_limit && all > session->memory_limit)
+  int64_t all = rt_beyond_limit(session, 0, rt_state_growth(state, 1 - state->current));
+  if (all)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "state '%s': the session would hold %lld bytes, more than the limit of %lld; raise memory_limit",
                    state->desc->name, (long long)all, (long long)session->memory_limit);
