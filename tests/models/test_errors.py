@@ -138,7 +138,7 @@ class Folders(Case):
                             "--set", "hidden_size=wide")
 
     def test_a_setting_without_a_value(self):
-        self.assert_refused("error: `--set hidden_size`: write `--set NAME=VALUE`", "--set", "hidden_size")
+        self.assert_fails("error: `--set hidden_size`: write `--set NAME=VALUE`", "compile", "bert", "--set", "hidden_size", "-o", "out", status=2)
 
     def test_an_unknown_model_type(self):
         self.change_config(model_type="bort")
