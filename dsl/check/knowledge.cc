@@ -19,11 +19,13 @@ void Knowledge::begin_entry() {
   always_.clear();
   every_.clear();
   facts_.clear();
+  bounded_.clear(); // each entry asks for the indices that it computes
 }
 
 void Knowledge::forget_since(const Mark &mark) {
   always_.erase(always_.begin() + mark.required, always_.end());
   every_ = mark.every;
+  bounded_ = mark.bounded;
 }
 
 // --- bounds

@@ -53,14 +53,20 @@ public:
   struct Mark {
     size_t required;
     std::map<const Tensor *, std::vector<ForAll>> every;
+    std::map<const Expr *, Size> bounded;
   };
-  Mark mark() const { return {always_.size(), every_}; }
+  Mark mark() const { return {always_.size(), every_, bounded_}; }
   void forget_since(const Mark &mark);
 
   // --- elements of tensors
 
   void set_bound(const Tensor *tensor, const Prover::Bound &bound) { below_[tensor] = bound; }
   void set_bound(const Expr *value, const Size &below) { bounded_[value] = below; }
+  /// Whether `value` is an `index(N)(…)`, which nobody needs to prove once more.
+  bool is_index_of(const Expr *value, const Size &extent) const {
+    auto bounded = bounded_.find(value);
+    return bounded != bounded_.end() && bounded->second == extent;
+  }
   std::optional<Prover::Bound> bound_of(const Tensor *tensor) const;
   /// A bound that `value` has from what it is made of: both arms of an `if`, say.
   std::optional<Prover::Bound> bound_of(const Expr *value);

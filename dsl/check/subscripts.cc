@@ -177,6 +177,8 @@ const Expr *Subscripts::read(const Entity &base, const std::vector<const Expr *>
       continue;
     if (at[axis]->op == Expr::loop_index && indices_.loops()[at[axis]->position].extent == extent)
       continue;
+    if (knowledge_.is_index_of(at[axis], extent))
+      continue;
     const Expr *size = build_.of_size(extent), *last = build_.of_size(extent - Size(1));
     const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(at[axis], Type::i32)}, e.span);
     for (const Expr *goal : {at[axis], room}) {

@@ -267,6 +267,21 @@ TEST(Proofs, ABoundIsKeptThroughArmsAndTurns) {
             std::string::npos);
 }
 
+TEST(Proofs, AnIndexIsCheckedForTheEntryAndTheIterationThatAsksForIt) {
+  const std::string before = "dim N <= 8, M <= 8\nlet p = max(N - 3, 2)\nmodel A {\n";
+  const std::string asks = "q[i in N] = index(M)(p) a[i] = x[i, q[i]] return a",
+                    plain = "r[i in N] = p b[i] = x[i, r[i]]";
+  Checked checked = check_text(before + "entry a(x: real[N, M]) -> y: real[N] { " + asks + " } }");
+  EXPECT_NE(checked.program, nullptr) << checked.messages;
+  checked = check_text(before + "entry a(x: real[N, M]) -> y: real[N] { " + asks + " }\n" +
+                       "entry b(x: real[N, M]) -> y: real[N] { " + plain + " return b } }");
+  EXPECT_NE(checked.messages.find("error[E021]: `x` is read at row"), std::string::npos) << checked.messages;
+  checked = check_text(before + "entry a(x: real[N, M], w: real[M]) -> y: real[N] { h[i in N] = 0.0\n" +
+                       "for t in M with h { h[i] = h[i] + x[i, index(M)(p)] * w[t] }\n" + plain +
+                       " y[i] = b[i] + h[i] return y } }");
+  EXPECT_NE(checked.messages.find("error[E021]: `x` is read at row"), std::string::npos) << checked.messages;
+}
+
 TEST(Proofs, SizesThatAreEqualInEveryCallAreEqual) {
   Checked checked = check_text("dim Y <= 64\nmodel A { entry run(x: real[Y]) -> y: real[(Y + 3) // 4] {\n"
                                "y[i in ((Y + 1) // 2 + 1) // 2] = x[4 * i]\nreturn y } }");
