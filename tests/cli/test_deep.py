@@ -25,6 +25,18 @@ class Deep(Scratch):
         lets = "".join(f"let a{i} = a{i - 1} + a{i - 1}\n" for i in range(1, 40))
         self.check("model M { entry run(x: i32) -> y: i32 {\nlet a0 = x\n" + lets + "return a39 } }\n")
 
+    def test_places_that_are_used_twice_each(self):
+        """As a place that a size makes, and as one that numbers of a tensor make: both are compiled in a moment."""
+        def steps(index):
+            return "".join(f"a{i}{index} = max(a{i - 1}{index}, 0 - a{i - 1}{index})\n" for i in range(1, 30))
+        sizes = "".join("let " + line + "\n" for line in steps("").splitlines())
+        for lets, body in [("let a0 = min(N, 7)\n" + sizes, "y[i] = x[index(N)(a29)] + x[i]\n"),
+                           ("", "a0[i] = p[i]\n" + steps("[i]") + "y[i] = x[index(N)(a29[i])]\n")]:
+            text = ("dim N <= 99\n" + lets + "model M { entry run(x: real[N], p: i32[N]) -> y: real[N] {\n" + body +
+                    "return y } }\n").replace(", p: i32[N]", ", _p: i32[N]" if lets else ", p: i32[N]")  # fmt: skip
+            self.check(text)
+            self.done("compile", "deep.heddle", "-o", "out")
+
     def test_long_unrolled_loops(self):
         self.check("model M { entry run(x: real) -> y: real {\nlet h = x\n"
                    "for i in 160 with h { for j in 100 with h { h = h * x + 1 } }\nreturn h } }\n")  # fmt: skip

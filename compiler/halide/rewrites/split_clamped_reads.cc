@@ -16,6 +16,10 @@ using Halide::Expr;
 
 namespace {
 
+/// Of a place that is looked at: the bounds of a window and a position take ten, and names that hold others twice each
+/// would take 2^n.
+constexpr int most_parts = 256;
+
 class Split : public IRMutator {
   using IRMutator::visit;
 
@@ -37,7 +41,9 @@ class Split : public IRMutator {
   Expr visit(const Load *op) override {
     Expr read = IRMutator::visit(op);
     op = read.as<Load>();
-    if (!op->type.is_vector() || op->index.as<Ramp>() || op->index.as<Broadcast>() || !is_const_one(op->predicate))
+    int parts = most_parts;
+    if (!op->type.is_vector() || op->index.as<Ramp>() || op->index.as<Broadcast>() || !is_const_one(op->predicate) ||
+        !has_few_parts(op->index, parts))
       return read;
     int step = step_of(op->index).value_or(0), lanes = op->type.lanes();
     if (step == 0)
@@ -68,6 +74,26 @@ class Split : public IRMutator {
         either(first == last, same(first), either(last - first == lanes - 1, row(first, const_true(lanes)), mixed));
     value = Let::make(high, simplify(lane(op->index, step > 0 ? lanes - 1 : 0)), value);
     return Let::make(low, simplify(lane(op->index, step > 0 ? 0 : lanes - 1)), value);
+  }
+
+  /// Whether a place has no more than `left` parts with all names written out, which is how they are looked at below.
+  bool has_few_parts(const Expr &place, int &left) const {
+    if (--left < 0)
+      return false;
+    auto both = [&](const auto *op) { return has_few_parts(op->a, left) && has_few_parts(op->b, left); };
+    if (auto variable = place.as<Variable>()) {
+      auto value = lets_.find(variable->name);
+      return value == lets_.end() || !value->second.defined() || has_few_parts(value->second, left);
+    }
+    if (auto add = place.as<Add>())
+      return both(add);
+    if (auto sub = place.as<Sub>())
+      return both(sub);
+    if (auto least = place.as<Min>())
+      return both(least);
+    if (auto most = place.as<Max>())
+      return both(most);
+    return true;
   }
 
   /// What a lane of a place is more than the one before it, unless it is the same: 1 or -1, or 0 where all are the

@@ -7,6 +7,8 @@
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace heddle {
 
 namespace {
@@ -16,16 +18,16 @@ const Variant *const variants[] = {&rows_variant, &whole_rows, &each_element};
 
 /// Whether an index of the read depends on the contents of a tensor.
 bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
-  llvm::SmallVector<mlir::Value> pending(read.getIndices());
-  while (!pending.empty()) {
-    mlir::Value value = pending.pop_back_val();
+  llvm::SetVector<mlir::Value> made(read.getIndices().begin(), read.getIndices().end()); // each once: values are shared
+  for (size_t next = 0; next < made.size(); ++next) {
+    mlir::Value value = made[next];
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
       if (argument.getOwner() == body)
         return true;
     } else if (value.getDefiningOp<mlir::tensor::ExtractOp>()) {
       return true;
     } else {
-      pending.append(value.getDefiningOp()->operand_begin(), value.getDefiningOp()->operand_end());
+      made.insert(value.getDefiningOp()->operand_begin(), value.getDefiningOp()->operand_end());
     }
   }
   return false;

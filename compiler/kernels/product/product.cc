@@ -8,31 +8,40 @@
 #include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace heddle::contraction {
 
 using llvm::SmallBitVector;
 using mlir::linalg::LinalgOp;
 
+/// The values of a body that one is made of, itself the first. Each once: values are shared, so that there may be many
+/// more ways to one than there are values.
+static llvm::SetVector<mlir::Value> values_behind(LinalgOp op, mlir::Value value) {
+  llvm::SetVector<mlir::Value> values;
+  values.insert(value);
+  for (size_t next = 0; next < values.size(); ++next)
+    if (mlir::Operation *made = values[next].getDefiningOp(); made && made->getBlock() == op.getBlock())
+      for (mlir::Value operand : made->getOperands())
+        if (!llvm::isa<mlir::RankedTensorType>(operand.getType()))
+          values.insert(operand);
+  return values;
+}
+
 SmallBitVector loops_behind(LinalgOp op, mlir::Value value) {
   SmallBitVector loops(op.getNumLoops());
-  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
-    if (argument.getOwner() != op.getBlock())
-      return loops;
-    mlir::AffineMap map = op.getMatchingIndexingMap(&op->getOpOperand(argument.getArgNumber()));
-    for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
-      if (map.isFunctionOfDim(loop))
-        loops.set(loop);
-    return loops;
+  for (mlir::Value behind : values_behind(op, value)) {
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(behind)) {
+      if (argument.getOwner() != op.getBlock())
+        continue;
+      mlir::AffineMap map = op.getMatchingIndexingMap(&op->getOpOperand(argument.getArgNumber()));
+      for (unsigned loop = 0; loop < op.getNumLoops(); ++loop)
+        if (map.isFunctionOfDim(loop))
+          loops.set(loop);
+    } else if (auto index = behind.getDefiningOp<mlir::linalg::IndexOp>()) {
+      loops.set(unsigned(index.getDim()));
+    }
   }
-  mlir::Operation *made = value.getDefiningOp();
-  if (made->getBlock() != op.getBlock())
-    return loops;
-  if (auto index = llvm::dyn_cast<mlir::linalg::IndexOp>(made))
-    loops.set(unsigned(index.getDim()));
-  for (mlir::Value operand : made->getOperands())
-    if (!llvm::isa<mlir::RankedTensorType>(operand.getType()))
-      loops |= loops_behind(op, operand);
   return loops;
 }
 
@@ -232,12 +241,13 @@ bool counts_for_some_rows(LinalgOp op) {
 
 /// Whether an index of a body is made of numbers that tensors hold, not of the loops' indices alone.
 static bool is_data(LinalgOp op, mlir::Value index) {
-  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(index))
-    return argument.getOwner() == op.getBlock();
-  mlir::Operation *made = index.getDefiningOp();
-  return made->getBlock() == op.getBlock() &&
-         (llvm::isa<mlir::tensor::ExtractOp>(made) ||
-          llvm::any_of(made->getOperands(), [&](mlir::Value operand) { return is_data(op, operand); }));
+  return llvm::any_of(values_behind(op, index), [&](mlir::Value value) {
+    auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
+    if (argument)
+      return argument.getOwner() == op.getBlock();
+    auto read = value.getDefiningOp<mlir::tensor::ExtractOp>();
+    return read && read->getBlock() == op.getBlock();
+  });
 }
 
 int tile_axis(const Reached &reached) {
