@@ -50,7 +50,8 @@ static bool updates_states(const heddle_entry_desc *entry) {
 
 heddle_status rt_decoder_open(rt_decoder *d, heddle_session *session) {
   const heddle_model_desc *model = session->model->desc;
-  *d = (rt_decoder){.session = session, .model = model, .sized_dim = -1};
+  *d = (rt_decoder){
+      .session = session, .model = model, .on_logits = rt_logit_functions_for(model->cpu_features), .sized_dim = -1};
   d->encode = find_entry(model, "encode");
   d->next = find_entry(model, "decode_step");
   d->reorder = find_entry(model, "reorder");

@@ -162,17 +162,6 @@ static void keep_last(rt_decoder *d, int64_t tokens) {
             sizeof(float) * (size_t)d->vocabulary);
 }
 
-// The log-probability of a token by the logits of a row.
-double rt_log_probability(const float *logits, int64_t n, int64_t token) {
-  float largest = -INFINITY;
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++)
-    largest = logits[i] > largest ? logits[i] : largest;
-  for (int64_t i = 0; i < n; i++)
-    sum += expf(logits[i] - largest);
-  return (double)(logits[token] - largest) - log(sum);
-}
-
 // Greedy search and sampling: each text for itself.
 static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *length) {
   rt_decoder *d = &g->decoder;
@@ -186,10 +175,10 @@ static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *leng
         memcpy(changed, logits, sizeof(float) * (size_t)d->vocabulary);
         rt_rules_apply(&g->rules, row, NULL, step, changed, d->vocabulary);
         token = g->options.flags & HEDDLE_SAMPLE
-                    ? rt_sample(changed, d->vocabulary, &g->options, step, row, changed + d->vocabulary)
-                    : rt_best(changed, d->vocabulary);
+                    ? rt_sample(d->on_logits, changed, d->vocabulary, &g->options, step, row, changed + d->vocabulary)
+                    : d->on_logits->best(changed, d->vocabulary);
         if (g->scores)
-          g->sums[row] += rt_log_probability(logits, d->vocabulary, token);
+          g->sums[row] += d->on_logits->log_probability(logits, d->vocabulary, token);
         g->ended[row] = rt_is_end(&g->rules, token);
       }
       g->tokens[row] = token;
@@ -213,7 +202,7 @@ static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *leng
 
 static heddle_status search_beams(rt_generation *g, int64_t prompt, int64_t *length) {
   rt_decoder *d = &g->decoder;
-  rt_beams *beams = rt_beams_create(&g->options, &g->rules, d->batch, d->vocabulary);
+  rt_beams *beams = rt_beams_create(d, &g->options, &g->rules);
   int64_t *text = malloc(sizeof(int64_t) * (size_t)g->options.steps);
   heddle_status status = beams && text ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %d beams", d->rows);
   for (int32_t step = 0; status == HEDDLE_OK; step++) {

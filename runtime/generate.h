@@ -1,8 +1,10 @@
 // What the files of text generation share: generate.c drives the calls, decoder.c knows which entries of a model they
-// go to, search.c and sample.c choose tokens from logits. The session is entered once, for the whole of a call.
+// go to, search.c and sample.c choose tokens from logits, and logits.c is what both do to many of these at a time. The
+// session is entered once, for the whole of a call.
 #ifndef HEDDLE_GENERATE_H
 #define HEDDLE_GENERATE_H
 
+#include "runtime/logits.h"
 #include "runtime/runtime.h"
 
 // ---- decoder.c: a model that tells logits of the next token
@@ -10,6 +12,7 @@
 typedef struct rt_decoder {
   heddle_session *session;
   const heddle_model_desc *model;
+  const rt_logit_functions *on_logits;
   int32_t encode;   // entry for the source; -1: decoder only
   int32_t next;     // entry for tokens
   int32_t reorder;  // entry that follows the beams; -1: there is none
@@ -72,12 +75,9 @@ void rt_rules_apply(const rt_rules *rules, int32_t source, const int64_t *tokens
                     int64_t vocabulary);
 
 // ---- search.c
-void rt_log_softmax(float *scores, int64_t n);
-int64_t rt_best(const float *scores, int64_t n); // the first of equals
-
 typedef struct rt_beams rt_beams;
-rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch,
-                          int64_t vocabulary); // NULL: no memory
+rt_beams *rt_beams_create(const rt_decoder *decoder, const heddle_generate_options *options,
+                          const rt_rules *rules); // NULL: no memory
 void rt_beams_free(rt_beams *beams);
 // Takes the logits of all rows for new token number `step` (they are changed); gives the next token and the parent of
 // every row. False: nothing is left to do.
@@ -88,8 +88,8 @@ int32_t rt_beams_result(const rt_beams *beams, int32_t source, int64_t *tokens, 
 // ---- sample.c
 void rt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
 // Chooses from the logits of a row (they are changed); `room` is 8 * n bytes of scratch.
-int64_t rt_sample(float *logits, int64_t n, const heddle_generate_options *options, int32_t step, int32_t row,
-                  void *room);
+int64_t rt_sample(const rt_logit_functions *on_logits, float *logits, int64_t n, const heddle_generate_options *options,
+                  int32_t step, int32_t row, void *room);
 
 // ---- generate.c
 
@@ -125,6 +125,5 @@ heddle_status rt_check_apart(const rt_generation *g, const char *what, const hed
 heddle_status rt_check_here(const char *what, const heddle_tensor *tensor); // in main memory
 heddle_status rt_check_room(const char *what, const heddle_tensor *tensor, int32_t dtype, int32_t rank, int64_t rows,
                             int64_t columns);
-double rt_log_probability(const float *logits, int64_t n, int64_t token); // of a token by the logits of a row
 
 #endif

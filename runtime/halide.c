@@ -10,11 +10,9 @@
 // denormal and slow a kernel tenfold.
 #define FLOAT_MODE 0x9fc0u
 
-typedef int (*halide_task)(void *user_context, int index, uint8_t *closure);
-
 typedef struct parallel_job {
   heddle_session *session;
-  halide_task task;
+  rt_task task;
   uint8_t *closure;
   int min;
   int size;
@@ -105,7 +103,7 @@ static void take_tasks(void *data, int32_t index) {
   rt_float_mode_leave(mode);
 }
 
-int halide_do_par_for(void *user_context, halide_task task, int min, int size, uint8_t *closure) {
+int halide_do_par_for(void *user_context, rt_task task, int min, int size, uint8_t *closure) {
   const rt_slot *slot = user_context;
   heddle_session *session = slot ? slot->session : NULL;
   if (!session || slot->base >= 0) { // outside of a run, or in a task
@@ -134,6 +132,14 @@ int halide_do_par_for(void *user_context, halide_task task, int min, int size, u
     session->pool->run(&session->cpus, threads - 1, take_tasks, &job);
   }
   return atomic_load_explicit(&job.error, memory_order_relaxed);
+}
+
+int rt_share_tasks(heddle_session *session, int32_t count, rt_task task, void *closure) {
+  int32_t cpu = session->pool ? session->pool->enter() : -1;
+  int error = halide_do_par_for(&session->scratch.slots[0], task, 0, count, closure);
+  if (session->pool)
+    session->pool->leave(cpu);
+  return error;
 }
 
 // How many threads share the loops of a kernel; in a task, and outside of a run, nobody does.

@@ -115,9 +115,12 @@ bool rt_scratch_reserve(rt_scratch *scratch, int64_t bytes); // before a run, fo
 void rt_scratch_settle(rt_scratch *scratch); // between runs: frees leftovers, makes slabs as large as was needed
 void rt_scratch_release(rt_scratch *scratch);
 
-// ---- halide.c: the floating-point mode that kernels run in
+// ---- halide.c: the floating-point mode that kernels run in, and loops whose tasks the threads of a session share
 uint32_t rt_float_mode_enter(void); // returns the caller's
 void rt_float_mode_leave(uint32_t before);
+typedef int (*rt_task)(void *user_context, int index, uint8_t *closure); // not 0: an error, which ends the loop
+// Tasks 0 to count - 1, between runs of an entry.
+int rt_share_tasks(heddle_session *session, int32_t count, rt_task task, void *closure);
 
 // ---- objects
 struct heddle_model {

@@ -20,13 +20,6 @@ void rt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]) {
   }
 }
 
-static float largest_of(const float *x, int64_t n) {
-  float largest = -INFINITY;
-  for (int64_t i = 0; i < n; i++)
-    largest = x[i] > largest ? x[i] : largest;
-  return largest;
-}
-
 // A heap of the k best scores seen so far, the worst of them on top.
 static void sift(float *heap, int32_t k, int32_t at) {
   for (;;) {
@@ -96,19 +89,14 @@ static void keep_probable(float *p, int64_t n, double rest, candidate *list) {
   }
 }
 
-int64_t rt_sample(float *logits, int64_t n, const heddle_generate_options *options, int32_t step, int32_t row,
-                  void *room) {
+int64_t rt_sample(const rt_logit_functions *on_logits, float *logits, int64_t n, const heddle_generate_options *options,
+                  int32_t step, int32_t row, void *room) {
   float *x = logits;
   if (options->temperature != 1)
     for (int64_t i = 0; i < n; i++)
       x[i] /= options->temperature;
   keep_best(x, n, options->top_k, room);
-  float largest = largest_of(x, n);
-  double total = 0;
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = x[i] == largest ? 1 : expf(x[i] - largest); // also where the largest is infinite
-    total += x[i];
-  }
+  double total = on_logits->exponentials(x, n);
   if (options->top_p < 1) {
     keep_probable(x, n, total * (1 - (double)options->top_p), room);
     total = 0;

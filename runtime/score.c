@@ -65,7 +65,7 @@ static heddle_status score_texts(rt_generation *g, const heddle_tensor *to) {
         const float *logits = d->logits + (row * chunk + i) * d->vocabulary;
         bool counts =
             token >= 0 && token < d->vocabulary && is_text(mask, row, from + i) && is_text(mask, row, from + i + 1);
-        float value = counts ? (float)rt_log_probability(logits, d->vocabulary, token) : 0;
+        float value = counts ? (float)d->on_logits->log_probability(logits, d->vocabulary, token) : 0;
         rt_put(to, row, from + i + 1, &value);
       }
   }
@@ -83,7 +83,8 @@ static heddle_status score_labels(rt_generation *g, const heddle_tensor *labels,
     for (int64_t row = 0; status == HEDDLE_OK && row < d->rows; row++) {
       int64_t label = rt_integer_at(labels, row, i);
       bool counts = label >= 0 && label < d->vocabulary && label != g->rules.pad;
-      float value = counts ? (float)rt_log_probability(d->logits + row * d->vocabulary, d->vocabulary, label) : 0;
+      float value =
+          counts ? (float)d->on_logits->log_probability(d->logits + row * d->vocabulary, d->vocabulary, label) : 0;
       rt_put(to, row, i, &value);
       g->tokens[row] = label >= 0 ? label : g->rules.pad;
     }

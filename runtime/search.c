@@ -9,25 +9,6 @@
 
 #define NEVER (-1e9f)
 
-void rt_log_softmax(float *x, int64_t n) {
-  float largest = -INFINITY;
-  for (int64_t i = 0; i < n; i++)
-    largest = x[i] > largest ? x[i] : largest;
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++)
-    sum += expf(x[i] - largest);
-  float shift = largest + (float)log(sum);
-  for (int64_t i = 0; i < n; i++)
-    x[i] -= shift;
-}
-
-int64_t rt_best(const float *x, int64_t n) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < n; i++)
-    best = x[i] > x[best] ? i : best;
-  return best;
-}
-
 // A text that is being written, or is finished. `tokens` has room for all steps.
 typedef struct text {
   int64_t *tokens;
@@ -51,41 +32,48 @@ typedef struct rank {
 } rank;
 
 struct rt_beams {
+  heddle_session *session;
   const heddle_generate_options *options;
   const rt_rules *rules;
+  const rt_logit_functions *on_logits;
   int32_t batch, width;
   int32_t kept;         // continuations that are looked at per source, at most
   text *texts;          // all of the following, which change places
   text *running, *next; // [batch][width]
   text *finished, *merged;
-  bool *open; // [batch]: a running text may still beat the finished ones
-  continuation *best;
-  rank *ranks; // of a choice among finished texts and continuations
+  bool *open;         // [batch]: a running text may still beat the finished ones
+  continuation *best; // [batch][kept]
+  int32_t *counts;    // [batch]: how many of these there are
+  rank *ranks;        // [batch][kept + width]: of a choice among finished texts and continuations
   int64_t *storage;
 };
 
-rt_beams *rt_beams_create(const heddle_generate_options *options, const rt_rules *rules, int32_t batch,
-                          int64_t vocabulary) {
+rt_beams *rt_beams_create(const rt_decoder *decoder, const heddle_generate_options *options, const rt_rules *rules) {
+  int32_t batch = decoder->batch;
   int64_t width = options->beams, ends = (int64_t)rules->n_ends + 1;
-  int64_t kept = (ends > 2 ? ends : 2) * width, all = width * vocabulary; // below 2^62, below 2^31
+  int64_t kept = (ends > 2 ? ends : 2) * width, all = width * decoder->vocabulary; // below 2^62, below 2^31
   kept = kept < all ? kept : all;
-  size_t texts = 4 * (size_t)batch * (size_t)width, steps = (size_t)rules->steps, tokens;
-  rt_beams *made = width + kept > INT32_MAX || __builtin_mul_overflow(texts, steps, &tokens) || tokens == SIZE_MAX
+  size_t texts = 4 * (size_t)batch * (size_t)width, steps = (size_t)rules->steps, tokens, ranks;
+  rt_beams *made = width + kept > INT32_MAX || __builtin_mul_overflow(texts, steps, &tokens) || tokens == SIZE_MAX ||
+                           __builtin_mul_overflow((size_t)batch, (size_t)(width + kept), &ranks)
                        ? NULL
                        : calloc(1, sizeof *made);
   if (!made)
     return NULL;
+  made->session = decoder->session;
   made->options = options;
   made->rules = rules;
+  made->on_logits = decoder->on_logits;
   made->batch = batch;
   made->width = (int32_t)width;
   made->kept = (int32_t)kept;
   made->texts = calloc(texts + 1, sizeof *made->texts);
   made->open = calloc((size_t)batch + 1, sizeof *made->open);
-  made->best = calloc((size_t)kept, sizeof *made->best);
-  made->ranks = calloc((size_t)(kept + width), sizeof *made->ranks);
+  made->best = calloc((size_t)batch * (size_t)kept, sizeof *made->best);
+  made->counts = calloc((size_t)batch + 1, sizeof *made->counts);
+  made->ranks = calloc(ranks, sizeof *made->ranks);
   made->storage = calloc(tokens + 1, sizeof *made->storage);
-  if (!made->texts || !made->open || !made->best || !made->ranks || !made->storage) {
+  if (!made->texts || !made->open || !made->best || !made->counts || !made->ranks || !made->storage) {
     rt_beams_free(made);
     return NULL;
   }
@@ -109,6 +97,7 @@ void rt_beams_free(rt_beams *beams) {
   free(beams->texts);
   free(beams->open);
   free(beams->best);
+  free(beams->counts);
   free(beams->ranks);
   free(beams->storage);
   free(beams);
@@ -144,27 +133,65 @@ static void replace_worst(rank *heap, int32_t count, rank by) {
   heap[at] = by;
 }
 
+// One step of a search, whose rows and sources the threads of the session share.
+typedef struct step_of_search {
+  rt_beams *beams;
+  float *logits; // of all rows
+  int64_t vocabulary;
+  int32_t number;
+} step_of_search;
+
+static int score_row(void *user_context, int row, uint8_t *closure) {
+  (void)user_context;
+  const step_of_search *step = (const step_of_search *)closure;
+  const rt_beams *s = step->beams;
+  float *scores = step->logits + row * step->vocabulary;
+  s->on_logits->log_softmax(scores, step->vocabulary);
+  rt_rules_apply(s->rules, row / s->width, s->running[row].tokens, step->number, scores, step->vocabulary);
+  return 0;
+}
+
+static rank *ranks_of(const rt_beams *s, int32_t source) {
+  return s->ranks + (size_t)source * (size_t)(s->kept + s->width);
+}
+
 // The best `kept` continuations of a source, best first, of equals the first.
-static int32_t find_best(rt_beams *s, const text *running, const float *scores, int64_t vocabulary) {
-  int32_t count = 0, place = 0;
+static int find_best(void *user_context, int source, uint8_t *closure) {
+  (void)user_context;
+  const step_of_search *step = (const step_of_search *)closure;
+  const rt_beams *s = step->beams;
+  int64_t n = step->vocabulary, first = (int64_t)source * s->width;
+  rank *ranks = ranks_of(s, source);
+  int32_t count = 0;
   for (int32_t k = 0; k < s->width; k++) {
-    const float *row = scores + (int64_t)k * vocabulary;
-    for (int64_t v = 0; v < vocabulary; v++, place++) {
-      rank own = {.score = row[v] + running[k].score, .place = place};
+    const float *row = step->logits + (first + k) * n;
+    float sum = s->running[first + k].score;
+    for (int64_t v = 0; v < n; v++) {
+      if (count == s->kept) {
+        v = s->on_logits->next_best(row, n, v, sum, ranks[0].score);
+        if (v == n)
+          break;
+      }
+      rank own = {.score = row[v] + sum, .place = (int32_t)(k * n + v)};
       if (count < s->kept) {
-        s->ranks[count++] = own;
-        push_rank(s->ranks, count);
-      } else if (!(own.score < s->ranks[0].score) && comes_before(&own, &s->ranks[0])) {
-        replace_worst(s->ranks, count, own);
+        ranks[count++] = own;
+        push_rank(ranks, count);
+      } else if (comes_before(&own, &ranks[0])) {
+        replace_worst(ranks, count, own);
       }
     }
   }
-  qsort(s->ranks, (size_t)count, sizeof *s->ranks, compare_ranks);
-  for (int32_t i = 0; i < count; i++)
-    s->best[i] = (continuation){.score = s->ranks[i].score,
-                                .parent = (int32_t)(s->ranks[i].place / vocabulary),
-                                .token = s->ranks[i].place % vocabulary};
-  return count;
+  qsort(ranks, (size_t)count, sizeof *ranks, compare_ranks);
+  continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  for (int32_t i = 0; i < count; i++) {
+    int64_t token = ranks[i].place % n;
+    best[i] = (continuation){.score = ranks[i].score,
+                             .parent = (int32_t)(ranks[i].place / n),
+                             .token = token,
+                             .ends = step->number + 1 == s->rules->steps || rt_is_end(s->rules, token)};
+  }
+  s->counts[source] = count;
+  return 0;
 }
 
 static void copy_text(text *to, const text *from) {
@@ -182,14 +209,18 @@ static void extend(text *to, const text *parent, const continuation *by, float s
 }
 
 // The best `width` continuations that don't end go on.
-static void go_on(rt_beams *s, int32_t count, const text *running, text *next) {
-  for (int32_t i = 0; i < count; i++)
-    s->ranks[i] = (rank){.score = s->best[i].score + (s->best[i].ends ? NEVER : 0), .place = i};
-  qsort(s->ranks, (size_t)count, sizeof *s->ranks, compare_ranks);
+static void go_on(const rt_beams *s, int32_t source) {
+  size_t first = (size_t)source * (size_t)s->width;
+  const continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  rank *ranks = ranks_of(s, source);
+  for (int32_t i = 0; i < s->counts[source]; i++)
+    ranks[i] = (rank){.score = best[i].score + (best[i].ends ? NEVER : 0), .place = i};
+  qsort(ranks, (size_t)s->counts[source], sizeof *ranks, compare_ranks);
   for (int32_t k = 0; k < s->width; k++) {
-    int32_t i = s->ranks[k].place;
-    extend(&next[k], &running[s->best[i].parent], &s->best[i], s->ranks[k].score, false);
-    next[k].parent = s->best[i].parent;
+    const continuation *by = &best[ranks[k].place];
+    text *next = &s->next[first + (size_t)k];
+    extend(next, &s->running[first + (size_t)by->parent], by, ranks[k].score, false);
+    next->parent = by->parent;
   }
 }
 
@@ -201,28 +232,32 @@ static bool all_finished(const rt_beams *s, const text *texts) {
 }
 
 // Of the finished texts and those of the `width` best continuations that end, the best `width` are kept.
-static void finish(rt_beams *s, int32_t source, int32_t step, int32_t count, const text *running, const text *finished,
-                   text *merged) {
+static void finish(const rt_beams *s, int32_t source, int32_t step) {
+  size_t first = (size_t)source * (size_t)s->width;
+  const text *running = s->running + first, *finished = s->finished + first;
+  text *merged = s->merged + first;
+  const continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  rank *ranks = ranks_of(s, source);
   float length = (float)pow(step + 1, s->options->length_penalty);
   bool full = s->options->early_stopping == HEDDLE_STOP_WHEN_FULL && all_finished(s, finished);
-  int32_t width = s->width;
+  int32_t width = s->width, count = s->counts[source];
   for (int32_t k = 0; k < width; k++)
-    s->ranks[k] = (rank){.score = finished[k].score, .place = k};
+    ranks[k] = (rank){.score = finished[k].score, .place = k};
   for (int32_t i = 0; i < count; i++) {
-    float score = s->best[i].score / length;
+    float score = best[i].score / length;
     score += full ? NEVER : 0;
     score += s->open[source] ? 0 : NEVER;
-    score += s->best[i].ends && i < width ? 0 : NEVER;
-    s->ranks[width + i] = (rank){.score = score, .place = width + i};
+    score += best[i].ends && i < width ? 0 : NEVER;
+    ranks[width + i] = (rank){.score = score, .place = width + i};
   }
-  qsort(s->ranks, (size_t)(width + count), sizeof *s->ranks, compare_ranks);
+  qsort(ranks, (size_t)(width + count), sizeof *ranks, compare_ranks);
   for (int32_t k = 0; k < width; k++) {
-    int32_t i = s->ranks[k].place;
+    int32_t i = ranks[k].place;
+    const continuation *by = &best[i - width];
     if (i < width)
       copy_text(&merged[k], &finished[i]);
     else
-      extend(&merged[k], &running[s->best[i - width].parent], &s->best[i - width], s->ranks[k].score,
-             s->best[i - width].ends && i - width < width);
+      extend(&merged[k], &running[by->parent], by, ranks[k].score, by->ends && i - width < width);
   }
 }
 
@@ -249,19 +284,14 @@ static void swap(text **a, text **b) {
 
 bool rt_beams_step(rt_beams *s, int32_t step, float *logits, int64_t vocabulary, int64_t *tokens, int32_t *parents) {
   bool any_open = false, any_full = true, can_go_on = false;
-  for (int32_t row = 0; row < s->batch * s->width; row++) {
-    rt_log_softmax(logits + row * vocabulary, vocabulary);
-    rt_rules_apply(s->rules, row / s->width, s->running[row].tokens, step, logits + row * vocabulary, vocabulary);
-  }
+  step_of_search shared = {.beams = s, .logits = logits, .vocabulary = vocabulary, .number = step};
+  rt_share_tasks(s->session, s->batch * s->width, score_row, &shared);
+  rt_share_tasks(s->session, s->batch, find_best, &shared);
   for (int32_t b = 0; b < s->batch; b++) {
-    size_t first = (size_t)b * (size_t)s->width;
-    int32_t count = find_best(s, s->running + first, logits + (int64_t)first * vocabulary, vocabulary);
-    for (int32_t i = 0; i < count; i++) {
-      s->best[i].ends = step + 1 == s->rules->steps || rt_is_end(s->rules, s->best[i].token);
-      can_go_on |= !s->best[i].ends;
-    }
-    go_on(s, count, s->running + first, s->next + first);
-    finish(s, b, step, count, s->running + first, s->finished + first, s->merged + first);
+    for (int32_t i = 0; i < s->counts[b]; i++)
+      can_go_on |= !s->best[(size_t)b * (size_t)s->kept + (size_t)i].ends;
+    go_on(s, b);
+    finish(s, b, step);
   }
   swap(&s->running, &s->next);
   swap(&s->finished, &s->merged);

@@ -11,9 +11,11 @@
 #include <thread>
 
 extern "C" {
+#include "runtime/logits.h"
+
 void rt_philox(uint64_t key, const uint32_t counter[4], uint32_t out[4]);
-int64_t rt_sample(float *logits, int64_t n, const heddle_generate_options *options, int32_t step, int32_t row,
-                  void *room);
+int64_t rt_sample(const rt_logit_functions *on_logits, float *logits, int64_t n, const heddle_generate_options *options,
+                  int32_t step, int32_t row, void *room);
 }
 
 namespace {
@@ -289,7 +291,8 @@ TEST_F(GenerateTest, samples_have_the_distribution_that_the_options_leave) {
     for (int i = 0; i < n; i++) {
       std::vector<float> changed = logits;
       std::vector<uint64_t> room(p.size());
-      counts[size_t(rt_sample(changed.data(), int64_t(p.size()), &options, i, 7, room.data()))]++;
+      counts[size_t(
+          rt_sample(rt_logit_functions_for(0), changed.data(), int64_t(p.size()), &options, i, 7, room.data()))]++;
     }
     for (size_t i = 0; i < p.size(); i++)
       EXPECT_NEAR(double(counts[i]) / n, p[i] / kept, p[i] == 0 ? 0 : 0.005) << "token " << i << ", top_p " << c.top_p;
