@@ -1,5 +1,7 @@
 #include "compiler/halide/threads.h"
 
+#include <string>
+
 namespace heddle {
 
 using Halide::Expr;
@@ -17,6 +19,17 @@ Expr by_threads(Expr few, Expr many) {
 
 Expr iterations_of_task(Expr for_few, Expr all) {
   return by_threads(for_few, clamp(all / threads_of_run(), max(for_few / 8, 1), max(for_few, 1)));
+}
+
+Halide::Var fuse_into_tasks(Halide::Func &func, const std::vector<Halide::Var> &loops) {
+  Halide::Var task = loops.front();
+  for (size_t i = 1; i < loops.size(); ++i) {
+    Halide::Var fused("task" + std::to_string(i));
+    func.fuse(task, loops[i], fused);
+    task = fused;
+  }
+  func.parallel(task);
+  return task;
 }
 
 } // namespace heddle

@@ -20,6 +20,7 @@
 // sum.
 #include "compiler/kernels/attention/key_block_stages.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/attention/ahead.h"
 
 namespace heddle::attention {
@@ -86,21 +87,15 @@ private:
       // tokens).
       result.partition(group, Halide::Partition::Never);
     }
-    // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:
-    // Halide sees only a range of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
+    // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task
+    // (fuse_into_tasks).
     std::vector<Var> tasks = {tasks_of}, inside;
     for (size_t i = 0; i < outer_.size(); ++i)
       (i + 2 < outer_.size() ? inside : tasks).push_back(outer_[i].var);
     order.insert(order.end(), inside.begin(), inside.end());
     order.insert(order.end(), tasks.begin(), tasks.end());
     result.reorder(order).vectorize(feature, lanes_).unroll(feature);
-    Var task = tasks_of;
-    for (size_t i = 1; i < tasks.size(); ++i) {
-      Var fused("task" + std::to_string(i));
-      result.fuse(task, tasks[i], fused);
-      task = fused;
-    }
-    result.parallel(task);
+    Var task = fuse_into_tasks(result, tasks);
     if (!inside.empty())
       task = inside.front(); // the loop in which all other axes are fixed
 

@@ -11,6 +11,7 @@
 // decided once. Row `lane` has the keys of its own window only; what else the band has counts for nothing.
 #include "compiler/kernels/attention/row_blocks.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/attention/formulas.h"
 #include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/product/operands.h"
@@ -392,9 +393,8 @@ private:
       task = Var("blocks");
       result.split(block, task, block, blocks_of_task(blocks_, rows_), TailStrategy::GuardWithIf);
     }
-    // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task:
-    // Halide sees only a range of what is a remainder of a remainder of the task's number (contraction/schedule.cc). So
-    // are the heads if keys slide, as those of a place lie together.
+    // Tasks of the same keys follow each other. Of more than two other axes the inner ones are loops of the task
+    // (fuse_into_tasks). So are the heads if keys slide, as those of a place lie together.
     std::vector<Var> tasks = {task}, inside;
     for (size_t i = 0; i < outer_.size(); ++i)
       if (i + 2 < outer_.size() || (match_.slide && int(i) < axes_within_rows_))
@@ -404,12 +404,7 @@ private:
     order.insert(order.end(), inside.begin(), inside.end());
     order.insert(order.end(), tasks.begin(), tasks.end());
     result.reorder(order);
-    for (size_t i = 1; i < tasks.size(); ++i) {
-      Var fused("task" + std::to_string(i));
-      result.fuse(task, tasks[i], fused);
-      task = fused;
-    }
-    result.parallel(task);
+    task = fuse_into_tasks(result, tasks);
     if (!inside.empty())
       task = inside.front();
     return {task, blocks_ > 0 ? block : task};

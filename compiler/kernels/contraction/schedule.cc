@@ -14,6 +14,7 @@
 // summation depends on the threads.
 #include "compiler/kernels/contraction/schedule.h"
 
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/blocks.h"
 #include "compiler/kernels/contraction/prefetch.h"
 #include "compiler/kernels/contraction/widening.h"
@@ -315,9 +316,8 @@ private:
         block("block"), group("group");
     result.split(lane_.var, panel, column, width_,
                  has_whole_panels() ? TailStrategy::RoundUp : TailStrategy::GuardWithIf);
-    // Tasks have one index of each of the two outermost other axes; further ones are loops of the task. Halide knows
-    // an index exactly that is a quotient of the task's number, or a quotient of a remainder. Of a remainder of a
-    // remainder it only sees a range, and room for one index would begin at the first of that range.
+    // Tasks have one index of each of the two outermost other axes; further ones are loops of the task
+    // (fuse_into_tasks).
     std::vector<VarOrRVar> order = {column}, inside;
     if (abreast_ > 1) {
       result.split(panel, panel, member, abreast_, TailStrategy::RoundUp);
@@ -366,13 +366,7 @@ private:
       result.unroll(row).partition(tile, Halide::Partition::Never);
     if (abreast_ > 1)
       result.unroll(member);
-    Var all = outer[0];
-    for (size_t i = 1; i < outer.size(); ++i) {
-      Var fused("task" + std::to_string(i));
-      result.fuse(all, outer[i], fused);
-      all = fused;
-    }
-    result.parallel(all);
+    Var all = fuse_into_tasks(result, outer);
     if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
       kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), tiles_ahead,
                                                       micro_kernel_.takes_tiles() ? width_ : 0}));

@@ -404,8 +404,7 @@ private:
       order.push_back(column);
     }
     order.push_back(panel);
-    // A task has one index of the outermost other axis; further ones are loops of the task, as Halide sees only a range
-    // of what is a remainder of a remainder of the task's number (contraction/schedule.cc).
+    // A task has one index of the outermost other axis; further ones are loops of the task (fuse_into_tasks).
     std::vector<Var> outer = {block};
     for (const OutputAxis &axis : others_)
       if (&axis == &others_.back())
@@ -419,13 +418,7 @@ private:
       result.vectorize(innermost_);
     else
       result.vectorize(column, lanes_).unroll(column);
-    Var task = outer[0];
-    for (size_t i = 1; i < outer.size(); ++i) {
-      Var fused("task" + std::to_string(i));
-      result.fuse(task, outer[i], fused);
-      task = fused;
-    }
-    result.parallel(task);
+    Var task = fuse_into_tasks(result, outer);
     if (others_.size() > 1)
       task = others_.front().var; // the loop in which all other axes are fixed
 
