@@ -2,7 +2,6 @@
 // a block of them at a time.
 #include "compiler/kernels/attention/key_blocks.h"
 #include "compiler/kernels/attention/problem.h"
-#include "compiler/kernels/attention/schedule.h"
 #include "compiler/kernels/product/cost.h"
 #include "compiler/kernels/product/matrix_tile.h"
 
@@ -54,14 +53,13 @@ static double cycles(const Problem &problem, const KeyBlockSizes &shape, llvm::A
 }
 
 static ScheduleRow row_of(const KeyBlockSizes &shape, const MicroKernel &micro_kernel) {
-  return {std::string(key_blocks.name),
-          {{"rows", shape.rows},
-           {"keys", shape.keys},
-           {"blocks", shape.blocks},
-           {"group", shape.group},
-           {"at_once", shape.at_once}},
-          std::nullopt,
-          std::string(micro_kernel.name)};
+  return {.variant = std::string(key_blocks.name),
+          .params = {{"rows", shape.rows},
+                     {"keys", shape.keys},
+                     {"blocks", shape.blocks},
+                     {"group", shape.group},
+                     {"at_once", shape.at_once}},
+          .micro_kernel = std::string(micro_kernel.name)};
 }
 
 /// The same where a matrix unit multiplies: a step takes 32 rows, 32 keys or features, and a tile's terms.
@@ -122,25 +120,44 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   return out;
 }
 
+static Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  std::optional<Match> matched = match(kernel.function);
+  if (!matched)
+    return Error{"attention's schedule needs a product over keys behind its result"};
+  const MicroKernel &micro_kernel = *find_micro_kernel(row.micro_kernel);
+  auto parameter = [&](const char *name) { return int(row.params.at(name)); };
+  KeyBlockSizes sizes{.rows = parameter("rows"),
+                      .keys = parameter("keys"),
+                      .blocks = parameter("blocks"),
+                      .group = parameter("group"),
+                      .at_once = parameter("at_once")};
+  int most = micro_kernel.takes_tiles() ? MatrixTile::width : target.registers - target.registers / 4;
+  if (sizes.rows > most || sizes.keys % (4 * target.lanes) != 0 || !takes_key_blocks(*matched, sizes.keys > 0))
+    return Error{"blocks of " + std::to_string(sizes.keys) + " keys and " + std::to_string(sizes.rows) +
+                 " rows don't suit this kernel on this target"};
+  return schedule_key_blocks(kernel, *matched, micro_kernel, sizes, target);
+}
+
 const Variant key_blocks = {
-    "key_blocks",
-    "tiles of rows and keys, keys along the vector lanes, a block of keys at a time for a task's blocks of rows",
-    {{"rows", "rows of a block", 1, 32, {6}},
-     {"keys", "keys of a block; 0: all of them", 0, 1 << 20, {0, 64}},
-     {"blocks", "blocks of rows of a task", 1, 1 << 20, {1, 3}},
-     {"group",
-      "blocks of rows that pass over a block of keys before the next one comes",
-      1,
-      1 << 20,
-      {blocks_of_group}},
-     {"at_once",
-      "rows of a task up to which keys and values are copied block by block",
-      0,
-      1 << 20,
-      {most_rows_at_once}}},
-    candidates,
-    schedule,
-    true,
-    3};
+    .name = "key_blocks",
+    .what =
+        "tiles of rows and keys, keys along the vector lanes, a block of keys at a time for a task's blocks of rows",
+    .parameters = {{"rows", "rows of a block", 1, 32, {6}},
+                   {"keys", "keys of a block; 0: all of them", 0, 1 << 20, {0, 64}},
+                   {"blocks", "blocks of rows of a task", 1, 1 << 20, {1, 3}},
+                   {"group",
+                    "blocks of rows that pass over a block of keys before the next one comes",
+                    1,
+                    1 << 20,
+                    {blocks_of_group}},
+                   {"at_once",
+                    "rows of a task up to which keys and values are copied block by block",
+                    0,
+                    1 << 20,
+                    {most_rows_at_once}}},
+    .candidates = candidates,
+    .schedule = schedule,
+    .multiplies = true,
+    .version = 3};
 
 } // namespace heddle::attention

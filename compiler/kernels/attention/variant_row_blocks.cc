@@ -2,7 +2,7 @@
 // of the first is one block, which reads keys and values where they lie; a task of the second copies those of its head
 // for several blocks.
 #include "compiler/kernels/attention/problem.h"
-#include "compiler/kernels/attention/schedule.h"
+#include "compiler/kernels/attention/row_blocks.h"
 #include "compiler/kernels/product/cost.h"
 
 #include <algorithm>
@@ -50,14 +50,16 @@ static int64_t blocks_that_slide(const Problem &problem, int64_t rows) {
 
 static Candidate candidate(const Problem &problem, std::string_view variant, int64_t rows, int64_t blocks,
                            const Target &target) {
-  ScheduleRow row{std::string(variant), {{"rows", rows}}, std::nullopt, std::string(problem.micro_kernel->name)};
+  ScheduleRow row{.variant = std::string(variant),
+                  .params = {{"rows", rows}},
+                  .micro_kernel = std::string(problem.micro_kernel->name)};
   if (blocks > 0)
     row.params["blocks"] = blocks;
   return {row,
           [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(cycles(problem, rows, blocks, sizes, target)); }};
 }
 
-static Result<std::vector<Candidate>> plain(mlir::func::FuncOp kernel, const Target &target) {
+static Result<std::vector<Candidate>> plain_candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   if (problem.match.slide)
     return Error{"keys slide along with the rows, and are copied"};
@@ -69,7 +71,7 @@ static Result<std::vector<Candidate>> plain(mlir::func::FuncOp kernel, const Tar
   return out;
 }
 
-static Result<std::vector<Candidate>> copying(mlir::func::FuncOp kernel, const Target &target) {
+static Result<std::vector<Candidate>> copying_candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   std::vector<Candidate> out;
   for (int64_t vectors : {1, 2, 3}) {
@@ -80,19 +82,39 @@ static Result<std::vector<Candidate>> copying(mlir::func::FuncOp kernel, const T
   return out;
 }
 
-const Variant row_blocks = {"row_blocks",
-                            "scores of a block of query rows at a time, one row per vector lane, for all keys",
-                            {{"rows", "rows of a block", 8, 128, {16, 32, 48}}},
-                            plain,
-                            schedule,
-                            true};
+/// Applies a row; `blocks`: of a task, which share a copy of keys and values, 0: there is none.
+static Status schedule(LoweredKernel &kernel, const ScheduleRow &row, int blocks, const Target &target) {
+  std::optional<Match> matched = match(kernel.function);
+  if (!matched)
+    return Error{"attention's schedule needs a product over keys behind its result"};
+  int rows = int(row.params.at("rows"));
+  if (rows % target.lanes != 0 || rows > 8 * target.lanes)
+    return Error{"blocks of " + std::to_string(rows) + " rows are no whole vectors of " + std::to_string(target.lanes)};
+  return schedule_row_blocks(kernel, *matched, *find_micro_kernel(row.micro_kernel), rows, blocks, target);
+}
+
+static Status schedule_plain(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return schedule(kernel, row, 0, target);
+}
+
+static Status schedule_copying(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return schedule(kernel, row, int(row.params.at("blocks")), target);
+}
+
+const Variant row_blocks = {.name = "row_blocks",
+                            .what = "scores of a block of query rows at a time, one row per vector lane, for all keys",
+                            .parameters = {{"rows", "rows of a block", 8, 128, {16, 32, 48}}},
+                            .candidates = plain_candidates,
+                            .schedule = schedule_plain,
+                            .multiplies = true};
 
 const Variant copied_keys = {
-    "copied_keys",
-    "row blocks that share a task, in which the keys and values of a head follow each other",
-    {{"rows", "rows of a block", 8, 128, {16, 48}}, {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}},
-    copying,
-    schedule,
-    true};
+    .name = "copied_keys",
+    .what = "row blocks that share a task, in which the keys and values of a head follow each other",
+    .parameters = {{"rows", "rows of a block", 8, 128, {16, 48}},
+                   {"blocks", "blocks of rows of a task", 1, 1 << 20, {2}}},
+    .candidates = copying_candidates,
+    .schedule = schedule_copying,
+    .multiplies = true};
 
 } // namespace heddle::attention

@@ -23,13 +23,18 @@ static std::vector<Parameter> parameters() {
   return out;
 }
 
+static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return schedule(kernel, row, row.params.at("depth"), target);
+}
+
 const Variant chunks = {
-    "chunks",
-    "tiles over whole inner loops of the sum, `depth` terms at most, so that panels of long sums stay in the cache",
-    parameters(),
-    offered,
-    schedule,
-    true,
-    3};
+    .name = "chunks",
+    .what =
+        "tiles over whole inner loops of the sum, `depth` terms at most, so that panels of long sums stay in the cache",
+    .parameters = parameters(),
+    .candidates = offered,
+    .schedule = apply,
+    .multiplies = true,
+    .version = 3};
 
 } // namespace heddle::convolution

@@ -46,11 +46,12 @@ constexpr int64_t most_unrolled = 8;
 
 class ConvolutionNest {
 public:
-  ConvolutionNest(LoweredKernel &kernel, const ScheduleRow &row, const Match &match, const Target &target)
+  ConvolutionNest(LoweredKernel &kernel, const ScheduleRow &row, int64_t depth, const Match &match,
+                  const Target &target)
       : kernel_(kernel), output_(kernel.outputs.front()), rows_(int(row.params.at("rows"))),
         width_(int(row.params.at("width"))), panels_(int(row.params.at("panels"))), lanes_(target.lanes),
-        window_bytes_(row.params.at("window")), depth_(row.variant == "chunks" ? row.params.at("depth") : 0),
-        is_turned_(match.is_turned()), micro_kernel_(*find_micro_kernel(row.micro_kernel)) {
+        window_bytes_(row.params.at("window")), depth_(depth), is_turned_(match.is_turned()),
+        micro_kernel_(*find_micro_kernel(row.micro_kernel)) {
     const contraction::Factor *wide = contraction::wide_factor(match.reached);
     std::vector<bool> shared(output_.axes.size());
     for (auto [loop, axis] : llvm::enumerate(match.reached.axis_of_loop))
@@ -569,7 +570,7 @@ Expr row_of_place(const Expr &place, const Expr &length) {
   return Halide::cast<int>((Halide::cast<double>(place) + Expr(0.5)) * (Expr(1.0) / Halide::cast<double>(length)));
 }
 
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, int64_t depth, const Target &target) {
   int64_t width = row.params.at("width");
   if (width % target.lanes != 0)
     return Error{"panels of " + std::to_string(width) + " columns are no whole vectors of " +
@@ -580,7 +581,7 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   join_outputs(kernel);
   if (kernel.outputs.size() != 1)
     return Error{"a convolution's results have one shape"};
-  return ConvolutionNest(kernel, row, *found, target).build();
+  return ConvolutionNest(kernel, row, depth, *found, target).build();
 }
 
 } // namespace heddle::convolution

@@ -1,4 +1,4 @@
-// Applies a row of the convolution kind's schedule.
+// The loop nest of the kind's variants.
 #pragma once
 
 #include "compiler/kernels/kinds.h"
@@ -10,6 +10,7 @@ namespace heddle::convolution {
 /// 1 / length.
 Halide::Expr row_of_place(const Halide::Expr &place, const Halide::Expr &length);
 
-Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
+/// `depth`: terms at most that are summed in registers before they are added to the block; 0: all terms are.
+Status schedule(LoweredKernel &kernel, const ScheduleRow &row, int64_t depth, const Target &target);
 
 } // namespace heddle::convolution

@@ -13,13 +13,18 @@ static Result<std::vector<Candidate>> offered(mlir::func::FuncOp kernel, const T
   return out;
 }
 
+static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
+  return schedule(kernel, row, 0, target);
+}
+
 const Variant tiles = {
-    "tiles",
-    "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
-    tile_parameters(),
-    offered,
-    schedule,
-    true,
-    3};
+    .name = "tiles",
+    .what =
+        "rows x width accumulators in registers over the whole sum; weights in panels, places of the result in one row",
+    .parameters = tile_parameters(),
+    .candidates = offered,
+    .schedule = apply,
+    .multiplies = true,
+    .version = 3};
 
 } // namespace heddle::convolution
