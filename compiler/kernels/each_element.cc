@@ -271,13 +271,11 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
 } // namespace
 
 const Variant each_element = {
-    "each_element",
-    "a launch for stages with equal loops, a thread for each element, or a warp for each that is a sum",
-    {{"lanes", "threads that share the terms of an element", 1, warp, {1, warp}}},
-    candidates,
-    nullptr,
-    false,
-    3,
-    write};
+    .name = "each_element",
+    .what = "a launch for stages with equal loops, a thread for each element, or a warp for each that is a sum",
+    .parameters = {{"lanes", "threads that share the terms of an element", 1, warp, {1, warp}}},
+    .candidates = candidates,
+    .version = 3,
+    .write = write};
 
 } // namespace heddle

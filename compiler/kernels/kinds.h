@@ -52,12 +52,12 @@ struct Candidate {
 struct Variant {
   std::string_view name;
   std::string_view what; // one line for the reader of a report
-  std::vector<Parameter> parameters;
+  std::vector<Parameter> parameters = {};
   /// The rows worth considering for a kernel, or why the variant computes none of it. Where an argument has a layout,
   /// those that suit it.
   Result<std::vector<Candidate>> (*candidates)(mlir::func::FuncOp kernel, const Target &target);
   /// On CPUs: applies a row. Whatever it leaves alone is inlined.
-  Status (*schedule)(LoweredKernel &kernel, const ScheduleRow &row, const Target &target);
+  Status (*schedule)(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) = nullptr;
   bool multiplies = false; // in register tiles: its rows name a micro-kernel
   /// Raised by a commit after which some row is other code: measurements of the variant before that don't count.
   int version = 1;

@@ -461,8 +461,12 @@ static Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Targ
 }
 
 Variant variant(std::string_view what, int version) {
-  return {"rows", what,   {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}}, candidates, schedule,
-          false,  version};
+  return {.name = "rows",
+          .what = what,
+          .parameters = {{"grain", "elements of a task", 1, 1 << 30, {2048, 65536}}},
+          .candidates = candidates,
+          .schedule = schedule,
+          .version = version};
 }
 
 } // namespace heddle::rows

@@ -333,13 +333,10 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
 
 } // namespace
 
-const Variant whole_rows = {"whole_rows",
-                            "one launch: a warp or a block for each row, what it reduces in registers",
-                            {{"threads", "threads of a row", warp, 1024, {32, 128, 256, 512}}},
-                            candidates,
-                            nullptr,
-                            false,
-                            1,
-                            write};
+const Variant whole_rows = {.name = "whole_rows",
+                            .what = "one launch: a warp or a block for each row, what it reduces in registers",
+                            .parameters = {{"threads", "threads of a row", warp, 1024, {32, 128, 256, 512}}},
+                            .candidates = candidates,
+                            .write = write};
 
 } // namespace heddle

@@ -25,8 +25,10 @@ static const Variant *const variants[] = {&row_blocks,  &copied_keys, &key_block
 } // namespace attention
 
 extern const KernelKind attention_kind;
-const KernelKind attention_kind = {"attention",        attention::variants,
-                                   attention::matches, nullptr,
-                                   attention::ranges,  7}; // one row, few and many, each over few keys and over many
+const KernelKind attention_kind = {.name = "attention",
+                                   .variants = attention::variants,
+                                   .matches = attention::matches,
+                                   .ranges = attention::ranges,
+                                   .most_rows = 7}; // one row, few and many, each over few keys and over many
 
 } // namespace heddle

@@ -281,26 +281,23 @@ static mlir::LogicalResult write(gpu::Program &program, const ScheduleRow &row, 
 }
 
 const Variant staged_keys = {
-    "staged_keys",
-    "16 rows of a head for each row of a thread in a block, 32 keys at a time in shared memory, no scores in memory",
-    {{"per_thread", "rows of a thread, of which a block has 16 x 16", 1, 4, {1, 2, 4}}, splits},
-    staged_candidates,
-    nullptr,
-    false,
-    5,
-    [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
+    .name = "staged_keys",
+    .what = "16 rows of a head for each row of a thread in a block, 32 keys at a time in shared memory, no scores in "
+            "memory",
+    .parameters = {{"per_thread", "rows of a thread, of which a block has 16 x 16", 1, 4, {1, 2, 4}}, splits},
+    .candidates = staged_candidates,
+    .version = 5,
+    .write = [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
       return write(program, row, staged_keys_plan(program.kernel(), side * row.params.at("per_thread"), *target.gpu));
     }};
 
 const Variant tensor_keys = {
-    "tensor_keys",
-    "16 rows of a head for each warp of a block, both products of bf16 on tensor cores, no scores in memory",
-    {{"rows", "rows of a block, a multiple of 16", 16, 128, {16, 32, 64}}, splits},
-    tensor_candidates,
-    nullptr,
-    false,
-    3,
-    [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
+    .name = "tensor_keys",
+    .what = "16 rows of a head for each warp of a block, both products of bf16 on tensor cores, no scores in memory",
+    .parameters = {{"rows", "rows of a block, a multiple of 16", 16, 128, {16, 32, 64}}, splits},
+    .candidates = tensor_candidates,
+    .version = 3,
+    .write = [](gpu::Program &program, const ScheduleRow &row, const Target &target) {
       return write(program, row, tensor_keys_plan(program.kernel(), row.params.at("rows"), *target.gpu));
     }};
 

@@ -49,12 +49,12 @@ static std::vector<Parameter> parameters() {
 }
 
 const Variant chunks = {
-    "chunks",
-    "tiles over `depth` terms of the sum at a time for a few panels, so that rows and panels stay in the cache",
-    parameters(),
-    candidates,
-    apply,
-    true,
-    2};
+    .name = "chunks",
+    .what = "tiles over `depth` terms of the sum at a time for a few panels, so that rows and panels stay in the cache",
+    .parameters = parameters(),
+    .candidates = candidates,
+    .schedule = apply,
+    .multiplies = true,
+    .version = 2};
 
 } // namespace heddle::contraction

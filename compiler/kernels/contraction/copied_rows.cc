@@ -40,9 +40,12 @@ static std::vector<Parameter> parameters() {
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {copying_tasks}}};
 }
 
-const Variant copied_rows = {
-    "copied_rows", "tiles of rows that lie side by side, which are copied block by block for all panels",
-    parameters(),  candidates,
-    apply,         true};
+const Variant copied_rows = {.name = "copied_rows",
+                             .what =
+                                 "tiles of rows that lie side by side, which are copied block by block for all panels",
+                             .parameters = parameters(),
+                             .candidates = candidates,
+                             .schedule = apply,
+                             .multiplies = true};
 
 } // namespace heddle::contraction

@@ -86,15 +86,14 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       if (inside && !fits_inside(problem, *micro_kernel, target))
         continue;
       int64_t block = inside ? block_inside : block_of(problem, *micro_kernel, target);
-      ScheduleRow row{std::string(matrix_tiles.name),
-                      {{"rows", height},
-                       {"width", width},
-                       {"ahead", 1},
-                       {"block", block},
-                       {"inside", inside},
-                       {"tasks", least_tasks}},
-                      std::nullopt,
-                      std::string(micro_kernel->name)};
+      ScheduleRow row{.variant = std::string(matrix_tiles.name),
+                      .params = {{"rows", height},
+                                 {"width", width},
+                                 {"ahead", 1},
+                                 {"block", block},
+                                 {"inside", inside},
+                                 {"tasks", least_tasks}},
+                      .micro_kernel = std::string(micro_kernel->name)};
       auto seconds = [=](llvm::ArrayRef<int64_t> sizes) {
         return target.seconds(cycles(problem, *micro_kernel, width, inside, sizes, target));
       };
@@ -123,8 +122,11 @@ static std::vector<Parameter> parameters() {
 }
 
 const Variant matrix_tiles = {
-    "matrix_tiles", "two by two or three tiles of a matrix unit over the whole sum; the wide factor in panels",
-    parameters(),   candidates,
-    apply,          true};
+    .name = "matrix_tiles",
+    .what = "two by two or three tiles of a matrix unit over the whole sum; the wide factor in panels",
+    .parameters = parameters(),
+    .candidates = candidates,
+    .schedule = apply,
+    .multiplies = true};
 
 } // namespace heddle::contraction

@@ -62,9 +62,12 @@ static std::vector<Parameter> parameters() {
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }
 
-const Variant packed_panels = {
-    "packed_panels", "tiles over panels that are packed whole, before rows pass over them block by block",
-    parameters(),    candidates,
-    apply,           true};
+const Variant packed_panels = {.name = "packed_panels",
+                               .what =
+                                   "tiles over panels that are packed whole, before rows pass over them block by block",
+                               .parameters = parameters(),
+                               .candidates = candidates,
+                               .schedule = apply,
+                               .multiplies = true};
 
 } // namespace heddle::contraction

@@ -394,15 +394,14 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
 }
 
 Candidate candidate(const Problem &problem, std::string_view variant, const Tiling &tiling, const Target &target) {
-  ScheduleRow row{std::string(variant),
-                  {{"rows", tiling.rows},
-                   {"width", tiling.width},
-                   {"block", tiling.block},
-                   {"tasks", least_tasks},
-                   {"ahead", tiling.ahead},
-                   {"widened", tiling.widened}},
-                  std::nullopt,
-                  std::string(problem.micro_kernel->name)};
+  ScheduleRow row{.variant = std::string(variant),
+                  .params = {{"rows", tiling.rows},
+                             {"width", tiling.width},
+                             {"block", tiling.block},
+                             {"tasks", least_tasks},
+                             {"ahead", tiling.ahead},
+                             {"widened", tiling.widened}},
+                  .micro_kernel = std::string(problem.micro_kernel->name)};
   if (tiling.depth > 0) {
     row.params["depth"] = tiling.depth;
     row.params["panels"] = panels_of_task;

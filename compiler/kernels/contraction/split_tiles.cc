@@ -113,16 +113,15 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   const int64_t depth = depth_of(problem);
   for (int64_t width : *widths) {
-    ScheduleRow row{std::string(split_tiles.name),
-                    {{"rows", height},
-                     {"width", width},
-                     {"depth", depth},
-                     {"panels", has_chunks(problem, depth) ? panels_of_chunks : panels_of_chunk},
-                     {"block", block_of(problem, depth, width, target)},
-                     {"ahead", 1},
-                     {"tasks", least_tasks}},
-                    std::nullopt,
-                    std::string(micro_kernel->name)};
+    ScheduleRow row{.variant = std::string(split_tiles.name),
+                    .params = {{"rows", height},
+                               {"width", width},
+                               {"depth", depth},
+                               {"panels", has_chunks(problem, depth) ? panels_of_chunks : panels_of_chunk},
+                               {"block", block_of(problem, depth, width, target)},
+                               {"ahead", 1},
+                               {"tasks", least_tasks}},
+                    .micro_kernel = std::string(micro_kernel->name)};
     auto seconds = [=](llvm::ArrayRef<int64_t> sizes) {
       return target.seconds(cycles(problem, width, depth, sizes, target));
     };
@@ -153,14 +152,13 @@ static std::vector<Parameter> parameters() {
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}}};
 }
 
-const Variant split_tiles = {"split_tiles",
-                             "tiles of a matrix unit for bf16 over f32 split in three parts; chunk by chunk of the sum",
-                             parameters(),
-                             candidates,
-                             apply,
-                             true,
-                             1,
-                             nullptr,
-                             true};
+const Variant split_tiles = {
+    .name = "split_tiles",
+    .what = "tiles of a matrix unit for bf16 over f32 split in three parts; chunk by chunk of the sum",
+    .parameters = parameters(),
+    .candidates = candidates,
+    .schedule = apply,
+    .multiplies = true,
+    .by_measurement = true};
 
 } // namespace heddle::contraction

@@ -39,12 +39,12 @@ static std::vector<Parameter> parameters() {
   return out;
 }
 
-const Variant tiles = {"tiles",
-                       "rows x width accumulators in registers over the whole sum; the wide factor in panels",
-                       parameters(),
-                       candidates,
-                       apply,
-                       true,
-                       3};
+const Variant tiles = {.name = "tiles",
+                       .what = "rows x width accumulators in registers over the whole sum; the wide factor in panels",
+                       .parameters = parameters(),
+                       .candidates = candidates,
+                       .schedule = apply,
+                       .multiplies = true,
+                       .version = 3};
 
 } // namespace heddle::contraction

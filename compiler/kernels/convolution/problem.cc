@@ -305,13 +305,12 @@ static double matrix_cycles(const Problem &problem, llvm::ArrayRef<int64_t> give
 static std::vector<Candidate> matrix_candidates(const Problem &problem, int64_t width, const Target &target) {
   if (width != MatrixTile::width)
     return {};
-  ScheduleRow row{std::string(tiles.name),
-                  {{"rows", 2 * problem.micro_kernel->rows},
-                   {"width", width},
-                   {"panels", panels_of_task},
-                   {"window", target.l2 * window_share / 100}},
-                  std::nullopt,
-                  std::string(problem.micro_kernel->name)};
+  ScheduleRow row{.variant = std::string(tiles.name),
+                  .params = {{"rows", 2 * problem.micro_kernel->rows},
+                             {"width", width},
+                             {"panels", panels_of_task},
+                             {"window", target.l2 * window_share / 100}},
+                  .micro_kernel = std::string(problem.micro_kernel->name)};
   return {{row, [=](llvm::ArrayRef<int64_t> sizes) { return target.seconds(matrix_cycles(problem, sizes, target)); }}};
 }
 
@@ -326,11 +325,12 @@ std::vector<Candidate> candidates(const Problem &problem, std::string_view varia
   for (int64_t rows : {12, 9, 8, 6, 4, 1}) {
     if (rows > most && rows > 1)
       continue;
-    ScheduleRow row{
-        std::string(variant),
-        {{"rows", rows}, {"width", width}, {"panels", panels_of_task}, {"window", target.l2 * window_share / 100}},
-        std::nullopt,
-        std::string(problem.micro_kernel->name)};
+    ScheduleRow row{.variant = std::string(variant),
+                    .params = {{"rows", rows},
+                               {"width", width},
+                               {"panels", panels_of_task},
+                               {"window", target.l2 * window_share / 100}},
+                    .micro_kernel = std::string(problem.micro_kernel->name)};
     if (depth > 0)
       row.params["depth"] = depth;
     out.push_back({row, [=](llvm::ArrayRef<int64_t> sizes) {

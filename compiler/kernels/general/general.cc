@@ -48,7 +48,8 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   return Done{};
 }
 
-const Variant stages = {"stages", "one stage after the other", {}, candidates, schedule};
+const Variant stages = {
+    .name = "stages", .what = "one stage after the other", .candidates = candidates, .schedule = schedule};
 const Variant *const variants[] = {&stages, &each_element};
 
 } // namespace

@@ -296,14 +296,11 @@ Result<std::vector<Candidate>> candidates(func::FuncOp kernel, const Target &tar
 } // namespace
 
 const Variant few_rows = {
-    "few_rows",
-    "a few rows and columns for each warp, whose lanes share the terms, 16 bytes at a time",
-    {{"rows", "rows of a block", 1, 8, {1, 4, 8}},
-     {"warps", "of a block, of which there are 8, that share the terms of a column", 1, 8, {1, 4}}},
-    candidates,
-    nullptr,
-    false,
-    1,
-    write};
+    .name = "few_rows",
+    .what = "a few rows and columns for each warp, whose lanes share the terms, 16 bytes at a time",
+    .parameters = {{"rows", "rows of a block", 1, 8, {1, 4, 8}},
+                   {"warps", "of a block, of which there are 8, that share the terms of a column", 1, 8, {1, 4}}},
+    .candidates = candidates,
+    .write = write};
 
 } // namespace heddle::contraction

@@ -258,23 +258,19 @@ Result<std::vector<Candidate>> tensor_candidates(func::FuncOp kernel, const Targ
 } // namespace
 
 const Variant staged_tiles = {
-    "staged_tiles",
-    "a square tile per block, 16 terms at a time in shared memory while the next ones arrive",
-    {{"per_thread", "rows and columns of a thread, of which a block has 16 x 16", 1, 8, {2, 4, 8}}},
-    staged_candidates,
-    nullptr,
-    false,
-    3,
-    write_staged_tiles};
+    .name = "staged_tiles",
+    .what = "a square tile per block, 16 terms at a time in shared memory while the next ones arrive",
+    .parameters = {{"per_thread", "rows and columns of a thread, of which a block has 16 x 16", 1, 8, {2, 4, 8}}},
+    .candidates = staged_candidates,
+    .version = 3,
+    .write = write_staged_tiles};
 
-const Variant tensor_tiles = {
-    "tensor_tiles",
-    "a square tile per block on tensor cores, 64 bytes of terms at a time in shared memory while the next ones arrive",
-    {{"side", "rows and columns of a tile", 32, 128, {32, 64, 128}}},
-    tensor_candidates,
-    nullptr,
-    false,
-    3,
-    write_tensor_tiles};
+const Variant tensor_tiles = {.name = "tensor_tiles",
+                              .what = "a square tile per block on tensor cores, 64 bytes of terms at a time in shared "
+                                      "memory while the next ones arrive",
+                              .parameters = {{"side", "rows and columns of a tile", 32, 128, {32, 64, 128}}},
+                              .candidates = tensor_candidates,
+                              .version = 3,
+                              .write = write_tensor_tiles};
 
 } // namespace heddle::contraction

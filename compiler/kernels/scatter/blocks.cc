@@ -257,11 +257,11 @@ Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target
 
 } // namespace
 
-const Variant blocks = {"blocks",
-                        "a task adds up the terms of a block of rows, in their order",
-                        {{"rows", "rows of the table in a block", 1, 1 << 20, {1, 5, 64}},
-                         {"columns", "columns of a task; 0: whole rows", 0, 1 << 20, {0, 32}}},
-                        candidates,
-                        apply};
+const Variant blocks = {.name = "blocks",
+                        .what = "a task adds up the terms of a block of rows, in their order",
+                        .parameters = {{"rows", "rows of the table in a block", 1, 1 << 20, {1, 5, 64}},
+                                       {"columns", "columns of a task; 0: whole rows", 0, 1 << 20, {0, 32}}},
+                        .candidates = candidates,
+                        .schedule = apply};
 
 } // namespace heddle::scatter
