@@ -22,6 +22,9 @@
 
 #include "compiler/halide/threads.h"
 #include "compiler/kernels/attention/ahead.h"
+#include "compiler/kernels/product/matrix_tile.h"
+
+#include <algorithm>
 
 namespace heddle::attention {
 
