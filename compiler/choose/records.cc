@@ -114,9 +114,9 @@ void use_records(Choice &choice, mlir::func::FuncOp kernel, const Records &recor
 }
 
 size_t measured_classes(mlir::func::FuncOp kernel, const Target &target, std::span<const SizeClass> classes) {
-  auto kind = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
+  const KernelKind *kind = named_kind(kernel);
   std::vector<Measured> all = target.records ? target.records->of(structure_of(kernel)) : std::vector<Measured>();
-  if (all.empty() || !kind || !find_kind(kind.getValue()))
+  if (all.empty() || !kind)
     return 0;
   auto rows = schedule_rows(kernel);
   if (!rows)
@@ -127,7 +127,7 @@ size_t measured_classes(mlir::func::FuncOp kernel, const Target &target, std::sp
         std::ranges::find_if(*rows, [&](const ScheduleRow &row) { return !row.when || holds(*row.when, sizes); });
     if (row == rows->end())
       return false;
-    std::string text = row_text(*row, *find_kind(kind.getValue())->find_variant(row->variant));
+    std::string text = row_text(*row, *kind->find_variant(row->variant));
     return std::ranges::any_of(nearest(all, sizes), [&](const Measured *one) {
       return one->layouts == layouts && one->row == text && one->seconds < Measured::useless;
     });

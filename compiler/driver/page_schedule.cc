@@ -2,7 +2,6 @@
 #include "compiler/driver/page_facts.h"
 
 #include "compiler/choose/choice.h"
-#include "compiler/ir/dialect.h"
 
 namespace heddle {
 
@@ -52,7 +51,7 @@ static std::string condition_text(mlir::AffineExpr expr, bool equal, const std::
 
 std::vector<PageKernel::Row> page_rows(mlir::func::FuncOp kernel, const std::vector<std::string> &sizes) {
   std::vector<PageKernel::Row> out;
-  const KernelKind *kind = find_kind(kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel).strref());
+  const KernelKind *kind = named_kind(kernel);
   auto rows = schedule_rows(kernel);
   if (!rows)
     return out;

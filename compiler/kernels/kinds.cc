@@ -43,6 +43,11 @@ const KernelKind *find_kind(std::string_view name) {
   return nullptr;
 }
 
+const KernelKind *named_kind(mlir::func::FuncOp kernel) {
+  auto name = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
+  return name ? find_kind(name.getValue()) : nullptr;
+}
+
 mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const ScheduleRow> rows) {
   mlir::Builder builder(context);
   llvm::SmallVector<mlir::Attribute> list;
@@ -138,6 +143,21 @@ Status check_row(const KernelKind &kind, const ScheduleRow &row) {
   if (variant->multiplies != (find_micro_kernel(row.micro_kernel) != nullptr))
     return wrong(of + (variant->multiplies ? "names no micro-kernel" : "has no micro-kernel"));
   return Done();
+}
+
+Result<VariantRow> checked_row(mlir::func::FuncOp kernel, int row) {
+  auto wrong = [&](const std::string &what) { return Error{"kernel @" + kernel.getName().str() + ": " + what}; };
+  const KernelKind *kind = named_kind(kernel);
+  if (!kind)
+    return wrong("`heddle.kernel` names no kind of kernel");
+  Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
+  if (!rows)
+    return rows.error();
+  if (row < 0 || size_t(row) >= rows->size())
+    return wrong("`heddle.schedule` has no row " + std::to_string(row));
+  if (Status status = check_row(*kind, (*rows)[row]); !status)
+    return wrong(status.error().message);
+  return VariantRow{kind->find_variant((*rows)[row].variant), std::move((*rows)[row])};
 }
 
 uint32_t cpu_features(const ScheduleRow &row, const Target &target) {

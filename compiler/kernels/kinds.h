@@ -94,6 +94,8 @@ std::span<const KernelKind *const> kinds();
 const KernelKind &kind_of(mlir::func::FuncOp kernel);
 /// The kind of that name, or null.
 const KernelKind *find_kind(std::string_view name);
+/// The kind that the kernel's attribute `heddle.kernel` names, or null.
+const KernelKind *named_kind(mlir::func::FuncOp kernel);
 
 /// For people: "tiles rows=8 width=48".
 std::string to_text(const ScheduleRow &row);
@@ -109,6 +111,15 @@ uint32_t cpu_features(const ScheduleRow &row, const Target &target);
 /// The rows as the attribute, and back. Reading fails, with the reason, on what no kind could have written.
 mlir::ArrayAttr schedule_attribute(mlir::MLIRContext *context, std::span<const ScheduleRow> rows);
 Result<std::vector<ScheduleRow>> schedule_rows(mlir::func::FuncOp kernel);
+
+/// A row of a kernel's schedule and the variant that it names.
+struct VariantRow {
+  const Variant *variant;
+  ScheduleRow row;
+};
+
+/// Row `row` of a kernel's schedule, as code is made from it: check_row() has nothing against it.
+Result<VariantRow> checked_row(mlir::func::FuncOp kernel, int row);
 
 /// The first row of a kernel's schedule that has the code of row `row`: rows may differ in when they are taken alone.
 int row_of_code(mlir::func::FuncOp kernel, int row);

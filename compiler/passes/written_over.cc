@@ -82,8 +82,7 @@ bool stays_in_place(BlockArgument argument) {
 /// The kernel of a call that may write its results over what it reads, as far as its schedules go; null: it may not.
 func::FuncOp kernel_that_writes_over(func::CallOp call) {
   auto kernel = call->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(call.getCallee());
-  auto name = kernel ? kernel->getAttrOfType<StringAttr>(ir::names::kernel) : StringAttr();
-  const KernelKind *kind = name ? find_kind(name.getValue()) : nullptr;
+  const KernelKind *kind = kernel ? named_kind(kernel) : nullptr;
   auto rows = kind && kind->writes_over ? schedule_rows(kernel) : Result<std::vector<ScheduleRow>>(Error{""});
   if (!rows || kernel.isDeclaration() || call->hasAttr(ir::names::once))
     return {};

@@ -3,7 +3,6 @@
 #include "compiler/emit/device/device.h"
 
 #include "compiler/emit/device/ptx.h"
-#include "compiler/ir/dialect.h"
 #include "compiler/kernels/kinds.h"
 #include "compiler/kernels/sizes.h"
 
@@ -67,23 +66,14 @@ static std::string without_head(const std::string &ptx) {
 
 static Status write_row(gpu::Program &program, const KernelRow &wanted, const Target &target) {
   mlir::func::FuncOp kernel = wanted.kernel;
+  Result<VariantRow> checked = checked_row(kernel, wanted.row);
+  if (!checked)
+    return checked.error();
+  const auto &[variant, row] = *checked;
   std::string where = "kernel @" + kernel.getName().str() + ": ";
-  auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
-  const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
-  if (!kind)
-    return Error{where + "`heddle.kernel` names no kind of kernel"};
-  auto rows = schedule_rows(kernel);
-  if (!rows)
-    return rows.error();
-  if (wanted.row < 0 || size_t(wanted.row) >= rows->size())
-    return Error{where + "`heddle.schedule` has no row " + std::to_string(wanted.row)};
-  const ScheduleRow &row = (*rows)[wanted.row];
-  if (Status status = check_row(*kind, row); !status)
-    return Error{where + status.error().message};
-  const Variant &variant = *kind->find_variant(row.variant);
-  if (!variant.runs_on(target))
+  if (!variant->runs_on(target))
     return Error{where + "the variant `" + row.variant + "` is none for " + target.name};
-  if (failed(variant.write(program, row, target)))
+  if (failed(variant->write(program, row, target)))
     return Error{where + "the variant `" + row.variant + "` did not write it; this is a bug of Heddle"};
   return Done{};
 }

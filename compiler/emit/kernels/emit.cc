@@ -125,26 +125,16 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const std::string &symbol,
                              const EmitOptions &options, bool hoists_storage) {
   auto start = std::chrono::steady_clock::now();
   mlir::func::FuncOp kernel = wanted.kernel;
-  auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
-  const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
-  std::string where = "kernel @" + kernel.getName().str() + ": ";
-  if (!kind)
-    return Error{where + "`heddle.kernel` names no kind of kernel"};
-  Result<std::vector<ScheduleRow>> rows = schedule_rows(kernel);
-  if (!rows)
-    return rows.error();
-  if (wanted.row < 0 || size_t(wanted.row) >= rows->size())
-    return Error{where + "`heddle.schedule` has no row " + std::to_string(wanted.row)};
-  const ScheduleRow &row = (*rows)[wanted.row];
-
-  if (Status status = check_row(*kind, row); !status)
-    return Error{where + status.error().message};
+  Result<VariantRow> checked = checked_row(kernel, wanted.row);
+  if (!checked)
+    return checked.error();
+  const auto &[variant, row] = *checked;
   Result<LoweredKernel> lowered = lower_kernel(kernel);
   if (!lowered)
     return lowered.error();
   lowered->hoists_storage = hoists_storage;
-  if (Status status = kind->find_variant(row.variant)->schedule(*lowered, row, target); !status)
-    return Error{where + status.error().message};
+  if (Status status = variant->schedule(*lowered, row, target); !status)
+    return Error{"kernel @" + kernel.getName().str() + ": " + status.error().message};
   if (const MicroKernel *micro_kernel = find_micro_kernel(row.micro_kernel))
     if (auto pass = pass_of(*micro_kernel))
       lowered->passes.push_back(std::move(pass));
@@ -196,10 +186,8 @@ bool rounds_to_bf16(mlir::func::FuncOp kernel) {
 
 /// Of all rows of a kernel.
 uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
-  auto named = kernel->getAttrOfType<mlir::StringAttr>(ir::names::kernel);
-  const KernelKind *kind = named ? find_kind(named.getValue()) : nullptr;
   uint32_t features = target.base;
-  if (Result<std::vector<ScheduleRow>> rows = kind ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
+  if (auto rows = named_kind(kernel) ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
     for (const ScheduleRow &row : *rows)
       features |= cpu_features(row, target);
   if (uint32_t rounding = find_micro_kernel("dot_bf16")->needs;
