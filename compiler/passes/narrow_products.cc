@@ -391,8 +391,7 @@ struct NarrowProducts : PassWrapper<NarrowProducts, OperationPass<ModuleOp>> {
       mark_rounding(getOperation(), precisions);
     if (!precisions.has("bf16") && !precisions.has("int8"))
       return;
-    const MicroKernel &dot = *find_micro_kernel("dot_bf16");
-    bool multiplies = target.gpu || (dot.needs & ~target.cpu_features()) == 0; // every GPU does, on tensor cores
+    bool multiplies = target.gpu || grouping_kernel_of(Halide::BFloat(16), target); // every GPU does, on tensor cores
     Narrowing(getOperation(), BFloat16Type::get(&getContext()), multiplies, target.gpu != nullptr).run();
   }
 

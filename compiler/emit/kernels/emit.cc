@@ -190,9 +190,9 @@ uint32_t cpu_features(mlir::func::FuncOp kernel, const Target &target) {
   if (auto rows = named_kind(kernel) ? schedule_rows(kernel) : std::vector<ScheduleRow>(); rows)
     for (const ScheduleRow &row : *rows)
       features |= cpu_features(row, target);
-  if (uint32_t rounding = find_micro_kernel("dot_bf16")->needs;
-      (rounding & ~target.cpu_features()) == 0 && rounds_to_bf16(kernel))
-    features |= rounding;
+  // What multiplies bf16 comes with an instruction that rounds to it.
+  if (const MicroKernel *dot = grouping_kernel_of(Halide::BFloat(16), target); dot && rounds_to_bf16(kernel))
+    features |= dot->needs;
   return features;
 }
 

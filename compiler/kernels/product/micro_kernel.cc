@@ -9,8 +9,8 @@
 namespace heddle {
 
 static const MicroKernel table[] = {
-#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, rows, pair_sum, needs)                                 \
-  {#name, what, row, panel, sum, group, rows, pair_sum, needs},
+#define HEDDLE_MICRO_KERNEL(name, what, row, panel, sum, group, rows, pair_sum, needs, cost)                           \
+  {#name, what, row, panel, sum, group, rows, pair_sum, needs, cost},
 #include "compiler/kernels/product/micro_kernels.def"
 #undef HEDDLE_MICRO_KERNEL
 };
@@ -112,8 +112,16 @@ const MicroKernel &micro_kernel_for(std::span<const contraction::Product> produc
   return best_of([&](const MicroKernel &micro_kernel) { return fits(micro_kernel, products, target); });
 }
 
+const MicroKernel *grouping_kernel_of(Halide::Type terms, const Target &target) {
+  for (const MicroKernel &micro_kernel : table)
+    if (!micro_kernel.takes_tiles() && micro_kernel.group > 1 && micro_kernel.row == terms &&
+        micro_kernel.panel == terms && has(target, micro_kernel))
+      return &micro_kernel;
+  return nullptr;
+}
+
 double instruction_cost(const MicroKernel &micro_kernel, const Target &target) {
-  return micro_kernel.name == "dot_bf16" ? target.dot_bf16 : 1;
+  return micro_kernel.cost ? target.*micro_kernel.cost : 1;
 }
 
 const MicroKernel &fastest_kernel_for(std::span<const contraction::Product> products, const Target &target) {

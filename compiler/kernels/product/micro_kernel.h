@@ -21,10 +21,11 @@ struct MicroKernel {
   std::string_view what; // one line for the reader of a report
   /// Element types of the operands and of the accumulators. Undefined bits: whatever the program multiplies.
   Halide::Type row, panel, sum;
-  int group;        // terms of the sum that an instruction takes, which lie side by side in both operands
-  int rows;         // that an instruction takes; several: so many groups of terms of each, too (matrix_tile.h)
-  int64_t pair_sum; // the most that terms 0 and 1, 2 and 3, … of a panel may add up to, in magnitude; 0: anything
-  uint32_t needs;   // HEDDLE_CPU_* beyond the target's base
+  int group;            // terms of the sum that an instruction takes, which lie side by side in both operands
+  int rows;             // that an instruction takes; several: so many groups of terms of each, too (matrix_tile.h)
+  int64_t pair_sum;     // the most that terms 0 and 1, 2 and 3, … of a panel may add up to, in magnitude; 0: anything
+  uint32_t needs;       // HEDDLE_CPU_* beyond the target's base
+  double Target::*cost; // multiply-adds of f32 in whose time an instruction is done; null: one
 
   bool takes_tiles() const { return rows > 1; }
   bool takes_any_type() const { return sum.bits() == 0; }
@@ -49,6 +50,10 @@ const MicroKernel &micro_kernel_for(std::span<const contraction::Product> produc
 /// Of those, the one that multiplies the most terms in the time of a multiply-add: for operands that every call writes
 /// out for itself, so that it may as well widen them.
 const MicroKernel &fastest_kernel_for(std::span<const contraction::Product> products, const Target &target);
+
+/// The first whose instruction takes several terms of this type of a row at a time, of those that the target has, or
+/// null: then the target multiplies such terms no faster than f32.
+const MicroKernel *grouping_kernel_of(Halide::Type terms, const Target &target);
 
 /// Multiply-adds of f32 in whose time an instruction is done.
 double instruction_cost(const MicroKernel &micro_kernel, const Target &target);
