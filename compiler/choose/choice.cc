@@ -18,14 +18,22 @@ namespace heddle {
 /// How much more than the best candidate a row may cost in a class. Where that takes more rows than the kind allows, it
 /// grows.
 static constexpr double tolerance = 1.03;
+/// How many times as much more a row may cost then.
+static constexpr double growth_of_tolerance = 1.5;
+/// Sums of costs that differ by less differ by rounding: the candidate that was offered first stays.
+static constexpr double rounding = 1e-9;
 
 /// What a call of any kernel takes beside its work: differences below that don't count.
 static constexpr double call_seconds = 1e-6;
 
+/// With one open size: a fifth apart at least, so that what was measured of one counts for no other (records.cc).
 static constexpr int64_t magnitudes[] = {1,  2,  3,  4,   5,   6,   8,   12,  16,   24,  32,
                                          48, 64, 96, 128, 192, 256, 384, 768, 1536, 4096};
 /// With several sizes, all combinations of these.
 static constexpr int64_t coarse_magnitudes[] = {1, 4, 16, 64, 128, 256, 384, 768, 1536, 4096};
+/// With more than two, at most so many of each: all combinations of three would be a thousand classes, at each of which
+/// every candidate is asked for its cost.
+static constexpr size_t most_of_each = 5;
 
 static std::vector<int64_t> within(std::span<const int64_t> all, const Bounds &bounds) {
   std::vector<int64_t> out;
@@ -44,7 +52,7 @@ std::vector<SizeClass> size_classes(std::span<const Bounds> sizes) {
   size_t open = size_t(std::ranges::count_if(sizes, [](const Bounds &b) { return b.least < b.most; }));
   for (const Bounds &bounds : sizes) {
     std::vector<int64_t> values = open > 1 ? within(coarse_magnitudes, bounds) : within(magnitudes, bounds);
-    if (open > 2 && values.size() > 5) // few of each, among them the few rows that decoding adds to a text
+    if (open > 2 && values.size() > most_of_each) // among them the few rows that decoding adds to a text
       values = {values[0], values[1], values[2], values[values.size() / 2], values.back()};
     std::vector<SizeClass> longer;
     for (const SizeClass &front : out)
@@ -109,7 +117,7 @@ public:
   void find() {
     // A unit that multiplies many rows of f32 comes beside all heights of tiles that vectors have for few.
     most_rows_ = choice_.kind->most_rows + has_measured();
-    for (double allowed = tolerance;; allowed = 1 + 1.5 * (allowed - 1))
+    for (double allowed = tolerance;; allowed = 1 + growth_of_tolerance * (allowed - 1))
       if (find(allowed))
         return;
   }
@@ -201,7 +209,7 @@ private:
       return a.classes.size() > b.classes.size();
     if (fits && has_code(a) != has_code(b))
       return has_code(a);
-    return a.sum < b.sum * (1 - 1e-9);
+    return a.sum < b.sum * (1 - rounding);
   }
 
   bool is_inside(size_t size_class, const std::vector<int64_t> &least) const {

@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-/// How far apart sizes of a class lie at most.
+/// How far apart sizes of a class lie at most: less than the sizes that a choice is made at (choice.cc).
 static constexpr double same_class = 1.1;
 
 /// What a candidate that was not measured counts as at least, to the best that was.

@@ -82,7 +82,7 @@ bool is_of_places(GenericOp op, Value value, llvm::SmallBitVector &loops) {
          llvm::all_of(made->getOperands(), [&](Value operand) { return is_of_places(op, operand, loops); });
 }
 
-/// Whether an element of a body, or a tensor, is never below 0.
+/// Whether an element of a body, or a tensor, is never below 0, as `depth` steps back tell: each may double the work.
 bool is_nonnegative(Value value, int depth = 8) {
   if (depth == 0)
     return false;
