@@ -74,6 +74,13 @@ bool holds(const mlir::IntegerSet &when, llvm::ArrayRef<int64_t> sizes) {
   return true;
 }
 
+size_t row_for(std::span<const ScheduleRow> rows, llvm::ArrayRef<int64_t> sizes) {
+  size_t row = 0;
+  while (row + 1 < rows.size() && rows[row].when && !holds(*rows[row].when, sizes))
+    ++row;
+  return row;
+}
+
 bool Choice::counts(size_t size_class, size_t candidate) const {
   return measured[size_class][candidate] || !by_measurement[candidate];
 }
@@ -87,12 +94,7 @@ size_t Choice::best(size_t size_class) const {
   return best;
 }
 
-size_t Choice::selected(size_t size_class) const {
-  for (size_t row = 0; row < rows.size(); ++row)
-    if (!rows[row].when || holds(*rows[row].when, classes[size_class]))
-      return chosen[row];
-  return chosen.back();
-}
+size_t Choice::selected(size_t size_class) const { return chosen[row_for(rows, classes[size_class])]; }
 
 namespace {
 

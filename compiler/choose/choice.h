@@ -61,6 +61,10 @@ void set_schedule(mlir::func::FuncOp kernel, const Choice &choice);
 /// Whether these run-time sizes satisfy all constraints.
 bool holds(const mlir::IntegerSet &when, llvm::ArrayRef<int64_t> sizes);
 
+/// The row of a schedule that serves these run-time sizes: the first whose condition holds, which is the last one where
+/// no other does.
+size_t row_for(std::span<const ScheduleRow> rows, llvm::ArrayRef<int64_t> sizes);
+
 /// For people: what was considered at a few sizes, what each was expected to take, and which won.
 std::string why(const Choice &choice);
 

@@ -123,11 +123,8 @@ size_t measured_classes(mlir::func::FuncOp kernel, const Target &target, std::sp
     return 0;
   std::string layouts = layouts_text(kernel);
   return size_t(std::ranges::count_if(classes, [&](const SizeClass &sizes) {
-    auto row =
-        std::ranges::find_if(*rows, [&](const ScheduleRow &row) { return !row.when || holds(*row.when, sizes); });
-    if (row == rows->end())
-      return false;
-    std::string text = row_text(*row, *kind->find_variant(row->variant));
+    const ScheduleRow &row = (*rows)[row_for(*rows, sizes)];
+    std::string text = row_text(row, *kind->find_variant(row.variant));
     return std::ranges::any_of(nearest(all, sizes), [&](const Measured *one) {
       return one->layouts == layouts && one->row == text && one->seconds < Measured::useless;
     });

@@ -161,10 +161,7 @@ static func::FuncOp laid_out(func::FuncOp kernel, size_t number, const Target &t
 
 static void add_options(Task &task, func::FuncOp kernel, const Target &target) {
   auto rows = schedule_rows(kernel);
-  size_t row = 0;
-  while (row + 1 < rows->size() && (*rows)[row].when && !holds(*(*rows)[row].when, task.sizes))
-    ++row;
-  task.options.push_back(option_of(kernel, (*rows)[row], 0));
+  task.options.push_back(option_of(kernel, (*rows)[row_for(*rows, task.sizes)], 0));
   std::vector<Option> others;
   std::map<std::string, double> least; // by variant
   bool more = true;
