@@ -1,5 +1,6 @@
 // `check`, `fmt` and `explain`: what makes no code.
 #include "compiler/driver/commands.h"
+#include "compiler/driver/counted.h"
 
 #include "compiler/driver/library.h"
 #include "compiler/driver/page_facts.h"
@@ -17,10 +18,6 @@
 #include <unistd.h>
 
 namespace heddle {
-
-static std::string counted(int64_t count, const char *one, const char *many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
 
 /// What would be slow in a library for this machine. What keeps a library from being made is for `compile` to say.
 static void warn_of_general_kernels(Model &model) {

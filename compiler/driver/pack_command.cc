@@ -1,6 +1,7 @@
 // `tune --pack`: a folder with the candidates of a GPU's kernels, timed where there is such a GPU. Nothing is measured
 // here, and no weights are read: kernels are timed on numbers that the folder's program makes up.
 #include "compiler/driver/commands.h"
+#include "compiler/driver/counted.h"
 #include "compiler/io/output.h"
 #include "compiler/tune/pack.h"
 
@@ -9,10 +10,6 @@
 #include <unistd.h>
 
 namespace heddle {
-
-static std::string count(size_t number, const char *what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
 
 Status pack_candidates(const TuneCommand &options) {
   std::error_code failed;
@@ -53,8 +50,8 @@ Status pack_candidates(const TuneCommand &options) {
   if (Status written = folder->commit(); !written)
     return written;
   std::printf("%s: %s of %s for %s, %.1f MB; where the GPU is: %s/run; then here: heddle tune --import %s/timings\n",
-              folder->path().c_str(), count(packed->candidates, "candidate").c_str(),
-              count(packed->tasks, "kernel").c_str(), goal->target.name.c_str(), double(packed->bytes) / 1e6,
+              folder->path().c_str(), counted(packed->candidates, "candidate").c_str(),
+              counted(packed->tasks, "kernel").c_str(), goal->target.name.c_str(), double(packed->bytes) / 1e6,
               std::filesystem::path(folder->path()).filename().c_str(), folder->path().c_str());
   for (const std::string &kernel : tasks.left_out)
     std::printf("  %s: not timed: its sizes change from call to call\n", kernel.c_str());

@@ -1,6 +1,7 @@
 // What calls become on a GPU, and what is expected of them: the code of all kernels is made for it, and each call takes
 // the launches of the row that its sizes select. The roof is what the device's data sheet says of arithmetic (of tensor
 // cores where a launch uses them) and of memory, whichever takes longer for the call's operations and bytes.
+#include "compiler/driver/counted.h"
 #include "compiler/driver/measure.h"
 #include "compiler/driver/page_facts.h"
 
@@ -73,10 +74,6 @@ Status add_launches(mlir::ModuleOp module, const Target &target, const std::stri
       step.by_memory = moving >= computing;
     }
   return Done{};
-}
-
-static std::string counted(int64_t number, const std::string &what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
 static std::string percent(double share) {

@@ -1,6 +1,7 @@
 #include "compiler/driver/tensors.h"
 
 #include "compiler/driver/commands.h"
+#include "compiler/driver/counted.h"
 #include "compiler/io/npy.h"
 #include "compiler/io/safetensors.h"
 #include "compiler/io/weight_file.h"
@@ -53,10 +54,6 @@ Status write_tensors(const std::string &path, const TensorMap &tensors) {
   for (const auto &[name, tensor] : tensors)
     views.emplace(name, tensor.view());
   return write_safetensors(path, views);
-}
-
-static std::string counted(size_t count, const char *what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 Result<std::vector<TensorMap>> read_calls(const std::vector<std::string> &words,

@@ -1,6 +1,7 @@
 // `tune`: records in and out of a database as text, and the search for records: the usual library first, then batches
 // of candidates until the budget is nearly spent, then the library with what was found beside the usual one.
 #include "compiler/driver/commands.h"
+#include "compiler/driver/counted.h"
 #include "compiler/driver/measure.h"
 #include "compiler/driver/records.h"
 #include "compiler/driver/signals.h"
@@ -33,10 +34,6 @@ namespace heddle {
 
 using Clock = std::chrono::steady_clock;
 
-static std::string count(size_t number, const char *what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : std::string(what).ends_with("s") ? "es" : "s");
-}
-
 static Status export_records(const tune::Database &database, const std::string &path) {
   auto records = database.all();
   if (!records)
@@ -48,7 +45,7 @@ static Status export_records(const tune::Database &database, const std::string &
                : Status(Error{std::string("standard output: cannot write: ") + std::strerror(errno)});
   if (Status written = write_file(path, text); !written)
     return written;
-  std::printf("%s: %s of %s\n", path.c_str(), count(records->size(), "record").c_str(), database.path().c_str());
+  std::printf("%s: %s of %s\n", path.c_str(), counted(records->size(), "record").c_str(), database.path().c_str());
   return Done{};
 }
 
@@ -281,10 +278,10 @@ void Tuning::report(const tune::Searcher &search, const std::vector<size_t> &kep
   else if (search.measured_now() > 0 && kept.empty())
     std::printf("%s: no kernel has a schedule that is 3 %% faster than the usual one\n", name.c_str());
   std::string elsewhere = hosts_ ? " (" + std::to_string(search.measured_elsewhere()) + " by " +
-                                       count(size_t(hosts_->count()) - 1, "other process") + ")"
+                                       counted(size_t(hosts_->count()) - 1, "other process") + ")"
                                  : "";
   std::printf("%s: %zu of %zu candidates of %s measured, %zu of them now%s, %zu of no use; %.0f s\n", name.c_str(),
-              measured, all, count(search.tasks().size(), "kernel").c_str(), search.measured_now(), elsewhere.c_str(),
+              measured, all, counted(search.tasks().size(), "kernel").c_str(), search.measured_now(), elsewhere.c_str(),
               useless, elapsed());
   for (size_t i = 0; i < search.tasks().size(); ++i) {
     const tune::Task &task = search.tasks()[i];
@@ -348,7 +345,7 @@ Status tune_command(const TuneCommand &options) {
     if (imports) {
       if (Status added = database->add(imported, /*confirmed=*/true); !added)
         return added;
-      std::printf("%s: %s from %s\n", path->c_str(), count(imported.size(), "record").c_str(),
+      std::printf("%s: %s from %s\n", path->c_str(), counted(imported.size(), "record").c_str(),
                   options.import_from.c_str());
     }
     if (!searches)
