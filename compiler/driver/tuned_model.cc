@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include <time.h>
-
 namespace heddle {
 
 using Clock = std::chrono::steady_clock;
@@ -63,21 +61,14 @@ Result<TrialLibrary> TrialLibrary::make(Model &model, const CompileGoal &goal,
   return out;
 }
 
-/// With one thread the time that it has had: others' turns on its CPU don't count.
-static double now(int threads) {
-  timespec time;
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
 Result<double> TrialLibrary::run(int entry) {
   if (!states_[entry].empty())
     if (Status restored = made_.library.restore(states_[entry]); !restored)
       return restored.error();
-  double begin = now(threads());
+  double begin = tune::clock_seconds(threads());
   if (Status ran = made_.library.run_into(entry, inputs_[entry], results_[entry]); !ran)
     return ran.error();
-  return now(threads()) - begin;
+  return tune::clock_seconds(threads()) - begin;
 }
 
 Result<Comparison> compare_in_turns(TrialLibrary &before, TrialLibrary &after, double seconds) {

@@ -4,7 +4,15 @@
 #include <algorithm>
 #include <set>
 
+#include <time.h>
+
 namespace heddle::tune {
+
+double clock_seconds(int threads) {
+  timespec time;
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
 
 static constexpr double calm = 0.93; // of the peak
 static constexpr double no_time = 8; // a sample so much below the median is a clock's, not the machine's

@@ -7,6 +7,10 @@
 
 namespace heddle::tune {
 
+/// The clock that work of so many threads is timed with. Of one thread it counts its own time, which others' turns on
+/// its CPU don't lengthen.
+double clock_seconds(int threads);
+
 /// What something takes undisturbed: the lower quartile of its samples, of three the one in the middle; 0 of none.
 /// Samples below an eighth of the median don't count.
 double undisturbed_seconds(std::vector<double> samples);

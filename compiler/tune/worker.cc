@@ -19,7 +19,6 @@
 #include <optional>
 
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace heddle::tune {
@@ -43,14 +42,7 @@ void say(const Json &line) {
   std::fflush(stdout);
 }
 
-/// With one thread its own time, which others' turns on the CPU don't lengthen.
-double now(int threads) {
-  timespec time;
-  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
-double wall() { return now(0); }
+double wall() { return clock_seconds(0); }
 
 /// Takes everything out of the caches, by reading twice what the last one holds, at most 128 MiB.
 class Sweep {
@@ -133,10 +125,10 @@ private:
   void take_samples(Timed &one, Turns &turns) {
     int calls = cold_ ? 1 : std::clamp(int(least_sample / std::max(one.once, 1e-9)), 1, 1000);
     for (int part = 0; part < (calls > 1 ? 2 : 1); ++part) {
-      double begin = now(threads_);
+      double begin = clock_seconds(threads_);
       for (int call = 0; call < calls; ++call)
         candidates_[one.number]->run();
-      turns.add(one.number, (now(threads_) - begin) / calls);
+      turns.add(one.number, (clock_seconds(threads_) - begin) / calls);
     }
     if (double known = turns.hasty_seconds(one.number); known > 0)
       one.once = known;
@@ -176,9 +168,9 @@ private:
 
   /// Seconds of an operation on one thread, now.
   static double operation() {
-    double begin = now(1);
+    double begin = clock_seconds(1);
     double operations = multiply("fma", peak_rounds);
-    return (now(1) - begin) / operations;
+    return (clock_seconds(1) - begin) / operations;
   }
 
   Target target_;
