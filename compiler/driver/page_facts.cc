@@ -151,7 +151,7 @@ private:
   /// A tensor of a kernel's signature, at one call.
   PageTensor shaped(func::FuncOp kernel, func::CallOp call, mlir::Type type, AffineMapAttr extents) {
     auto tensor = cast<RankedTensorType>(type);
-    PageTensor out{"", type_text(tensor.getElementType()), passes::element_bytes(tensor.getElementType())};
+    PageTensor out{"", type_text(tensor.getElementType()), ir::element_bytes(tensor.getElementType())};
     SmallVector<std::string> words;
     SmallVector<Attribute> values;
     bool known = true;

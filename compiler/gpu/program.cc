@@ -19,8 +19,6 @@ using namespace mlir;
 
 static constexpr unsigned global_memory = 1, shared_memory = 3; // NVVM's address spaces
 
-static int64_t bytes_of(Type element) { return std::max(1u, element.getIntOrFloatBitWidth() / 8); }
-
 static FailureOr<SmallVector<AffineExpr>> extents_of(Value tensor) {
   auto extents = ir::extent_formulas(tensor);
   if (failed(extents))
@@ -80,7 +78,7 @@ LogicalResult Program::keep(Value tensor) {
   if (failed(extents))
     return failure();
   places_[tensor] = {0, int64_t(kept_.size())};
-  kept_.push_back({*extents, bytes_of(cast<RankedTensorType>(tensor.getType()).getElementType())});
+  kept_.push_back({*extents, ir::element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType())});
   kept_tensors_.push_back(tensor);
   return success();
 }

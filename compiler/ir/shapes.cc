@@ -38,6 +38,8 @@ unsigned size_count(Operation *scope) {
   return size_arguments(scope).size();
 }
 
+int64_t element_bytes(Type element) { return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8); }
+
 static Operation *scope_of(Value value) {
   if (Operation *op = value.getDefiningOp())
     return scope_of(op->getParentOp());

@@ -16,6 +16,9 @@ mlir::Operation *scope_of(mlir::Operation *op);
 unsigned size_count(mlir::Operation *scope);
 llvm::SmallVector<mlir::Value> size_arguments(mlir::Operation *scope);
 
+/// Bytes of one element in memory; i1 takes a byte.
+int64_t element_bytes(mlir::Type element);
+
 /// An index value as a formula over its scope's sizes (`d0`, `d1`, …). Null where it is none, such as a
 /// product of two run-time sizes.
 mlir::AffineExpr size_formula(mlir::Value index);

@@ -54,4 +54,8 @@ double points_of(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> sizes) {
   return points;
 }
 
+bool is_only_looked_into(mlir::Value argument) {
+  return !argument.use_empty() && llvm::all_of(argument.getUsers(), llvm::IsaPred<mlir::tensor::ExtractOp>);
+}
+
 } // namespace heddle::sizes

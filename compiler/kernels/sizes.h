@@ -29,4 +29,7 @@ int64_t terms_of(mlir::linalg::LinalgOp sum);
 /// Points of an op's iteration space at these sizes of its kernel.
 double points_of(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> sizes);
 
+/// Whether a kernel reads an argument at computed places alone, so that its size says nothing of what is read.
+bool is_only_looked_into(mlir::Value argument);
+
 } // namespace heddle::sizes

@@ -22,7 +22,6 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetOperations.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -33,10 +32,8 @@ using linalg::LinalgOp;
 
 namespace {
 
-/// Rows that a contraction computes at a time, and the value taken for a run-time size: only for the comparison of
-/// what is stored with what is read again.
+/// Rows that a contraction computes at a time: only for the comparison of what is stored with what is read again.
 constexpr int64_t row_block = 48;
-constexpr int64_t typical_size = 512;
 /// Elements of a row that a core still keeps between a reduction over it and what reads it again.
 constexpr int64_t longest_row = 1 << 19;
 
@@ -128,13 +125,6 @@ Clusters::Clusters(Block &block, const Target &target) : target_(target) {
       consumers_[p].push_back(i);
   }
   find_others(block);
-}
-
-/// Everything that `op` and its regions take from outside.
-static llvm::SetVector<Value> needs_of(Operation *op) {
-  llvm::SetVector<Value> out(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), out);
-  return out;
 }
 
 void Clusters::find_others(Block &block) {

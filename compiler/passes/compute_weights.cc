@@ -10,14 +10,15 @@
 //
 // Each op is computed alone, so that equal ones are one function, whatever is made of them. Relies on sharing (cse).
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/passes/entry_values.h"
+#include "compiler/passes/loop_classes.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unread_weights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace heddle::passes {
@@ -33,7 +34,7 @@ constexpr int64_t most_growth = 4;
 /// Bytes up to which it may be larger: tables that are made of a few numbers, or of none.
 constexpr int64_t small = 1 << 20;
 
-int64_t bytes_of(RankedTensorType type) { return type.getNumElements() * element_bytes(type.getElementType()); }
+int64_t bytes_of(RankedTensorType type) { return type.getNumElements() * ir::element_bytes(type.getElementType()); }
 
 /// Whether kernels alone read a value, perhaps in other shapes: what a call returns or a state takes is the call's own.
 bool is_read_by_kernels(Value value) {
@@ -77,10 +78,8 @@ bool find_sources(Value value, Sources &out) {
 std::optional<Sources> sources_of(linalg::GenericOp op) {
   if (op->getNumResults() != 1 || !cast<RankedTensorType>(op.getType(0)).hasStaticShape())
     return std::nullopt;
-  llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), read);
   Sources out;
-  for (Value value : read)
+  for (Value value : needs_of(op))
     if (!find_sources(value, out))
       return std::nullopt;
   int64_t made_of = 0;

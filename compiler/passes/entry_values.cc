@@ -4,6 +4,7 @@
 #include "compiler/passes/entry_values.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -82,8 +83,6 @@ bool is_read_once(Value value) {
     return user->getNumResults() == 1 && is_read_once(user->getResult(0));
   });
 }
-
-int64_t element_bytes(Type element) { return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8); }
 
 static Extent constant_extent(int64_t value) { return {value, {}}; }
 
@@ -245,7 +244,7 @@ FailureOr<int64_t> SizeEvaluator::bytes(Value tensor) {
   auto extents = extents_of(tensor);
   if (failed(extents))
     return failure();
-  int64_t product = element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType());
+  int64_t product = ir::element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType());
   for (const Extent &extent : *extents) {
     auto number = this->extent(extent);
     if (failed(number))

@@ -53,9 +53,6 @@ struct Extent {
 /// error at the value's place and returns failure where the form does not tell.
 mlir::FailureOr<llvm::SmallVector<Extent>> extents_of(mlir::Value tensor);
 
-/// Bytes of one element in memory; i1 takes a byte.
-int64_t element_bytes(mlir::Type element);
-
 /// Sizes for given values of the dims, by constant folding.
 class SizeEvaluator {
 public:

@@ -4,10 +4,17 @@
 #include "compiler/kernels/scatter/scatter.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 namespace heddle::passes {
 
 using namespace mlir;
+
+llvm::SetVector<Value> needs_of(Operation *op) {
+  llvm::SetVector<Value> out(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), out);
+  return out;
+}
 
 /// The loops that a scalar of the body depends on, through linalg.index and the places of operand reads.
 static void collect_loops(Value value, linalg::LinalgOp op, llvm::SmallBitVector &loops, DenseSet<Value> &seen) {

@@ -4,8 +4,15 @@
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace heddle::passes {
+
+/// What a size that only the run knows is taken for where work, or elements of tensors, are compared.
+inline constexpr int64_t typical_size = 512;
+
+/// Everything that an op and its regions take from outside.
+llvm::SetVector<mlir::Value> needs_of(mlir::Operation *op);
 
 /// What a loop nest reads: its operands, and tensor.extract in its body.
 struct Read {

@@ -91,7 +91,7 @@ private:
     SmallVector<int64_t> ranges = op.getStaticLoopRanges();
     int64_t terms = 1, rows = 1, columns = 1;
     for (auto [loop, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
-      int64_t size = ShapedType::isDynamic(ranges[loop]) ? typical : ranges[loop];
+      int64_t size = ShapedType::isDynamic(ranges[loop]) ? typical_size : ranges[loop];
       bool left = product->left.loops.test(unsigned(loop)), right = product->right.loops.test(unsigned(loop));
       if (kind == utils::IteratorType::reduction)
         terms = ShapedType::isDynamic(ranges[loop]) ? most_terms + 1 : terms * size;
@@ -286,8 +286,6 @@ private:
           operand.set(copy);
     }
   }
-
-  static constexpr int64_t typical = 512; // for a size that only the run knows
 
   Block &block_;
   int64_t &groups_;

@@ -18,7 +18,6 @@
 #include "compiler/passes/passes.h"
 
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/Transforms/RegionUtils.h"
 
 namespace heddle::passes {
 
@@ -46,11 +45,6 @@ public:
   }
 
 private:
-  static llvm::SetVector<Value> needs_of(Operation *op) {
-    llvm::SetVector<Value> out(op->operand_begin(), op->operand_end());
-    getUsedValuesDefinedAbove(op->getRegions(), out);
-    return out;
-  }
   bool is_inside(Value value) { return loop_.getRegion().isAncestor(value.getParentRegion()); }
 
   /// Whether a value can be computed for all iterations from what lies outside of the loop, and the iteration.

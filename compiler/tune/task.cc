@@ -80,14 +80,9 @@ private:
 
 } // namespace
 
-static bool only_looked_into(mlir::Value argument) {
-  return !argument.use_empty() &&
-         llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tensor::ExtractOp>(user); });
-}
-
 static double bytes_of(mlir::Type type, Attribute extents, ArrayRef<int64_t> sizes) {
   auto tensor = cast<RankedTensorType>(type);
-  double out = double(passes::element_bytes(tensor.getElementType()));
+  double out = double(ir::element_bytes(tensor.getElementType()));
   for (unsigned axis = 0; axis < tensor.getRank(); ++axis)
     out *= !tensor.isDynamicDim(axis) ? double(tensor.getDimSize(axis))
            : extents ? double(sizes::evaluate(cast<AffineMapAttr>(extents).getValue().getResult(axis), sizes))
@@ -109,7 +104,7 @@ static void count_work(Task &task, func::FuncOp kernel) {
       Attribute extents = kernel.getArgAttr(argument.getArgNumber(), ir::names::extents);
       double bytes = bytes_of(argument.getType(), extents, task.sizes);
       task.memory += bytes;
-      task.bytes += only_looked_into(argument) ? std::min(bytes, results) : bytes;
+      task.bytes += sizes::is_only_looked_into(argument) ? std::min(bytes, results) : bytes;
     }
 }
 

@@ -8,6 +8,7 @@
 #include "compiler/emit/artifact/parallel.h"
 #include "compiler/emit/artifact/quantize.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 #include "runtime/abi.h"
@@ -227,7 +228,7 @@ static void cut(ModuleOp module, const WeightsLayout &layout, const Tensors &ten
                 .to = payload + layout[weight.getSymName()].offset,
                 .begin = 0,
                 .end = type.getNumElements(),
-                .each = passes::element_bytes(type.getElementType()),
+                .each = ir::element_bytes(type.getElementType()),
                 .layout = {}};
     if (auto derived = weight.getDerived())
       piece.source.derive(quantizations[floats_of(weight)], derived->getWhat());

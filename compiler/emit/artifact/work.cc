@@ -7,6 +7,7 @@
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/kinds.h"
 #include "compiler/kernels/product/micro_kernel.h"
+#include "compiler/kernels/sizes.h"
 #include "compiler/passes/entry_values.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -123,12 +124,7 @@ void add_bytes(FormulaSum &sum, mlir::Type type, AffineMapAttr extents, ArrayRef
     factors.push_back(!ShapedType::isDynamic(extent) ? Text(std::to_string(extent))
                       : extents                      ? formula_text(extents.getValue().getResult(axis), sizes)
                                                      : Text());
-  sum.add(passes::element_bytes(tensor.getElementType()), factors);
-}
-
-bool only_looked_into(mlir::Value argument) {
-  return !argument.use_empty() &&
-         llvm::all_of(argument.getUsers(), [](Operation *user) { return isa<tensor::ExtractOp>(user); });
+  sum.add(ir::element_bytes(tensor.getElementType()), factors);
 }
 
 /// A condition on the sizes of a call as formulas that aren't negative where it holds.
@@ -203,7 +199,7 @@ void add_call(Sums &sums, func::FuncOp kernel, func::CallOp call) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
     FormulaSum &sum = passes::bytes_of(operand).getDefiningOp<ir::GetOp>() ? sums.weights : sums.values;
-    if (only_looked_into(kernel.getArgument(i)))
+    if (sizes::is_only_looked_into(kernel.getArgument(i)))
       results(sum);
     else
       add_bytes(sum, kernel.getArgumentTypes()[i], kernel.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents),

@@ -2,6 +2,7 @@
 // bits: no tensor has more elements.
 #include "compiler/emit/device/ptx.h"
 
+#include "compiler/emit/kernels/machine_code.h"
 #include "compiler/gpu/functions.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -22,7 +23,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -81,20 +81,6 @@ Result<std::unique_ptr<llvm::TargetMachine>> machine_for(const Gpu &gpu) {
                                   std::nullopt, {}, llvm::CodeGenOptLevel::Aggressive));
 }
 
-void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PassBuilder builder(&machine);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
-}
-
 } // namespace
 
 std::string ptx_head(const Gpu &gpu) {
@@ -128,7 +114,7 @@ Result<std::string> to_ptx(LlvmCode &code, const Gpu &gpu) {
     return machine.error();
   code.module->setDataLayout((*machine)->createDataLayout());
   code.module->setTargetTriple((*machine)->getTargetTriple());
-  optimise(*code.module, **machine);
+  optimise(*code.module, **machine, llvm::OptimizationLevel::O3);
   llvm::SmallVector<char> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;

@@ -23,7 +23,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
 namespace heddle {
@@ -74,20 +73,6 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   return host;
 }
 
-static void optimise(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PassBuilder builder(&machine);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
-}
-
 Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, ModuleOp host,
                                                    llvm::LLVMContext &context) {
   DialectRegistry registry;
@@ -103,7 +88,7 @@ Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, M
   module->setDataLayout((*machine)->createDataLayout());
   module->setTargetTriple((*machine)->getTargetTriple());
   add_descriptor(program, *module);
-  optimise(*module, **machine);
+  optimise(*module, **machine, llvm::OptimizationLevel::O2);
   return module;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/emit/host/size_builder.h"
+#include "compiler/ir/shapes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -74,7 +75,7 @@ public:
     if (failed(count))
       return mlir::failure();
     auto type = mlir::cast<mlir::RankedTensorType>(tensor.getType());
-    mlir::Value each = number64(passes::element_bytes(type.getElementType()));
+    mlir::Value each = number64(ir::element_bytes(type.getElementType()));
     return mlir::Value(mlir::arith::MulIOp::create(b, loc, *count, each));
   }
 

@@ -3,17 +3,17 @@
 #include "compiler/emit/host/kernel_calls.h"
 
 #include "compiler/emit/host/device_calls.h"
+#include "compiler/emit/host/host_code.h"
 #include "compiler/emit/kernels/emit.h"
 #include "compiler/emit/kernels/scratch.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IntegerSet.h"
-
-#include <limits>
 
 namespace heddle {
 
@@ -36,21 +36,20 @@ FailureOr<int32_t> type_word(func::FuncOp kernel, Type element) {
   return kernel.emitError() << "kernel @" << kernel.getName() << " has tensors of " << element, failure();
 }
 
-class KernelCall {
+class KernelCall : HostCode {
 public:
-  KernelCall(OpBuilder &builder, func::FuncOp kernel) : b(builder), kernel(kernel), loc(kernel.getLoc()) {
-    pointer = LLVM::LLVMPointerType::get(b.getContext());
+  KernelCall(OpBuilder &builder, func::FuncOp kernel) : HostCode(builder, kernel.getLoc()), kernel(kernel) {
     dim_type = LLVM::LLVMStructType::getLiteral(b.getContext(), {i32(), i32(), i32(), i32()});
     // device, device_interface, host, flags, type, dimensions, dim, padding
-    buffer_type = LLVM::LLVMStructType::getLiteral(
-        b.getContext(), {b.getI64Type(), pointer, pointer, b.getI64Type(), i32(), i32(), pointer, pointer});
+    buffer_type = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                                   {i64(), pointer, pointer, i64(), i32(), i32(), pointer, pointer});
   }
 
   LLVM::LLVMFuncOp build() {
     OpBuilder::InsertionGuard guard(b);
     SmallVector<Type> types{pointer, pointer}, row_types{pointer};
     for (Type type : kernel.getArgumentTypes()) {
-      types.push_back(isa<IndexType>(type) ? b.getI64Type() : isa<RankedTensorType>(type) ? pointer : type);
+      types.push_back(isa<IndexType>(type) ? i64() : isa<RankedTensorType>(type) ? pointer : type);
       row_types.push_back(isa<IndexType>(type) ? i32() : types.back());
       sizes_count += isa<IndexType>(type);
     }
@@ -87,7 +86,7 @@ public:
     SmallVector<Type> types, row_types;
     for (Type type : kernel.getArgumentTypes())
       if (isa<IndexType>(type))
-        types.push_back(b.getI64Type()), row_types.push_back(i32());
+        types.push_back(i64()), row_types.push_back(i32());
     sizes_count = types.size();
     auto function = LLVM::LLVMFuncOp::create(b, loc, "scratch." + kernel.getName().str(),
                                              LLVM::LLVMFunctionType::get(i32(), types), LLVM::Linkage::Internal);
@@ -111,10 +110,9 @@ public:
   /// The bytes from the start of an argument without elements that the kernel may read, at most; -1: too many.
   LLVM::LLVMFuncOp build_nothing() {
     OpBuilder::InsertionGuard guard(b);
-    SmallVector<Type> types(llvm::count_if(kernel.getArgumentTypes(), llvm::IsaPred<IndexType>), b.getI64Type());
-    auto function =
-        LLVM::LLVMFuncOp::create(b, loc, "nothing." + kernel.getName().str(),
-                                 LLVM::LLVMFunctionType::get(b.getI64Type(), types), LLVM::Linkage::Internal);
+    SmallVector<Type> types(llvm::count_if(kernel.getArgumentTypes(), llvm::IsaPred<IndexType>), i64());
+    auto function = LLVM::LLVMFuncOp::create(b, loc, "nothing." + kernel.getName().str(),
+                                             LLVM::LLVMFunctionType::get(i64(), types), LLVM::Linkage::Internal);
     Block *block = function.addEntryBlock(b);
     b.setInsertionPointToStart(block);
     for (Value size : block->getArguments())
@@ -127,15 +125,15 @@ public:
       auto extents = operand_extents(argument.getArgNumber());
       if (failed(extents))
         return {};
-      Value empty = is_empty(*extents), count = number64(1), limit = number64(std::numeric_limits<int32_t>::max());
+      Value empty = is_empty(*extents), count = number64(1), limit = number64(most_elements);
       for (Value extent : *extents) {
-        Value wide = arith::ExtSIOp::create(b, loc, b.getI64Type(), extent);
+        Value wide = arith::ExtSIOp::create(b, loc, i64(), extent);
         wide = arith::MaxSIOp::create(b, loc, wide, number64(1));
         count = arith::MulIOp::create(b, loc, arith::MinUIOp::create(b, loc, count, limit), wide);
       }
       Value over = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, count, limit);
       too_many = arith::OrIOp::create(b, loc, too_many, arith::AndIOp::create(b, loc, empty, over));
-      Value bytes = arith::MulIOp::create(b, loc, count, number64(passes::element_bytes(tensor.getElementType())));
+      Value bytes = arith::MulIOp::create(b, loc, count, number64(ir::element_bytes(tensor.getElementType())));
       bytes = arith::SelectOp::create(b, loc, empty, bytes, number64(0));
       most = arith::MaxUIOp::create(b, loc, most, bytes);
     }
@@ -144,10 +142,6 @@ public:
   }
 
 private:
-  IntegerType i32() { return b.getI32Type(); }
-  Value number(int32_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
-  Value number64(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
-
   /// Argument or result `i` of the kernel, as its compiled rows want it.
   LogicalResult add_operand(unsigned i, Value value, SmallVector<Value> &operands) {
     bool result = i >= kernel.getNumArguments();
@@ -186,12 +180,12 @@ private:
       return failure();
     if (auto layout = dyn_cast_or_null<ir::LayoutAttr>(attribute(ir::names::layout)))
       extents = llvm::map_to_vector(layout::memory_shape(layout.getMap(), tensor.getShape()),
-                                    [&](int64_t extent) { return number(int32_t(extent)); });
+                                    [&](int64_t extent) { return number32(int32_t(extent)); });
     return extents;
   }
 
   Value is_empty(ArrayRef<Value> extents) {
-    Value empty = arith::ConstantIntOp::create(b, loc, 0, 1), zero = number(0);
+    Value empty = arith::ConstantIntOp::create(b, loc, 0, 1), zero = number32(0);
     for (Value extent : extents)
       empty =
           arith::OrIOp::create(b, loc, empty, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, extent, zero));
@@ -203,7 +197,7 @@ private:
     SmallVector<Value> out;
     for (auto [axis, extent] : llvm::enumerate(type.getShape())) {
       if (!ShapedType::isDynamic(extent)) {
-        out.push_back(number(extent));
+        out.push_back(number32(int32_t(extent)));
         continue;
       }
       if (!map)
@@ -211,7 +205,7 @@ private:
                                   << ir::names::extents,
                failure();
       auto value = affine::expandAffineMap(b, loc, map.getValue().getSubMap({unsigned(axis)}), sizes);
-      Value wide = arith::IndexCastOp::create(b, loc, b.getI64Type(), value->front());
+      Value wide = arith::IndexCastOp::create(b, loc, i64(), value->front());
       out.push_back(arith::TruncIOp::create(b, loc, i32(), wide));
     }
     return out;
@@ -224,12 +218,12 @@ private:
 
   /// A halide_buffer_t; `extents` are outermost first, Halide's dimensions innermost first.
   Value describe(Value host, ArrayRef<Value> extents, int32_t word) {
-    Value one = number(1), rank = number(extents.size());
+    Value one = number32(1), rank = number32(extents.size());
     Value buffer = LLVM::AllocaOp::create(b, loc, pointer, buffer_type, one);
-    Value dims = LLVM::AllocaOp::create(b, loc, pointer, dim_type, number(std::max<size_t>(extents.size(), 1)));
+    Value dims = LLVM::AllocaOp::create(b, loc, pointer, dim_type, number32(std::max<size_t>(extents.size(), 1)));
     LLVM::StoreOp::create(b, loc, LLVM::ZeroOp::create(b, loc, buffer_type), buffer);
     set(buffer, buffer_type, {0, 2}, host);
-    set(buffer, buffer_type, {0, 4}, number(word));
+    set(buffer, buffer_type, {0, 4}, number32(word));
     set(buffer, buffer_type, {0, 5}, rank);
     set(buffer, buffer_type, {0, 6}, dims);
     Value stride = one;
@@ -273,10 +267,7 @@ private:
     return all;
   }
 
-  OpBuilder &b;
   func::FuncOp kernel;
-  Location loc;
-  Type pointer;
   LLVM::LLVMStructType dim_type, buffer_type;
   unsigned sizes_count = 0;
   SmallVector<Value> sizes;

@@ -6,6 +6,7 @@
 #include "compiler/emit/host/device_calls.h"
 #include "compiler/emit/host/host_code.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/passes/plan_memory.h"
 #include "compiler/passes/plan_states.h"
 #include "runtime/abi.h"
@@ -338,7 +339,7 @@ private:
     llvm::append_range(all, counts);
     for (auto [i, value] : llvm::enumerate(all))
       LLVM::StoreOp::create(b, loc, sizes->as_i64(value), element(slice, i64(), i));
-    int64_t each = passes::element_bytes(cast<RankedTensorType>(from.getType()).getElementType());
+    int64_t each = ir::element_bytes(cast<RankedTensorType>(from.getType()).getElementType());
     if (program.device) {
       Value code = call_device(b, loc, "heddle_device_copy_slice", i32(),
                                {session, to, address(from), number64(each), number32(extents.size()), slice});
@@ -376,7 +377,7 @@ private:
         if (failed(extents))
           return failure();
         auto type = cast<RankedTensorType>(state_op(use.state).getType());
-        Value count = number64(passes::element_bytes(type.getElementType()));
+        Value count = number64(ir::element_bytes(type.getElementType()));
         for (Value extent : *extents)
           count = arith::MulIOp::create(b, loc, count, sizes->as_i64(extent));
         move(load_pointer(next_states, use.state), load_pointer(states, use.state), count);
@@ -551,7 +552,7 @@ private:
       at = arith::MulIOp::create(b, loc, at, extent);
       at = arith::AddIOp::create(b, loc, at, constant ? sizes->constant(*constant) : sizes->index(cast<Value>(offset)));
     }
-    int64_t each = passes::element_bytes(slice.getType().getElementType());
+    int64_t each = ir::element_bytes(slice.getType().getElementType());
     Value bytes = arith::MulIOp::create(b, loc, sizes->as_i64(at), number64(each));
     return plus_bytes(address(slice.getSource()), bytes);
   }
@@ -566,7 +567,7 @@ private:
       at = arith::MulIOp::create(b, loc, at, sizes->as_i64(extent));
       at = arith::AddIOp::create(b, loc, at, number64(offset));
     }
-    int64_t each = passes::element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType());
+    int64_t each = ir::element_bytes(cast<RankedTensorType>(tensor.getType()).getElementType());
     return plus_bytes(start, arith::MulIOp::create(b, loc, at, number64(each)));
   }
 

@@ -4,6 +4,7 @@
 #include "compiler/emit/host/weights_layout.h"
 
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/shapes.h"
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/version.h"
@@ -53,7 +54,7 @@ static int64_t packed_bytes_of(ir::WeightOp weight) {
   int64_t elements = type.getNumElements();
   if (auto layout = weight.getLayout())
     elements = llvm::product_of(layout::memory_shape(layout->getMap(), type.getShape()));
-  return elements * passes::element_bytes(type.getElementType());
+  return elements * ir::element_bytes(type.getElementType());
 }
 
 /// What a kernel may load of a weight: a read that a condition leaves out is made all the same, of a weight without
@@ -63,7 +64,7 @@ static int64_t readable_bytes_of(ir::WeightOp weight) {
   int64_t elements = 1;
   for (int64_t extent : type.getShape())
     elements *= std::max<int64_t>(extent, 1);
-  return std::max(packed_bytes_of(weight), elements * passes::element_bytes(type.getElementType()));
+  return std::max(packed_bytes_of(weight), elements * ir::element_bytes(type.getElementType()));
 }
 
 std::vector<WeightsLayout> lay_out_weights(ArrayRef<TargetModule> modules, StringRef name) {

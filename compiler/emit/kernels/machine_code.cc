@@ -2,6 +2,7 @@
 
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 
 #include <mutex>
@@ -24,6 +25,20 @@ Result<std::unique_ptr<llvm::TargetMachine>> x86_machine(llvm::CodeGenOptLevel l
     return Error{"this LLVM cannot generate x86-64 code: " + error};
   return std::unique_ptr<llvm::TargetMachine>(
       target->createTargetMachine(triple, "x86-64", "", {}, llvm::Reloc::PIC_, {}, level));
+}
+
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, llvm::OptimizationLevel level) {
+  llvm::PassBuilder builder(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(level).run(module, modules);
 }
 
 Result<std::string> machine_code(llvm::Module &module, llvm::CodeGenFileType type, llvm::CodeGenOptLevel level) {

@@ -7,8 +7,6 @@
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
-#include "llvm/ADT/SetVector.h"
-
 namespace heddle {
 
 namespace {
@@ -16,30 +14,23 @@ namespace {
 const Variant rows_variant = rows::variant("one row after the other, tasks of about `grain` elements");
 const Variant *const variants[] = {&rows_variant, &whole_rows, &each_element};
 
-/// Whether an index of the read depends on the contents of a tensor.
-bool is_lookup(mlir::tensor::ExtractOp read, mlir::Block *body) {
-  llvm::SetVector<mlir::Value> made(read.getIndices().begin(), read.getIndices().end()); // each once: values are shared
-  for (size_t next = 0; next < made.size(); ++next) {
-    mlir::Value value = made[next];
-    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
-      if (argument.getOwner() == body)
-        return true;
-    } else if (value.getDefiningOp<mlir::tensor::ExtractOp>()) {
-      return true;
-    } else {
-      made.insert(value.getDefiningOp()->operand_begin(), value.getDefiningOp()->operand_end());
-    }
-  }
-  return false;
+/// Whether a tensor is read where numbers of another one say.
+bool looks_up(mlir::linalg::LinalgOp op) {
+  return op.getBlock()
+      ->walk([&](mlir::tensor::ExtractOp read) {
+        bool by_data = llvm::any_of(read.getIndices(), [&](mlir::Value i) { return contraction::is_data(op, i); });
+        return by_data ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 bool matches(mlir::func::FuncOp kernel) {
-  bool looks_up = false, contracts = false;
+  bool any = false, contracts = false;
   kernel.walk([&](mlir::linalg::LinalgOp op) {
     contracts |= contraction::is_matrix_product(op);
-    op.getBlock()->walk([&](mlir::tensor::ExtractOp read) { looks_up |= is_lookup(read, op.getBlock()); });
+    any |= looks_up(op);
   });
-  return looks_up && !contracts && rows::shared_axes(kernel) > 0;
+  return any && !contracts && rows::shared_axes(kernel) > 0;
 }
 
 } // namespace

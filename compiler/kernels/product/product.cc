@@ -8,16 +8,13 @@
 #include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace heddle::contraction {
 
 using llvm::SmallBitVector;
 using mlir::linalg::LinalgOp;
 
-/// The values of a body that one is made of, itself the first. Each once: values are shared, so that there may be many
-/// more ways to one than there are values.
-static llvm::SetVector<mlir::Value> values_behind(LinalgOp op, mlir::Value value) {
+llvm::SetVector<mlir::Value> values_behind(LinalgOp op, mlir::Value value) {
   llvm::SetVector<mlir::Value> values;
   values.insert(value);
   for (size_t next = 0; next < values.size(); ++next)
@@ -239,8 +236,7 @@ bool counts_for_some_rows(LinalgOp op) {
                      product->right.loops != loops_behind(op, element_read(product->right.value)));
 }
 
-/// Whether an index of a body is made of numbers that tensors hold, not of the loops' indices alone.
-static bool is_data(LinalgOp op, mlir::Value index) {
+bool is_data(LinalgOp op, mlir::Value index) {
   return llvm::any_of(values_behind(op, index), [&](mlir::Value value) {
     auto argument = llvm::dyn_cast<mlir::BlockArgument>(value);
     if (argument)

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 #include <optional>
@@ -24,6 +25,10 @@ struct Product {
   mlir::linalg::LinalgOp op;
   Factor left, right;
 };
+
+/// The values of a body that one is made of, itself the first. Each once: values are shared, so that there may be many
+/// more ways to one than there are values.
+llvm::SetVector<mlir::Value> values_behind(mlir::linalg::LinalgOp op, mlir::Value value);
 
 /// The loops of an op that a value of its body depends on.
 llvm::SmallBitVector loops_behind(mlir::linalg::LinalgOp op, mlir::Value value);
@@ -68,6 +73,9 @@ int row_axis(const Reached &reached);
 /// The read that a factor is, apart from casts and from a condition without which it is 0: an argument of the body, or
 /// a tensor.extract.
 mlir::Value element_read(mlir::Value factor);
+
+/// Whether an index of a body is made of numbers that tensors hold, not of the loops' indices alone.
+bool is_data(mlir::linalg::LinalgOp op, mlir::Value index);
 
 /// Whether a factor of the product is 0 by a condition on loops that its elements lack.
 bool counts_for_some_rows(mlir::linalg::LinalgOp op);

@@ -27,11 +27,9 @@ static bool reads_argument(LinalgOp op, Value read) {
 
 /// Whether a value of a body is made from elements of tensors.
 static bool reads_data(LinalgOp op, Value value) {
-  if (isa<BlockArgument>(value) || value.getDefiningOp<tensor::ExtractOp>())
-    return true;
-  Operation *made = value.getDefiningOp();
-  return made->getBlock() == op.getBlock() &&
-         llvm::any_of(made->getOperands(), [&](Value operand) { return reads_data(op, operand); });
+  return llvm::any_of(values_behind(op, value), [](Value behind) {
+    return isa<BlockArgument>(behind) || behind.getDefiningOp<tensor::ExtractOp>();
+  });
 }
 
 /// Whether a factor's place, or what makes it 0, depends on data.
