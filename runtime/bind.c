@@ -262,6 +262,15 @@ static heddle_status compute_shapes(rt_call *call) {
     if (value->desc->has_below) {
       const heddle_extent_desc *below = &value->desc->below;
       value->below = below->dim >= 0 ? call->dims[below->dim] : below->dim == HEDDLE_FIXED ? below->value : *bound++;
+      if (!value->given && value->elements > 0 && value->desc->initial >= (double)value->below) {
+        rt_append(&text, "is not given, and stands for %.0f in each place, but ", value->desc->initial);
+        if (value->below > 0)
+          rt_append(&text, "must be in 0 .. %lld", (long long)value->below - 1);
+        else
+          rt_append(&text, "no value is allowed, because the range it counts in is empty");
+        append_dims(&text, call);
+        return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
+      }
     }
     if (value->given && memcmp(value->given->shape, value->shape, sizeof(int64_t) * (size_t)value->desc->rank) != 0) {
       rt_append(&text, "has shape ");

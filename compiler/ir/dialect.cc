@@ -43,6 +43,10 @@ void HeddleDialect::initialize() {
       >();
 }
 
+bool may_end_call(mlir::Operation *op) {
+  return op->walk([](RequireOp) { return mlir::WalkResult::interrupt(); }).wasInterrupted();
+}
+
 void register_dialects(DialectRegistry &registry) {
   registry.insert<HeddleDialect, affine::AffineDialect, arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
                   math::MathDialect, scf::SCFDialect, tensor::TensorDialect>();

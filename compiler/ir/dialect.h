@@ -53,6 +53,9 @@ int dim_number(mlir::ModuleOp module, llvm::StringRef name);
 /// is none of them.
 llvm::SmallVector<WeightOp> packed_weights(mlir::ModuleOp module);
 
+/// Whether an op, or one inside of it, may end the call with a message: what the author wrote after it relies on that.
+bool may_end_call(mlir::Operation *op);
+
 /// Every dialect that a module of Heddle may hold, at any stage before the LLVM dialect.
 void register_dialects(mlir::DialectRegistry &registry);
 

@@ -127,14 +127,22 @@ Clusters::Clusters(Block &block, const Target &target) : target_(target) {
   find_others(block);
 }
 
+/// Whether an op does harm where a requirement before it doesn't hold: what reads was proven to be inside under it.
+static bool relies_on_requirements(Operation &op) {
+  bool has_tensors = llvm::any_of(op.getOperandTypes(), llvm::IsaPred<RankedTensorType>);
+  return !isPure(&op) || isa<scf::ForOp>(op) || (has_tensors && !isa<tensor::DimOp>(op));
+}
+
 void Clusters::find_others(Block &block) {
   other_producers_.resize(ops_.size());
   around_.resize(ops_.size());
   DenseMap<Operation *, int> other_number;
-  int last_effect = -1;
+  int last_effect = -1, last_requirement = -1;
   for (Operation &op : block.without_terminator()) {
     if (number_.contains(&op)) {
       int number = number_[&op];
+      if (last_requirement >= 0)
+        other_producers_[number].push_back(last_requirement);
       for (Value value : needs_of(&op))
         if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
           other_producers_[number].push_back(found->second);
@@ -146,13 +154,15 @@ void Clusters::find_others(Block &block) {
         other.producers.push_back(p);
       else if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
         other.others.push_back(found->second);
-    bool needs_kernels = !other.producers.empty() || !other.others.empty() || isa<scf::ForOp>(op);
-    if (!needs_kernels)
+    if (last_requirement >= 0 && relies_on_requirements(op))
+      other.others.push_back(last_requirement);
+    if (other.producers.empty() && other.others.empty() && !isa<scf::ForOp>(op))
       continue;         // stays in front
     if (!isPure(&op)) { // effects keep their order
       if (last_effect >= 0)
         other.others.push_back(last_effect);
       last_effect = others_.size();
+      last_requirement = ir::may_end_call(&op) ? last_effect : last_requirement;
     }
     other_number[&op] = others_.size();
     others_.push_back(std::move(other));

@@ -51,7 +51,8 @@ public:
       if (done_.contains(call) || (!is_product(call) && !is_pointwise(call)))
         continue;
       SmallVector<func::CallOp> calls{call};
-      for (Operation *next = call->getNextNode(); next && calls.size() < most_calls; next = next->getNextNode())
+      for (Operation *next = call->getNextNode(); next && calls.size() < most_calls && !ir::may_end_call(next);
+           next = next->getNextNode())
         if (auto other = dyn_cast<func::CallOp>(next); other && may_join(call, other))
           calls.push_back(other);
       done_.insert(calls.begin(), calls.end());

@@ -31,7 +31,8 @@ public:
   explicit Widener(scf::ForOp loop) : loop_(loop), builder_(loop) {}
 
   void run() {
-    if (!isConstantIntValue(loop_.getLowerBound(), 0) || !isConstantIntValue(loop_.getStep(), 1))
+    if (!isConstantIntValue(loop_.getLowerBound(), 0) || !isConstantIntValue(loop_.getStep(), 1) ||
+        ir::may_end_call(loop_)) // what stands in the body is computed after its requirements
       return;
     llvm::SetVector<Operation *> wanted; // users first
     for (auto op : llvm::reverse(loop_.getBody()->getOps<GenericOp>()))

@@ -189,6 +189,9 @@ private:
   std::string values() {
     for (const Input &input : entry_.inputs) {
       const Array *array = given(input);
+      if (!array && input.below && input.initial)
+        if (std::string wrong = default_outside(input); !wrong.empty())
+          return wrong;
       if (!array || is_floating(input.tensor->type))
         continue;
       double least = 0, most = 1;
@@ -208,6 +211,18 @@ private:
       }
     }
     return {};
+  }
+
+  /// What is wrong with what stands for an input that isn't given, an index whose range the dims tell.
+  std::string default_outside(const Input &input) {
+    double below = double(input.below->evaluate(dims_));
+    std::vector<int64_t> shape = evaluated(input.tensor->shape);
+    if (*input.initial < below || std::find(shape.begin(), shape.end(), 0) != shape.end())
+      return {};
+    return at(input) + "is not given, and stands for " + whole(*input.initial) + " in each place, but " +
+           (below > 0 ? "must be in 0 .. " + whole(below - 1)
+                      : "no value is allowed, because the range it counts in is empty") +
+           known_dims();
   }
 
   static std::string whole(double value) { return std::to_string(int64_t(value)); }
