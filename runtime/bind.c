@@ -221,6 +221,20 @@ static heddle_status bind_input(rt_call *call, int32_t number) {
   return HEDDLE_OK;
 }
 
+// What stands for an index that isn't given has a place among the call's sizes, too.
+static heddle_status check_default(const rt_call *call, const rt_value *value) {
+  if (value->given || !value->desc->has_below || value->elements == 0 || value->desc->initial < (double)value->below)
+    return HEDDLE_OK;
+  rt_text text = {.length = 0};
+  rt_append(&text, "is not given, and stands for %.0f in each place, but ", value->desc->initial);
+  if (value->below > 0)
+    rt_append(&text, "must be in 0 .. %lld", (long long)value->below - 1);
+  else
+    rt_append(&text, "no value is allowed, because the range it counts in is empty");
+  append_dims(&text, call);
+  return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
+}
+
 // The shapes of all values from the dims; checks what the given tensors say about computed extents.
 static heddle_status compute_shapes(rt_call *call) {
   const heddle_entry_desc *e = call->entry;
@@ -262,15 +276,6 @@ static heddle_status compute_shapes(rt_call *call) {
     if (value->desc->has_below) {
       const heddle_extent_desc *below = &value->desc->below;
       value->below = below->dim >= 0 ? call->dims[below->dim] : below->dim == HEDDLE_FIXED ? below->value : *bound++;
-      if (!value->given && value->elements > 0 && value->desc->initial >= (double)value->below) {
-        rt_append(&text, "is not given, and stands for %.0f in each place, but ", value->desc->initial);
-        if (value->below > 0)
-          rt_append(&text, "must be in 0 .. %lld", (long long)value->below - 1);
-        else
-          rt_append(&text, "no value is allowed, because the range it counts in is empty");
-        append_dims(&text, call);
-        return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
-      }
     }
     if (value->given && memcmp(value->given->shape, value->shape, sizeof(int64_t) * (size_t)value->desc->rank) != 0) {
       rt_append(&text, "has shape ");
@@ -280,6 +285,11 @@ static heddle_status compute_shapes(rt_call *call) {
       append_dims(&text, call);
       return rt_wrong(HEDDLE_BAD_TENSOR, call, value, text.data);
     }
+  }
+  for (int32_t i = 0; i < e->n_inputs; i++) {
+    heddle_status status = check_default(call, &call->values[i]);
+    if (status != HEDDLE_OK)
+      return status;
   }
   return HEDDLE_OK;
 }
