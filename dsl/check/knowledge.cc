@@ -48,7 +48,7 @@ std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value) {
     auto below = node->op == Expr::read ? below_.find(node->tensor) : below_.end();
     if (bounded != bounded_.end() || below != below_.end()) {
       Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
-      if (node == value || stays_below(value, bound))
+      if (node == value || stays_below(value, bound, {}))
         return bound;
     }
   }
@@ -63,8 +63,7 @@ void Knowledge::bound_result(const Tensor *result, const Expr *value) {
       below_[result] = *bound;
 }
 
-bool Knowledge::proven_for(const Prover::Bound &bound, const Expr *e) {
-  std::vector<Fact> facts = facts_;
+bool Knowledge::proven_for(const Prover::Bound &bound, const Expr *e, std::vector<Fact> facts) {
   if (bound.if_any) {
     const Expr *some = build_.apply(Expr::less, Type::boolean, {build_.integer(0), build_.of_size(bound.below)}, {});
     facts.push_back({some, true});
@@ -73,14 +72,14 @@ bool Knowledge::proven_for(const Prover::Bound &bound, const Expr *e) {
 }
 
 bool Knowledge::within(const Prover::Bound &inner, const Prover::Bound &outer) {
-  return proven_for(outer, build_.of_size(outer.below - inner.below)) &&
-         proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)));
+  return proven_for(outer, build_.of_size(outer.below - inner.below), {}) &&
+         proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)), {});
 }
 
-bool Knowledge::stays_below(const Expr *value, const Prover::Bound &bound) {
+bool Knowledge::stays_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts) {
   const Expr *last = build_.of_size(bound.below - Size(1));
-  return proven_for(bound, value) &&
-         proven_for(bound, build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {}));
+  const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {});
+  return proven_for(bound, value, facts) && proven_for(bound, room, facts);
 }
 
 bool Knowledge::may_wrap(const Expr *e) const {

@@ -68,7 +68,8 @@ public:
     return bounded != bounded_.end() && bounded->second == extent;
   }
   std::optional<Prover::Bound> bound_of(const Tensor *tensor) const;
-  /// A bound that `value` has from what it is made of: both arms of an `if`, say.
+  /// A bound that `value` has from what it is made of: both arms of an `if`, say. Not from the conditions around, as
+  /// it is the bound of a tensor, which is computed whether they hold or not.
   std::optional<Prover::Bound> bound_of(const Expr *value);
   /// Gives the result of a stage the bound of its value, if that has one.
   void bound_result(const Tensor *result, const Expr *value);
@@ -90,9 +91,9 @@ public:
   }
   bool equal(const Size &a, const Size &b) { return prover_.equal(a, b); }
   const std::set<Size> &products() const { return prover_.products(); }
-  /// Whether `value` is within the bound wherever it is looked at.
-  bool stays_below(const Expr *value, const Prover::Bound &bound);
-  /// Whether what has the one bound has the other.
+  /// Whether `value` is within the bound, under the conditions around it.
+  bool stays_below(const Expr *value, const Prover::Bound &bound) { return stays_below(value, bound, facts_); }
+  /// Whether what has the one bound has the other, also where the conditions around do not hold.
   bool within(const Prover::Bound &inner, const Prover::Bound &outer);
   /// Whether `e` adds or multiplies numbers whose size only the data tell. The prover knows no overflow; a library has
   /// 32 bits, so that what is proven of such a sum is no place where memory may be read unasked.
@@ -107,7 +108,8 @@ public:
   void label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts);
 
 private:
-  bool proven_for(const Prover::Bound &bound, const Expr *e);
+  bool stays_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts);
+  bool proven_for(const Prover::Bound &bound, const Expr *e, std::vector<Fact> facts);
   /// The conditions that hold for the element that is read.
   std::vector<const Expr *> conditions_on(const Expr *read);
 

@@ -24,6 +24,12 @@ std::string in_model(const std::string &inputs, const std::string &result, const
          ", _s: bool[S], _t: bool[T]" + ") -> y: " + result + " {\n" + body + "\nreturn y } }\n";
 }
 
+/// Whether `y` may read outside of a tensor, by the checker's word.
+bool is_refused(const std::string &inputs, const std::string &result, const std::string &body) {
+  std::string y = definition(in_model(inputs, result, body));
+  return y.find("E021") != std::string::npos || y.find("E022") != std::string::npos;
+}
+
 TEST(Proofs, ABareIndexOfTheSameExtentIsInside) {
   EXPECT_EQ(definition(in_model("x: real[S]", "real[S]", "y[i] = x[i]")), "y[i in S]: f32 = x[i]");
 }
@@ -221,10 +227,7 @@ TEST(Proofs, SumsOfWhatOnlyTheDataTellMayLeaveTheirBits) {
 }
 
 TEST(Proofs, ASubscriptProvesNoSizeWhereItsIndexHasNoValue) {
-  auto refused = [](const std::string &inputs, const std::string &body) {
-    std::string y = definition(in_model(inputs, "real[T]", body));
-    return y.find("E021") != std::string::npos || y.find("E022") != std::string::npos;
-  };
+  auto refused = [](const std::string &inputs, const std::string &body) { return is_refused(inputs, "real[T]", body); };
   // With S = 0 there is no i, so that `i * T + t` says nothing about S * T.
   EXPECT_TRUE(refused("q: real[S * T]", "z[i in S, t in T] = q[i * T + t]\ny[t in T] = q[t]"));
   EXPECT_TRUE(refused("q: real[S * T], n: index(S)[V]", "z[v] = q[n[v] * T]\ny[t in T] = q[t]"));
@@ -265,6 +268,25 @@ TEST(Proofs, ABoundIsKeptThroughArmsAndTurns) {
   EXPECT_NE(definition(in_model("x: real[T, V]", "real", "let c = 0\nfor t in T with c { c = c + 1 }\ny = w[c]"))
                 .find("E021"),
             std::string::npos);
+}
+
+TEST(Proofs, WhatAnArmProvesBoundsNoTensor) {
+  const std::string inputs = "x: real[S], id: index(S), k: i32", otherwise = " } else { y[i in T] = 0.0 }";
+  // Both arms are computed in every call, so that what one defines need not be where its condition says.
+  EXPECT_TRUE(is_refused(inputs, "real[T]",
+                         "if 0 <= k and k < S { q[i in T] = max(id, k)\ny[i in T] = x[q[i]]" + otherwise));
+  EXPECT_TRUE(is_refused(inputs, "real[T]",
+                         "if 0 <= k and k < S { q[i in T] = max(id, k)\ny[i in T] = sum[j in T](x[q[j]])" + otherwise));
+  EXPECT_TRUE(is_refused(inputs, "real[T]",
+                         "if 0 <= k and k < S { p = id\nh = 0.0\nfor s in S with p, h { h = h + x[p]\np = max(p, k) }\n"
+                         "y[i in T] = h" +
+                             otherwise));
+  EXPECT_TRUE(is_refused(inputs + ", j: index(T)", "real[T]",
+                         "if T <= S { p = id\nh = 0.0\nfor s in S with p, h { h = h + x[p]\np = j }\ny[i in T] = h" +
+                             otherwise));
+  EXPECT_EQ(definition(in_model(inputs, "real[T]",
+                                "q[i in T] = if 0 <= k and k < S then max(id, k) else id\ny[i in T] = x[q[i]]")),
+            "y[i in T]: f32 = x[q[i]]");
 }
 
 TEST(Proofs, AnIndexIsCheckedForTheEntryAndTheIterationThatAsksForIt) {
