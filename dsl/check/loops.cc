@@ -150,7 +150,8 @@ void Loops::keep_loop(const Stmt &s, const Size &first, const Size &extent, Fram
   // A carried tensor that starts as whole numbers and continues as reals (`h[b, k] = 0`) is real from the start, and
   // one that starts as places of something may leave them: each is another try.
   bool widened = false;
-  std::vector<std::optional<Prover::Bound>> bounds, wider(starts.size()); // of what is carried; of what comes next
+  std::vector<std::optional<Prover::Bound>> bounds; // of what is carried
+  std::vector<bool> tried(starts.size());           // whether a wider bound was tried
   for (const Tensor *start : starts)
     bounds.push_back(knowledge_.bound_of(start));
   for (;;) {
@@ -177,7 +178,8 @@ void Loops::keep_loop(const Stmt &s, const Size &first, const Size &extent, Fram
     }
     std::vector<Step> *outer = steps_.into(&loop.steps);
     statements_.run(s.body, frame);
-    bool failed = false, widen = false, leaves = false;
+    bool failed = false, widen = false;
+    std::vector<std::pair<size_t, std::optional<Prover::Bound>>> left; // bounds that do not hold, and what comes next
     for (size_t i = 1; i < s.names.size(); ++i) {
       Entity next = *find(s.names[i].text, frame);
       const Tensor *start = starts[i - 1], *value = nullptr;
@@ -198,26 +200,27 @@ void Loops::keep_loop(const Stmt &s, const Size &first, const Size &extent, Fram
       }
       loop.carried[i - 1].next = value;
       std::optional<Prover::Bound> below = value ? knowledge_.bound_of(value) : std::nullopt;
-      std::optional<Prover::Bound> &bound = bounds[i - 1], &tried = wider[i - 1];
-      if (!bound || (below && knowledge_.within(*below, *bound)))
-        continue;
-      leaves = true;
-      bool wide = !tried && below && knowledge_.within(*bound, *below);
-      bound = tried = wide ? below : std::nullopt;
+      if (bounds[i - 1] && !(below && knowledge_.within(*below, *bounds[i - 1])))
+        left.emplace_back(i - 1, below);
     }
     steps_.into(outer);
     indices_.leave_loop();
     knowledge_.forget_since(mark); // it speaks of this loop's iterations
+    for (auto &[i, below] : left) { // where there are none, the start is what is read after the loop
+      bool wide = !tried[i] && below && knowledge_.within(*bounds[i], *below);
+      bounds[i] = wide ? below : std::nullopt;
+      tried[i] = wide;
+    }
     Names collected = std::move(frame.scopes[own].collected);
     frame.scopes.pop_back();
-    if (failed || (leaves && messages_.has_errors())) {
+    if (failed || (!left.empty() && messages_.has_errors())) {
       for (size_t i = 1; i < s.names.size(); ++i)
         scopes_.rebind(s.names[i].text, {}, frame);
       for (auto &[name, tensor] : collected)
         scopes_.put({name, s.span}, {}, frame, false);
       return;
     }
-    if (widen || leaves) {
+    if (widen || !left.empty()) {
       widened |= widen;
       for (size_t i = 0; i < starts.size() && widen; ++i) {
         const Tensor *next = loop.carried[i].next;

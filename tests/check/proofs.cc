@@ -289,6 +289,13 @@ TEST(Proofs, WhatAnArmProvesBoundsNoTensor) {
             "y[i in T]: f32 = x[q[i]]");
 }
 
+TEST(Proofs, ALoopsRequirementSaysNothingOfItsStart) {
+  const std::string inputs = "x: real[8], id: index(S), j: index(8)";
+  EXPECT_TRUE(is_refused(inputs, "real", "p = id\nfor t in T with p { require S <= 8\np = j }\ny = x[p]"));
+  EXPECT_EQ(definition(in_model(inputs, "real", "require S <= 8\np = id\nfor t in T with p { p = j }\ny = x[p]")),
+            "y: f32 = x[p.carried]");
+}
+
 TEST(Proofs, AnIndexIsCheckedForTheEntryAndTheIterationThatAsksForIt) {
   const std::string before = "dim N <= 8, M <= 8\nlet p = max(N - 3, 2)\nmodel A {\n";
   const std::string asks = "q[i in N] = index(M)(p) a[i] = x[i, q[i]] return a",
