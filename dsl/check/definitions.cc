@@ -167,30 +167,36 @@ void Definitions::put_defined(const syntax::Target &target, const Tensor *tensor
       if (scope.loop)
         scope.collected.emplace(target.name.text, Entity{});
   };
-  bool in_arm = false;
-  for (size_t k = frame.scopes.size(); k-- > 0 && !frame.scopes[k].loop;)
+  // The loop that gives the place, and what stands between it and the definition.
+  Scope *home = slot.slices;
+  for (Scope &candidate : frame.scopes)
+    if (slot.loop_axis >= 0 && candidate.run_time && candidate.depth == slot.loop_depth)
+      home = &candidate;
+  bool in_arm = false, in_loop = false;
+  for (size_t k = frame.scopes.size(); k-- > 0 && (home ? &frame.scopes[k] != home : !frame.scopes[k].loop);) {
     in_arm |= frame.scopes[k].arm;
+    in_loop |= frame.scopes[k].run_time != nullptr;
+  }
+  if (in_loop)
+    return refuse("is one slice of a tensor, in a loop inside of the one that gives its place",
+                  "define the slice behind the inner loop, from what that carries");
   if (in_arm)
     return refuse("is one slice of a tensor, in an `if` that is decided at run time",
                   "define the slice once, with `if … then … else …` on the right side");
   std::vector<Extent> shape = steps_.shape_of(tensor);
   if (slot.loop_axis >= 0) {
-    Scope *scope = nullptr;
-    for (Scope &candidate : frame.scopes)
-      if (candidate.depth == slot.loop_depth)
-        scope = &candidate;
-    if (!scope || shape.size() + 1 != slot.places.size())
+    if (!home || shape.size() + 1 != slot.places.size())
       return refuse("has several places that loops give", "build one dimension per loop");
     std::vector<Size> whole = tensor->shape;
     whole.insert(whole.begin() + slot.loop_axis, indices_.loops()[slot.loop_depth].extent);
     shape.insert(shape.begin() + slot.loop_axis, Extent{indices_.loops()[slot.loop_depth].extent, ""});
     const Tensor *all =
         steps_.new_tensor(Tensor::stage, frame.path + target.name.text, tensor->type, whole, target.span);
-    if (!scope->collected.emplace(target.name.text, entity(all, shape)).second) {
+    if (!home->collected.emplace(target.name.text, entity(all, shape)).second) {
       report(Code::E034, target.span, {target.name.text});
       return;
     }
-    scope->run_time->collected.push_back({all, tensor, slot.loop_axis});
+    home->run_time->collected.push_back({all, tensor, slot.loop_axis});
     return;
   }
   if (!slot.slices) {

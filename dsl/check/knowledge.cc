@@ -17,15 +17,23 @@ Knowledge::Knowledge(const Program &program, Builder &build, Indices &indices, c
 
 void Knowledge::begin_entry() {
   always_.clear();
-  every_.clear();
+  forget_conditions(0, {});
   facts_.clear();
   bounded_.clear(); // each entry asks for the indices that it computes
 }
 
 void Knowledge::forget_since(const Mark &mark) {
   always_.erase(always_.begin() + mark.required, always_.end());
-  every_ = mark.every;
   bounded_ = mark.bounded;
+  forget_conditions(mark.learned, mark.every);
+}
+
+void Knowledge::forget_conditions(size_t learned, const std::map<const Tensor *, std::vector<ForAll>> &every) {
+  if (learned == learned_)
+    return;
+  learned_ = learned;
+  every_ = every;
+  prover_.conditions_change();
 }
 
 // --- bounds
@@ -166,8 +174,11 @@ void Knowledge::learn(const ForAll &all) {
       whole &= indices_[arg->position].extent == read->tensor->shape[every.space.size()];
       every.space.push_back(arg->position);
     }
-    if (whole)
-      every_[read->tensor].push_back(every);
+    if (!whole)
+      continue;
+    every_[read->tensor].push_back(every);
+    ++learned_;
+    prover_.conditions_change();
   }
 }
 
@@ -178,9 +189,28 @@ std::vector<const Expr *> Knowledge::conditions_on(const Expr *read) {
     return known;
   for (const ForAll &every : found->second) {
     std::map<int, const Expr *> at;
-    for (size_t i = 0; i < every.space.size(); ++i)
+    std::set<int> unknown; // pieces of merged indices
+    for (size_t i = 0; i < every.space.size(); ++i) {
       at[every.space[i]] = read->args[i];
-    known.push_back(indices_.rewrite(every.condition, at));
+      const std::vector<int> &pieces = indices_[every.space[i]].pieces;
+      std::optional<int64_t> stride = 1; // between two values of a piece
+      for (size_t k = pieces.size(); k-- > 0;) {
+        const Size &extent = indices_[pieces[k]].extent;
+        bool fixed = extent.is_constant() && extent.constant() > 0;
+        if (stride && (k == 0 || fixed)) {
+          const Expr *piece = build_.apply(Expr::floor_div, Type::i32, {read->args[i], build_.integer(*stride)}, {});
+          at[pieces[k]] = k == 0 ? piece : build_.apply(Expr::mod, Type::i32, {piece, build_.of_size(extent)}, {});
+        } else {
+          unknown.insert(pieces[k]);
+        }
+        stride = stride && fixed && *stride * extent.constant() <= INT32_MAX
+                     ? std::optional(*stride * extent.constant())
+                     : std::nullopt;
+      }
+    }
+    if (std::none_of(unknown.begin(), unknown.end(),
+                     [&](int piece) { return variables_of(every.condition).count(piece) > 0; }))
+      known.push_back(indices_.rewrite(every.condition, at));
   }
   return known;
 }

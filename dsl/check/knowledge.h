@@ -51,11 +51,11 @@ public:
   void require(const Expr *condition) { always_.push_back({condition, true}); }
   const std::vector<Fact> &required() const { return always_; }
   struct Mark {
-    size_t required;
+    size_t required, learned;
     std::map<const Tensor *, std::vector<ForAll>> every;
     std::map<const Expr *, Size> bounded;
   };
-  Mark mark() const { return {always_.size(), every_, bounded_}; }
+  Mark mark() const { return {always_.size(), learned_, every_, bounded_}; }
   void forget_since(const Mark &mark);
 
   // --- elements of tensors
@@ -108,6 +108,7 @@ public:
   void label_range(Diagnostic &d, const Expr *at, const std::vector<Fact> &facts);
 
 private:
+  void forget_conditions(size_t learned, const std::map<const Tensor *, std::vector<ForAll>> &every);
   bool stays_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts);
   bool proven_for(const Prover::Bound &bound, const Expr *e, std::vector<Fact> facts);
   /// The conditions that hold for the element that is read.
@@ -124,6 +125,7 @@ private:
   std::map<const Tensor *, ForAll> alls_;         // results of `all[…](…)`
   /// Of inputs and stages: `space` has one index per dimension, and the condition is on the element there.
   std::map<const Tensor *, std::vector<ForAll>> every_;
+  size_t learned_ = 0; // how many of these there are
 };
 
 } // namespace heddle::checking

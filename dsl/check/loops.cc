@@ -205,7 +205,7 @@ void Loops::keep_loop(const Stmt &s, const Size &first, const Size &extent, Fram
     }
     steps_.into(outer);
     indices_.leave_loop();
-    knowledge_.forget_since(mark); // it speaks of this loop's iterations
+    knowledge_.forget_since(mark);  // it speaks of this loop's iterations
     for (auto &[i, below] : left) { // where there are none, the start is what is read after the loop
       bool wide = !tried[i] && below && knowledge_.within(*bounds[i], *below);
       bounds[i] = wide ? below : std::nullopt;

@@ -44,6 +44,12 @@ int Prover::atom(const std::string &key, const std::function<Atom(int)> &make) {
   return number;
 }
 
+void Prover::conditions_change() {
+  known_.clear();
+  atom_numbers_.clear();
+  atoms_.clear();
+}
+
 Prover::Affine Prover::quotient(const Affine &a, int64_t divisor) {
   int q = atom("q" + key(a) + "/" + std::to_string(divisor), [&](int self) {
     Affine rest = plus(a, {0, {{self, 1}}}, -divisor); // 0 <= a - c * q <= c - 1
@@ -136,9 +142,9 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
         return std::nullopt;
       name += "," + key(*a);
     }
-    std::vector<const Expr *> known = known_of_(e);
-    name += "/" + std::to_string(known.size()) + (e->always_inside ? "" : "?");
+    name += e->always_inside ? "" : "?";
     int number = atom(name, [&](int self) {
+      std::vector<const Expr *> known = known_of_(e);
       Atom value{Atom::value, text_(e), {{}}, -1, false, {}, {}, indices_of(e)};
       Affine own{0, {{self, 1}}};
       auto below = below_(e->tensor);

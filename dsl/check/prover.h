@@ -62,6 +62,8 @@ public:
   Outcome nonnegative(const Expr *e, const std::vector<Fact> &always, const std::vector<Fact> &around = {});
   /// Whether two sizes are the same number in every call.
   bool equal(const Size &a, const Size &b);
+  /// What is remembered of expressions holds as long as the conditions on elements of tensors stay as they are.
+  void conditions_change();
   /// Products of run-time sizes that proofs rely on: as long as they fit 32 bits, `y * X + x` does.
   const std::set<Size> &products() const { return products_; }
 

@@ -273,8 +273,8 @@ TEST(Proofs, ABoundIsKeptThroughArmsAndTurns) {
 TEST(Proofs, WhatAnArmProvesBoundsNoTensor) {
   const std::string inputs = "x: real[S], id: index(S), k: i32", otherwise = " } else { y[i in T] = 0.0 }";
   // Both arms are computed in every call, so that what one defines need not be where its condition says.
-  EXPECT_TRUE(is_refused(inputs, "real[T]",
-                         "if 0 <= k and k < S { q[i in T] = max(id, k)\ny[i in T] = x[q[i]]" + otherwise));
+  EXPECT_TRUE(
+      is_refused(inputs, "real[T]", "if 0 <= k and k < S { q[i in T] = max(id, k)\ny[i in T] = x[q[i]]" + otherwise));
   EXPECT_TRUE(is_refused(inputs, "real[T]",
                          "if 0 <= k and k < S { q[i in T] = max(id, k)\ny[i in T] = sum[j in T](x[q[j]])" + otherwise));
   EXPECT_TRUE(is_refused(inputs, "real[T]",
@@ -294,6 +294,37 @@ TEST(Proofs, ALoopsRequirementSaysNothingOfItsStart) {
   EXPECT_TRUE(is_refused(inputs, "real", "p = id\nfor t in T with p { require S <= 8\np = j }\ny = x[p]"));
   EXPECT_EQ(definition(in_model(inputs, "real", "require S <= 8\np = id\nfor t in T with p { p = j }\ny = x[p]")),
             "y: f32 = x[p.carried]");
+}
+
+TEST(Proofs, WhatALoopRequiresOfElementsEndsWithIt) {
+  const std::string inputs = "x: real[S], n: i32[2], m: i32[2]", inside = "require all[b](0 <= n[b] and n[b] < S)\n",
+                    loop = "h = 0.0\nfor t in T with h { " + inside;
+  EXPECT_TRUE(is_refused(inputs, "real", "let p = n[0]\n" + loop + "h = h + x[p] }\ny = h + x[p]"));
+  EXPECT_TRUE(is_refused(inputs, "real",
+                         loop + "h = h + x[n[0]] }\nrequire all[b](n[b] < 2000000001)\nrequire all[b](n[b] > 0)\n"
+                                "y = h + x[n[0]]"));
+  EXPECT_TRUE(is_refused(inputs, "real", // also where it is spoken of by a `max`
+                         "let p = max(n[0], 0)\n" + loop + "h = h + x[p] }\ny = h + x[p]"));
+  EXPECT_TRUE(is_refused(inputs, "real",
+                         "c[i] = n[i]\nh = 0.0\nfor t in T with h, c { require all[b](0 <= c[b] and c[b] < S)\n"
+                         "h = h + x[c[0]]\nc[i] = m[i] }\n"
+                         "require all[b](0 < c[b])\nrequire all[b](c[b] != 77)\ny = h + x[c[0]]"));
+  EXPECT_EQ(definition(in_model(inputs + ", z: real[3]", "real",
+                                inside + "h = 0.0\nfor t in T with h { require all[b](n[b] < 3)\nh = h + z[n[0]] }\n"
+                                         "y = h + x[n[0]]")),
+            "y: f32 = h.carried + x[n[0]]");
+  Checked checked = check_text("dim T <= 8\nmodel A { state s: real[4] = 0\n entry run(n: i32[2], w: real[T]) -> y: "
+                               "real[4] {\nh = 0.0\nfor t in T with h { require all[b](0 <= n[b] and n[b] < 4)\n"
+                               "h = h + s[n[0]] * w[t] }\ns[n[0]] <- h\nreturn s } }");
+  EXPECT_NE(checked.messages.find("error[E072]"), std::string::npos) << checked.messages;
+}
+
+TEST(Proofs, WhatIsRequiredOfPiecesIsKnownOfEachElementByItself) {
+  EXPECT_TRUE(is_refused("t: i32[S * T], z: real[1]", "real",
+                         "require all[n in (i in S, j in T)](t[n] == i)\nrequire S * T > 3\ny = z[t[0] - t[3]]"));
+  EXPECT_EQ(definition(in_model("t: i32[12], z: real[2]", "real",
+                                "require all[n in (i in 3, j in 4)](t[n] == i)\ny = z[t[5]]")),
+            "y: f32 = z[t[5]]");
 }
 
 TEST(Proofs, AnIndexIsCheckedForTheEntryAndTheIterationThatAsksForIt) {
