@@ -44,8 +44,12 @@ ModuleSizes::ModuleSizes(const Program &program, const std::vector<std::vector<S
         find_products(size);
   for (const HExpr &expr : program.exprs)
     find_products(expr.extent);
-  for (const Size &size : program.products)
+  for (const Size &size : program.products) {
     find_products(size);
+    bool known = size.is_constant() || (size.terms().size() == 1 && size == Size::of_atom(size.terms()[0].atom));
+    if (!known && !llvm::is_contained(products_, size)) // one factor: as each size, it is tested for its bits
+      products_.push_back(size);
+  }
   for (const std::vector<Step> &steps : entries)
     find_products(steps);
   for (const Entry &entry : program.entries)
@@ -82,8 +86,13 @@ ArrayAttr ModuleSizes::attribute() const {
     SmallVector<NamedAttribute> row{builder.getNamedAttr("name", builder.getStringAttr(name(number)))};
     if (number >= program_.dims.size()) {
       SmallVector<AffineExpr> factors;
-      for (const Size::Atom &factor : products_[number - program_.dims.size()].terms()[0].atom.factors)
-        factors.push_back(to_affine(factor));
+      const Size &size = products_[number - program_.dims.size()];
+      const Size::Atom &atom = size.terms()[0].atom;
+      if (size == Size::of_atom(atom) && atom.kind == Size::Atom::product)
+        for (const Size::Atom &factor : atom.factors)
+          factors.push_back(to_affine(factor));
+      else
+        factors.push_back(to_affine(size));
       AffineMap product = AffineMap::get(count(), 0, factors, &context_);
       row.push_back(builder.getNamedAttr("product", AffineMapAttr::get(product)));
     } else if (auto most = program_.dims[number].most) {

@@ -1,4 +1,5 @@
-// The sizes of a module: the dims of its program, and products of them, which no call tells.
+// The sizes of a module: the dims of its program, and products of them, and sums of these that must fit 32 bits, which
+// no call tells.
 #pragma once
 
 #include "dsl/check/program.h"

@@ -44,13 +44,20 @@ const Expr *Conversions::indexed(const Tree &e, const Expr *x, const Size &range
     }
     steps_.need(test, "`" + text(arg.span) + "` is not an index below " + text(e.args[1]->span), e.span, frame.path);
   }
-  if (!proven && !knowledge_.facts().empty() && range.is_constant() && range.constant() > 0) {
-    // Under conditions that no proof understands (`if go then …`) it is bounded all the same.
-    x = build_.apply(Expr::maximum, Type::i32, {x, build_.integer(0)}, e.span);
-    x = build_.apply(Expr::minimum, Type::i32, {x, build_.integer(range.constant() - 1)}, e.span);
+  // Under conditions that no proof understands (`if go then …`) it is bounded all the same, and so is what may be
+  // another number in 32 bits than in proofs and tests.
+  bool wraps = knowledge_.may_wrap(x), positive = range.is_constant() && range.constant() > 0;
+  bool bounded = wraps || (!proven && !knowledge_.facts().empty() && positive);
+  if (bounded) {
+    const Expr *first = build_.integer(0), *last = build_.of_size(range - Size(1));
+    x = build_.apply(Expr::maximum, Type::i32, {x, first}, e.span);
+    x = build_.apply(Expr::minimum, Type::i32, {x, last}, e.span);
+    if (!positive) // where nothing is an index it is 0
+      x = build_.apply(Expr::maximum, Type::i32, {x, first}, e.span);
+  } else {
+    knowledge_.rely_on(x);
   }
-  if (knowledge_.facts().empty() ||
-      (!proven && x->op == Expr::minimum && range.is_constant())) // else it is known under conditions only
+  if (knowledge_.facts().empty() || (bounded && positive)) // else it is known under conditions only
     knowledge_.set_bound(x, range);
   return x;
 }

@@ -5,9 +5,9 @@
 #include "dsl/check/exact.h"
 
 #include "dsl/check/steps.h"
+#include "dsl/check/whole_ranges.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace heddle::checking {
 
@@ -15,62 +15,6 @@ namespace {
 
 /// What doubles, with which the evaluator computes, hold exactly.
 constexpr double most_exact = 0x1p53;
-
-struct Range {
-  double least, most;
-};
-
-Range operator+(const Range &a, const Range &b) { return {a.least + b.least, a.most + b.most}; }
-Range operator-(const Range &a, const Range &b) { return {a.least - b.most, a.most - b.least}; }
-
-Range operator*(const Range &a, const Range &b) {
-  auto corners = {a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most};
-  return {std::min(corners), std::max(corners)};
-}
-
-constexpr Range of_i32 = {-0x1p31, 0x1p31 - 1};
-
-Range hull(const Range &a, const Range &b) { return {std::min(a.least, b.least), std::max(a.most, b.most)}; }
-
-/// Rounded down, by any number: none is further from 0 than the dividend, but for the rounding.
-Range divide(const Range &a, const Range &by) {
-  if (by.least >= 1)
-    return {std::floor(std::min(a.least / by.least, a.least / by.most)),
-            std::floor(std::max(a.most / by.least, a.most / by.most))};
-  double most = std::max(std::fabs(a.least), std::fabs(a.most));
-  return {-most - 1, most};
-}
-
-Range remainder(const Range &by) { return {std::min(by.least, 0.0), std::max(by.most, 0.0)}; }
-
-Range values_of(const Size &size, const std::vector<Dim> &dims);
-
-Range values_of(const Size::Atom &atom, const std::vector<Dim> &dims) {
-  switch (atom.kind) {
-  case Size::Atom::dim:
-    return {0, double(dims[atom.dim_index].most.value_or(INT32_MAX))};
-  case Size::Atom::floor_div:
-    return divide(values_of(*atom.inner, dims), {double(atom.divisor), double(atom.divisor)});
-  case Size::Atom::mod:
-    return {0, double(atom.divisor - 1)};
-  case Size::Atom::product:
-    break;
-  }
-  Range all = {1, 1};
-  for (const Size::Atom &factor : atom.factors)
-    all = all * values_of(factor, dims);
-  double most = double(Size::most_product);
-  return {std::max(all.least, -most), std::min(all.most, most)};
-}
-
-Range values_of(const Size &size, const std::vector<Dim> &dims) {
-  Range all = {double(size.constant()), double(size.constant())};
-  for (const Size::Term &term : size.terms())
-    all = all + Range{double(term.factor), double(term.factor)} * values_of(term.atom, dims);
-  return all;
-}
-
-bool fits(const Range &range, const Range &into) { return range.least >= into.least && range.most <= into.most; }
 
 } // namespace
 
@@ -84,7 +28,7 @@ void Steps::keep_exact(const Expr *e, const std::string &path, Span span) {
     if (node->type == Type::boolean)
       return {0, 1};
     if (node->type == Type::i8)
-      return {-128, 127};
+      return of_i8;
     if (exact_.count(node))
       return of_i32;
     switch (node->op) {
@@ -108,9 +52,9 @@ void Steps::keep_exact(const Expr *e, const std::string &path, Span span) {
     case Expr::mod:
       return remainder(args[1]);
     case Expr::minimum:
-      return {std::min(args[0].least, args[1].least), std::min(args[0].most, args[1].most)};
+      return smaller(args[0], args[1]);
     case Expr::maximum:
-      return {std::max(args[0].least, args[1].least), std::max(args[0].most, args[1].most)};
+      return larger(args[0], args[1]);
     case Expr::select:
       return hull(args[1], args[2]);
     default:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <limits>
 
 namespace heddle::checking {
 
@@ -43,8 +42,9 @@ std::optional<Prover::Bound> Knowledge::bound_of(const Tensor *tensor) const {
   return found == below_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value) {
-  if (!is_integer(value->type) || (may_wrap(value) && !(variables_of(value).empty() && is_whole(*value))))
+std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value, bool single) {
+  bool exact = single && is_whole(*value); // the entry computes it with 64 bits
+  if (!is_integer(value->type) || (!exact && may_wrap(value)))
     return std::nullopt;
   if (auto number = whole_constant(value); number && *number >= 0)
     return Prover::Bound{Size(*number + 1)};
@@ -56,7 +56,7 @@ std::optional<Prover::Bound> Knowledge::bound_of(const Expr *value) {
     auto below = node->op == Expr::read ? below_.find(node->tensor) : below_.end();
     if (bounded != bounded_.end() || below != below_.end()) {
       Prover::Bound bound = below != below_.end() ? below->second : Prover::Bound{bounded->second};
-      if (node == value || stays_below(value, bound, {}))
+      if (node == value || stays_below(value, bound, exact, {}))
         return bound;
     }
   }
@@ -67,7 +67,7 @@ void Knowledge::bound_result(const Tensor *result, const Expr *value) {
   if (auto bounded = bounded_.find(value); bounded != bounded_.end())
     below_[result] = {bounded->second};
   if (!below_.count(result))
-    if (auto bound = bound_of(value))
+    if (auto bound = bound_of(value, result->shape.empty()))
       below_[result] = *bound;
 }
 
@@ -84,58 +84,22 @@ bool Knowledge::within(const Prover::Bound &inner, const Prover::Bound &outer) {
          proven_for(outer, build_.of_size(inner.below - Size(inner.if_any)), {});
 }
 
-bool Knowledge::stays_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts) {
+bool Knowledge::proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts) {
   const Expr *last = build_.of_size(bound.below - Size(1));
-  const Expr *room = build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {});
-  return proven_for(bound, value, facts) && proven_for(bound, room, facts);
+  return proven_for(bound, value, facts) &&
+         proven_for(bound, build_.apply(Expr::sub, Type::i32, {last, build_.convert(value, Type::i32)}, {}), facts);
 }
 
-bool Knowledge::may_wrap(const Expr *e) const {
-  // The most that what is read adds to a number: a lookup as much as a size can be, other data anything.
-  constexpr int64_t most = std::numeric_limits<int32_t>::max(), anything = most + 1;
-  bool wraps = false;
-  std::map<const Expr *, int64_t> known;
-  std::function<int64_t(const Expr *)> visit = [&](const Expr *part) -> int64_t {
-    if (auto found = known.find(part); found != known.end())
-      return found->second;
-    int64_t largest = 0, sum = 0, product = 1;
-    for (const Expr *arg : part->args) {
-      int64_t from = visit(arg);
-      largest = std::max(largest, from);
-      sum += from;
-      product = std::min(product * std::max<int64_t>(from, 1), anything);
-    }
-    int64_t &out = known[part];
-    switch (part->op) {
-    case Expr::read: {
-      auto below = below_.find(part->tensor);
-      out = below == below_.end()               ? anything
-            : below->second.below.is_constant() ? std::max<int64_t>(below->second.below.constant() - 1, 0)
-                                                : most - 1;
-      return out;
-    }
-    case Expr::cast:
-      return out = anything;
-    case Expr::mod:
-      return out = 0;
-    case Expr::add:
-      out = sum;
-      break;
-    case Expr::mul:
-      out = product > 1 ? product : largest;
-      break;
-    case Expr::sub:
-    case Expr::negate:
-      out = largest;
-      break;
-    default:
-      return out = largest;
-    }
-    wraps |= out > most;
-    return out = std::min(out, anything);
-  };
-  visit(e);
-  return wraps;
+bool Knowledge::stays_below(const Expr *value, const Prover::Bound &bound, bool exact, std::vector<Fact> facts) {
+  if (exact)
+    return proven_below(value, bound, facts);
+  std::erase_if(facts, [&](const Fact &fact) { return may_wrap(fact.condition); });
+  if (may_wrap(value) || !proven_below(value, bound, facts))
+    return false;
+  rely_on(value);
+  for (const Fact &fact : facts)
+    rely_on(fact.condition);
+  return true;
 }
 
 // --- conditions on all elements

@@ -69,8 +69,8 @@ public:
   }
   std::optional<Prover::Bound> bound_of(const Tensor *tensor) const;
   /// A bound that `value` has from what it is made of: both arms of an `if`, say. Not from the conditions around, as
-  /// it is the bound of a tensor, which is computed whether they hold or not.
-  std::optional<Prover::Bound> bound_of(const Expr *value);
+  /// it is the bound of a tensor, which is computed whether they hold or not. `single`: it is all of a stage.
+  std::optional<Prover::Bound> bound_of(const Expr *value, bool single);
   /// Gives the result of a stage the bound of its value, if that has one.
   void bound_result(const Tensor *result, const Expr *value);
 
@@ -90,14 +90,20 @@ public:
     return prover_.nonnegative(e, always_, facts);
   }
   bool equal(const Size &a, const Size &b) { return prover_.equal(a, b); }
-  const std::set<Size> &products() const { return prover_.products(); }
-  /// Whether `value` is within the bound, under the conditions around it.
-  bool stays_below(const Expr *value, const Prover::Bound &bound) { return stays_below(value, bound, facts_); }
+  /// Sizes that proofs rely on to fit 32 bits. None is negative in any call.
+  std::set<Size> products() const;
+  /// Whether `value` is within the bound, under the conditions around it, if no number in it leaves its bits.
+  bool proven_below(const Expr *value, const Prover::Bound &bound) { return proven_below(value, bound, facts_); }
+  /// The same of what a stage computes of it: with 64 bits where it is `exact`.
+  bool stays_below(const Expr *value, const Prover::Bound &bound, bool exact) {
+    return stays_below(value, bound, exact, facts_);
+  }
   /// Whether what has the one bound has the other, also where the conditions around do not hold.
   bool within(const Prover::Bound &inner, const Prover::Bound &outer);
-  /// Whether `e` adds or multiplies numbers whose size only the data tell. The prover knows no overflow; a library has
-  /// 32 bits, so that what is proven of such a sum is no place where memory may be read unasked.
-  bool may_wrap(const Expr *e) const;
+  /// Whether `e` in 32 bits may be another number than the one that proofs speak of, whatever the sizes of a call are.
+  bool may_wrap(const Expr *e) const { return !fits_with(e); }
+  /// Has calls checked for the sizes that make `e`, which may not wrap else, the number that proofs speak of.
+  void rely_on(const Expr *e);
 
   // --- counterexamples
 
@@ -109,8 +115,11 @@ public:
 
 private:
   void forget_conditions(size_t learned, const std::map<const Tensor *, std::vector<ForAll>> &every);
-  bool stays_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts);
   bool proven_for(const Prover::Bound &bound, const Expr *e, std::vector<Fact> facts);
+  bool proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts);
+  bool stays_below(const Expr *value, const Prover::Bound &bound, bool exact, std::vector<Fact> facts);
+  /// The sizes that have to fit 32 bits for `e` to be the number that proofs speak of; nothing where none would do.
+  std::optional<std::set<Size>> fits_with(const Expr *e) const;
   /// The conditions that hold for the element that is read.
   std::vector<const Expr *> conditions_on(const Expr *read);
 
@@ -122,6 +131,7 @@ private:
   std::vector<Fact> always_, facts_;
   std::map<const Tensor *, Prover::Bound> below_; // of elements that are places of something
   std::map<const Expr *, Size> bounded_;          // index(N)(e)
+  std::set<Size> fitting_;                        // of `rely_on`
   std::map<const Tensor *, ForAll> alls_;         // results of `all[…](…)`
   /// Of inputs and stages: `space` has one index per dimension, and the condition is on the element there.
   std::map<const Tensor *, std::vector<ForAll>> every_;

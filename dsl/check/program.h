@@ -215,8 +215,8 @@ struct Program {
   std::vector<Weight> weights; // only those that some entry reads
   std::vector<State> states;
   std::vector<Entry> entries;
-  /// Subscripts such as `y * X + x` are whole numbers of 32 bits because these products are: a call for which one of
-  /// them is not must be refused.
+  /// Subscripts such as `y * X + x` or `min(y * 65536, X - 1)` are what proofs take them for because these products,
+  /// and sums of such, are whole numbers of 32 bits: a call for which one of them is not must be refused.
   std::vector<Size> products;
 
   std::vector<std::string> dim_names() const;

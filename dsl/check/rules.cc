@@ -41,7 +41,8 @@ std::unique_ptr<Program> Rules::check_model(const syntax::File &file) {
     return nullptr;
   warn_unused(sources_, messages_.diagnostics(), *own->tree);
   list_used(program_, declared_.weights, declared_.states);
-  program_.products.assign(knowledge_.products().begin(), knowledge_.products().end());
+  std::set<Size> products = knowledge_.products();
+  program_.products.assign(products.begin(), products.end());
   entries.check_states();
   if (messages_.has_errors())
     return nullptr;

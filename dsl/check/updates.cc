@@ -3,6 +3,7 @@
 // iterations.
 #include "dsl/check/updates.h"
 #include "dsl/check/conversions.h"
+#include "dsl/check/exact.h"
 #include "dsl/check/expressions.h"
 #include "dsl/check/mentioned_names.h"
 #include "dsl/check/params.h"
@@ -259,7 +260,8 @@ void Updates::run(const syntax::Stmt &s, Frame &frame) {
   auto same = conversions_.converted(value, state->type, text(right.span), right.span);
   if (!same || !check_range(*same, state, right.span))
     return;
-  if (auto below = knowledge_.bound_of(state); below && knowledge_.may_wrap(same->value) && !variables.empty()) {
+  bool exact = variables.empty() && is_whole(*same->value) && knowledge_.facts().empty();
+  if (auto below = knowledge_.bound_of(state); below && !knowledge_.stays_below(same->value, *below, exact)) {
     const Expr *last = build_.of_size(below->below - Size(1)); // what is proven need not hold in 32 bits
     same->value = build_.apply(Expr::minimum, Type::i32, {same->value, last}, target.span);
     same->value = build_.apply(Expr::maximum, Type::i32, {same->value, build_.integer(0)}, target.span);
@@ -362,7 +364,7 @@ bool Updates::check_range(const Entity &value, const Tensor *state, Span span) {
   if (!below)
     return true;
   const Size &range = below->below;
-  if (knowledge_.stays_below(value.value, *below))
+  if (knowledge_.proven_below(value.value, *below))
     return true;
   report(Code::E060, span, {text(span), text(range), text(range)}).help =
       "bound it (`min`, `max`, `if`), or test it before: `require`";

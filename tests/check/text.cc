@@ -86,15 +86,36 @@ TEST(Text, WholeTensorsAndScalarFunctionsMakeOneStage) {
             "  output w: f32[S, 3] = t\n");
 }
 
-TEST(Text, SumsOfTwoLookupsMayLeave32BitsWhereTheirBoundsMay) {
-  auto read = [](const std::string &below) {
-    std::string all = text_of("dim V, T\nmodel M { entry run(a: index(" + below +
-                              ")[T], t: real[V + 13], z: real[V]) -> y: real[T, T] {\n" +
-                              "  y[i, j] = t[min(a[i] + a[j], V + 12)]  return y } }\n");
-    return all.find("t[min(a[i] + a[j], V + 12)]?") != all.npos;
+TEST(Text, SumsOfLookupsMayLeave32BitsWhereNoSizeSaysThatTheyDoNot) {
+  auto tested = [](const std::string &type, const std::string &place) {
+    Checked checked = check_text("dim V, T\nmodel M { entry run(a: " + type +
+                                 "[T], t: real[V + 13], z: real[V]) -> y: " + "real[T, T] {\n  y[i in T, j in T] = t[" +
+                                 place + "]  return y } }\n");
+    EXPECT_NE(checked.program, nullptr) << checked.messages;
+    return checked.program && to_text(*checked.program).find("]?") != std::string::npos;
   };
-  EXPECT_TRUE(read("V"));
-  EXPECT_FALSE(read("7"));
+  EXPECT_FALSE(tested("index(7)", "min(a[i] + a[j], V + 12)"));
+  EXPECT_FALSE(tested("index(V)", "min(a[i] + a[j], V + 12)")); // a call is checked for 2 * V
+  EXPECT_TRUE(tested("i32", "max(min(a[i] + a[j], V + 12), 0)"));
+  EXPECT_TRUE(tested("index(2000000000)", "min(max(0 - a[i] - a[j], 0), V)"));
+  EXPECT_TRUE(tested("index(40000)", "min(a[i] * 65536, V)"));
+  EXPECT_FALSE(tested("index(30000)", "min(a[i] * 65536, V)"));
+}
+
+TEST(Text, SizesThatSubscriptsRelyOnFit32Bits) {
+  auto products = [](const std::string &place) {
+    Checked checked =
+        check_text("dim N, K\nmodel M { entry run(x: real[K + 1], _k: real[K], _n: real[N]) -> y: real[N] {\n"
+                   "y[i in N] = x[" +
+                   place + " | 0]  return y } }\n");
+    EXPECT_NE(checked.program, nullptr) << checked.messages;
+    std::vector<std::string> out;
+    for (const Size &size : checked.program->products)
+      out.push_back(size.text(checked.program->dim_names()));
+    return out;
+  };
+  EXPECT_EQ(products("2 * i + 3"), std::vector<std::string>()); // wraps as a whole, and is tested as a whole
+  EXPECT_EQ(products("min(max(i * 65536, 0), K)"), std::vector<std::string>{"65536 * N"});
 }
 
 TEST(Text, WhatNoResultNeedsIsDropped) {
