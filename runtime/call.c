@@ -58,7 +58,8 @@ static heddle_status arena_bytes(const rt_call *call, int64_t *bytes) {
     if (call->bound_by[d] >= 0)
       rt_append(&dims, "%s%s = %lld", dims.length ? ", " : "", call->model->dims[d].name, (long long)call->dims[d]);
   return rt_fail(HEDDLE_OUT_OF_MEMORY,
-                 "entry '%s': a tensor inside would have more than 2147483647 elements for %s; give smaller inputs",
+                 "entry '%s': a tensor inside, or a number that says a place in one, would exceed 2147483647 for %s; "
+                 "give smaller inputs",
                  call->entry->name, dims.data);
 }
 

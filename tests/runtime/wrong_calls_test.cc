@@ -221,7 +221,8 @@ TEST_F(WrongCall, memory_that_the_system_or_the_limit_refuses) {
            return tensor("y", HEDDLE_F32, aligned.data(), {});
          }()});
   expect(HEDDLE_OUT_OF_MEMORY,
-         "entry 'custom': a tensor inside would have more than 2147483647 elements for N = 2; give smaller inputs",
+         "entry 'custom': a tensor inside, or a number that says a place in one, would exceed 2147483647 for N = 2; "
+         "give smaller inputs",
          custom, {x(2)});
   expect(HEDDLE_OUT_OF_MEMORY,
          "entry 'custom' needs 9223372036854775807 bytes of memory for these inputs, which the system refuses; give "
