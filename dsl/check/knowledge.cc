@@ -146,6 +146,15 @@ void Knowledge::learn(const ForAll &all) {
   }
 }
 
+const Expr *Knowledge::perhaps_outside(const Expr *condition) {
+  std::vector<const Expr *> args;
+  for (const Expr *arg : condition->args)
+    args.push_back(perhaps_outside(arg));
+  if (condition->op == Expr::read && !args.empty())
+    return build_.read(condition->tensor, args, /*always_inside=*/false, condition->span);
+  return args == condition->args ? condition : build_.with_args(condition, args);
+}
+
 std::vector<const Expr *> Knowledge::conditions_on(const Expr *read) {
   std::vector<const Expr *> known;
   auto found = every_.find(read->tensor);
@@ -174,7 +183,8 @@ std::vector<const Expr *> Knowledge::conditions_on(const Expr *read) {
     }
     if (std::none_of(unknown.begin(), unknown.end(),
                      [&](int piece) { return variables_of(every.condition).count(piece) > 0; }))
-      known.push_back(indices_.rewrite(every.condition, at));
+      known.push_back(read->always_inside ? indices_.rewrite(every.condition, at)
+                                          : perhaps_outside(indices_.rewrite(every.condition, at)));
   }
   return known;
 }

@@ -120,6 +120,8 @@ private:
   bool stays_below(const Expr *value, const Prover::Bound &bound, bool exact, std::vector<Fact> facts);
   /// The sizes that have to fit 32 bits for `e` to be the number that proofs speak of; nothing where none would do.
   std::optional<std::set<Size>> fits_with(const Expr *e) const;
+  /// A condition on an element that may not exist: neither may what it reads there.
+  const Expr *perhaps_outside(const Expr *condition);
   /// The conditions that hold for the element that is read.
   std::vector<const Expr *> conditions_on(const Expr *read);
 

@@ -8,6 +8,9 @@
 
 namespace heddle::checking {
 
+/// A condition on an element may speak of another one, which has its condition, and so on: no further than that.
+constexpr int most_depth = 4;
+
 Prover::Affine Prover::plus(const Affine &a, const Affine &b, int64_t factor) {
   Affine sum = a;
   auto accumulate = [&](int64_t &to, int64_t value) {
@@ -142,9 +145,10 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
         return std::nullopt;
       name += "," + key(*a);
     }
-    name += e->always_inside ? "" : "?";
+    bool asks = depth_ < most_depth;
+    name += std::string(e->always_inside ? "" : "?") + (asks ? "" : "#");
     int number = atom(name, [&](int self) {
-      std::vector<const Expr *> known = known_of_(e);
+      std::vector<const Expr *> known = asks ? known_of_(e) : std::vector<const Expr *>();
       Atom value{Atom::value, text_(e), {{}}, -1, false, {}, {}, indices_of(e)};
       Affine own{0, {{self, 1}}};
       auto below = below_(e->tensor);
@@ -159,8 +163,10 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
         }
       }
       known_[e] = own; // the conditions speak of this element
+      ++depth_;
       for (const Expr *each : known)
         value.cases = both(value.cases, condition(each, true));
+      --depth_;
       if (!e->always_inside && (below || !known.empty())) // of what lies outside nothing is known
         for (size_t axis = 0; axis < e->args.size(); ++axis) {
           Affine at = *affine(e->args[axis]), past = plus(at, affine(e->tensor->shape[axis]), -1);

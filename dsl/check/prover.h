@@ -153,6 +153,7 @@ private:
   std::unordered_map<const Expr *, std::optional<Affine>> known_;
   std::unordered_map<const Expr *, std::set<int>> indices_;
   std::set<Size> products_;
+  int depth_ = 0;         // of conditions on elements within such
   bool overflow_ = false; // some coefficient left 64 bits: nothing is concluded
 };
 

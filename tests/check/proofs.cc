@@ -327,6 +327,21 @@ TEST(Proofs, WhatIsRequiredOfPiecesIsKnownOfEachElementByItself) {
             "y: f32 = z[t[5]]");
 }
 
+TEST(Proofs, WhatIsRequiredOfElementsSaysNothingWhereThereAreNone) {
+  EXPECT_TRUE(is_refused("q: real[T], n: i32[S]", "real",
+                         "require all[s](0 <= n[s] and n[s] < T)\nk = n[0 | 0]\ny = q[min(max(k, 0), 0)]"));
+  EXPECT_EQ(definition(in_model("q: real[T], n: i32[S]", "real",
+                                "require all[s](0 <= n[s] and n[s] < T)\ny = if 0 < S then q[n[0]] else 0.0")),
+            "y: f32 = if 0 < S then q[n[0]?]? else 0.0");
+}
+
+TEST(Proofs, ConditionsOnElementsThatNameOthersEnd) {
+  Checked checked =
+      check_text("dim T <= 8\nmodel A { entry run(q: real[T], n: i32[4]) -> y: real {\n"
+                 "require all[s in 4](n[s] < n[(s + 1) % 4])\ny = q[min(max(n[0], 0), 0) | 0]  return y } }");
+  EXPECT_NE(checked.program, nullptr) << checked.messages;
+}
+
 TEST(Proofs, AnIndexIsCheckedForTheEntryAndTheIterationThatAsksForIt) {
   const std::string before = "dim N <= 8, M <= 8\nlet p = max(N - 3, 2)\nmodel A {\n";
   const std::string asks = "q[i in N] = index(M)(p) a[i] = x[i, q[i]] return a",
