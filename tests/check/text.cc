@@ -116,6 +116,25 @@ TEST(Text, SizesThatSubscriptsRelyOnFit32Bits) {
   };
   EXPECT_EQ(products("2 * i + 3"), std::vector<std::string>()); // wraps as a whole, and is tested as a whole
   EXPECT_EQ(products("min(max(i * 65536, 0), K)"), std::vector<std::string>{"65536 * N"});
+  EXPECT_EQ(products("min(N * 65536 + i, K)"), std::vector<std::string>{"65537 * N"});
+  EXPECT_EQ(products("min(i * N * 3, K)"), (std::vector<std::string>{"N * N", "3 * N * N"}));
+  EXPECT_EQ(products("min(max(i + K - 3, 0), K)"), std::vector<std::string>{"N + K"}); // an end of the window
+  EXPECT_EQ(products("if i * 65536 < 7 then 0 else K"), std::vector<std::string>{"65536 * N"});
+}
+
+TEST(Text, WhatMayLeave32BitsIsStoredWithinItsBound) {
+  auto stored = [](const std::string &formula) {
+    Checked checked = check_text("dim N\nmodel M { state s: index(4)[8] = 0\n"
+                                 "entry run(k: index(2000000000)[8], w: real[4], _n: real[N]) -> y: real[8] {\n" +
+                                 formula + " return y } }\n");
+    EXPECT_NE(checked.program, nullptr) << checked.messages;
+    return checked.program ? to_text(*checked.program) : "";
+  };
+  std::string sum = "(k[i] + 1500000000) // 1000000000";
+  EXPECT_NE(stored("s[i] <- " + sum + "\ny[i] = w[s[i]]").find("max(min(" + sum + ", 3), 0)"), std::string::npos);
+  EXPECT_NE(stored("q[i] = index(4)(" + sum + ")\ny[i] = w[q[i]]").find("min(max(" + sum + ", 0), 3)"),
+            std::string::npos);
+  EXPECT_EQ(stored("s[i] <- k[i] // 1000000000\ny[i] = w[s[i]]").find("min("), std::string::npos);
 }
 
 TEST(Text, WhatNoResultNeedsIsDropped) {

@@ -202,6 +202,39 @@ class Numbers(Program):
             self.refused([("put", {"x": real(2, 4), "at": np.int32(at)})], "no room")
             self.refused([("get", {"w": real(2, 9), "x": real(2, 4), "at": np.int32(at)})], "no room")
 
+    def test_a_subscript_that_leaves_32_bits_reads_its_tensor_or_is_refused(self):
+        self.compile("""
+            dim N, K
+            model M {
+              state s: index(4)[3] = 0
+              entry sizes(x: real[N], z: real[K]) -> y: real[N] {
+                require K > 0
+                y[i in N] = x[min(i * 65536, N - 1)] + z[min(i * N * 3, K - 1)]
+                return y
+              }
+              entry data(x: real[N], id: index(40000), a: index(2000000000)) -> y: real[N] {
+                require N > 0
+                y[i in N] = x[min(id * 65536, N - 1)] + x[max(0 - a - a, 0)]
+                return y
+              }
+              entry keep(a: index(2000000000)[3]) -> y: index(4)[3] {
+                s[i] <- (a[i] + 1500000000) // 1000000000
+                return s
+              }
+            }""")
+        self.check([("sizes", {"x": real(5), "z": real(7)})])
+        with self.assertRaisesRegex(heddle_library.Error, "2147483647"):
+            heddle_library.load(self.library).session(threads=1).run(
+                {"x": np.zeros(40000, np.float32), "z": np.zeros(2, np.float32)}, entry="sizes")
+        data = lambda id, a: {"x": real(5), "id": np.int32(id), "a": np.int32(a)}
+        self.check([("data", data(2, 10**9))])
+        session = heddle_library.load(self.library).session(threads=1)
+        for wraps in (data(32768, 0), data(39999, 1_999_999_999)):
+            got = session.run(wraps, entry="data")["y"]  # of two elements, whichever they are
+            self.assertTrue(any(np.all(got == a + b) for a in wraps["x"] for b in wraps["x"]))
+        kept = session.run({"a": np.full(3, 1_999_999_999, np.int32)}, entry="keep")["y"]
+        self.assertTrue(((0 <= kept) & (kept < 4)).all())
+
     def test_a_counter_that_leaves_32_bits_is_refused(self):
         self.compile("""
             dim P <= 64
@@ -302,7 +335,7 @@ class Numbers(Program):
         self.check([("run", {"x": real(2, 3), "y": real(2, 4), "z": real(2, 5)})])
         model = heddle_library.load(self.library)
         huge = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (0, 2**31 - 1), (4, 0))
-        with self.assertRaisesRegex(heddle_library.Error, "more than 2147483647 elements"):
+        with self.assertRaisesRegex(heddle_library.Error, "would exceed 2147483647 for A ="):
             model.session(threads=1).run({"x": huge, "y": huge, "z": huge})
 
     def test_places_whose_quotients_change_with_what_is_taken_away(self):
