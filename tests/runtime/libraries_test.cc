@@ -87,7 +87,6 @@ TEST(Libraries, a_folder_or_a_library_is_opened_with_its_weights) {
 TEST(Libraries, two_libraries_share_the_pool_of_the_first) {
   std::string a = artifact("a", "libheddle_fake_a.so", "heddle_fake_a");
   std::string b = artifact("b", "libheddle_fake_b.so", "heddle_fake_b");
-  int before = threads_named_heddle(); // the pool of this program's own copy of the runtime
   heddle_model *first = nullptr, *second = nullptr;
   ASSERT_EQ(heddle_open(a.c_str(), nullptr, &first), HEDDLE_OK) << heddle_last_error();
   ASSERT_EQ(heddle_open(b.c_str(), nullptr, &second), HEDDLE_OK) << heddle_last_error();
@@ -96,7 +95,7 @@ TEST(Libraries, two_libraries_share_the_pool_of_the_first) {
   expect_runs(first, 0);
   EXPECT_EQ(threads_named_heddle(), alone) << "b started a's workers; a found them";
   if (std::thread::hardware_concurrency() > 1)
-    EXPECT_GT(alone, before);
+    EXPECT_GT(alone, 0); // a's, or those of a library of an earlier test, whose searches share them
   // Closing both leaves the one whose pool runs, here or in an earlier test, and only that one.
   EXPECT_EQ(heddle_close(first), HEDDLE_OK);
   expect_runs(second, 0);
