@@ -155,6 +155,8 @@ static rank *ranks_of(const rt_beams *s, int32_t source) {
   return s->ranks + (size_t)source * (size_t)(s->kept + s->width);
 }
 
+static continuation *best_of(const rt_beams *s, int32_t source) { return s->best + (size_t)source * (size_t)s->kept; }
+
 // The best `kept` continuations of a source, best first, of equals the first.
 static int find_best(void *user_context, int source, uint8_t *closure) {
   (void)user_context;
@@ -182,7 +184,7 @@ static int find_best(void *user_context, int source, uint8_t *closure) {
     }
   }
   qsort(ranks, (size_t)count, sizeof *ranks, compare_ranks);
-  continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  continuation *best = best_of(s, source);
   for (int32_t i = 0; i < count; i++) {
     int64_t token = ranks[i].place % n;
     best[i] = (continuation){.score = ranks[i].score,
@@ -211,7 +213,7 @@ static void extend(text *to, const text *parent, const continuation *by, float s
 // The best `width` continuations that don't end go on.
 static void go_on(const rt_beams *s, int32_t source) {
   size_t first = (size_t)source * (size_t)s->width;
-  const continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  const continuation *best = best_of(s, source);
   rank *ranks = ranks_of(s, source);
   for (int32_t i = 0; i < s->counts[source]; i++)
     ranks[i] = (rank){.score = best[i].score + (best[i].ends ? NEVER : 0), .place = i};
@@ -236,7 +238,7 @@ static void finish(const rt_beams *s, int32_t source, int32_t step) {
   size_t first = (size_t)source * (size_t)s->width;
   const text *running = s->running + first, *finished = s->finished + first;
   text *merged = s->merged + first;
-  const continuation *best = s->best + (size_t)source * (size_t)s->kept;
+  const continuation *best = best_of(s, source);
   rank *ranks = ranks_of(s, source);
   float length = (float)pow(step + 1, s->options->length_penalty);
   bool full = s->options->early_stopping == HEDDLE_STOP_WHEN_FULL && all_finished(s, finished);
@@ -253,11 +255,12 @@ static void finish(const rt_beams *s, int32_t source, int32_t step) {
   qsort(ranks, (size_t)(width + count), sizeof *ranks, compare_ranks);
   for (int32_t k = 0; k < width; k++) {
     int32_t i = ranks[k].place;
-    const continuation *by = &best[i - width];
-    if (i < width)
+    if (i < width) {
       copy_text(&merged[k], &finished[i]);
-    else
-      extend(&merged[k], &running[by->parent], by, ranks[k].score, by->ends && i - width < width);
+      continue;
+    }
+    const continuation *by = &best[i - width];
+    extend(&merged[k], &running[by->parent], by, ranks[k].score, by->ends && i - width < width);
   }
 }
 
@@ -289,7 +292,7 @@ bool rt_beams_step(rt_beams *s, int32_t step, float *logits, int64_t vocabulary,
   rt_share_tasks(s->session, s->batch, find_best, &shared);
   for (int32_t b = 0; b < s->batch; b++) {
     for (int32_t i = 0; i < s->counts[b]; i++)
-      can_go_on |= !s->best[(size_t)b * (size_t)s->kept + (size_t)i].ends;
+      can_go_on |= !best_of(s, b)[i].ends;
     go_on(s, b);
     finish(s, b, step);
   }
