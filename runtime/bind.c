@@ -227,10 +227,7 @@ static heddle_status check_default(const rt_call *call, const rt_value *value) {
     return HEDDLE_OK;
   rt_text text = {.length = 0};
   rt_append(&text, "is not given, and stands for %.0f in each place, but ", value->desc->initial);
-  if (value->below > 0)
-    rt_append(&text, "must be in 0 .. %lld", (long long)value->below - 1);
-  else
-    rt_append(&text, "no value is allowed, because the range it counts in is empty");
+  rt_append_range(&text, 0, value->below - 1);
   append_dims(&text, call);
   return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
 }

@@ -31,6 +31,7 @@ typedef struct rt_text { // a bounded string
 } rt_text;
 void rt_append(rt_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rt_append_shape(rt_text *text, const int64_t *shape, int32_t rank);
+void rt_append_range(rt_text *text, int64_t low, int64_t high); // what an element must be
 const char *rt_dtype_name(int32_t dtype);
 int64_t rt_dtype_bytes(int32_t dtype); // 0: no such dtype
 

@@ -212,10 +212,7 @@ static heddle_status refuse_element(const rt_call *call, const rt_value *value, 
   rt_append(&text, "element ");
   rt_append_shape(&text, position, value->desc->rank);
   rt_append(&text, " is %lld, but ", (long long)element);
-  if (allowed.high < allowed.low)
-    rt_append(&text, "no value is allowed, because the range it counts in is empty");
-  else
-    rt_append(&text, "must be in %lld .. %lld", (long long)allowed.low, (long long)allowed.high);
+  rt_append_range(&text, allowed.low, allowed.high);
   return rt_wrong(HEDDLE_OUT_OF_RANGE, call, value, text.data);
 }
 

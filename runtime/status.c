@@ -91,6 +91,13 @@ void rt_append_shape(rt_text *text, const int64_t *shape, int32_t rank) {
   rt_append(text, rank > HEDDLE_RANK ? ", ...]" : "]");
 }
 
+void rt_append_range(rt_text *text, int64_t low, int64_t high) {
+  if (high < low)
+    rt_append(text, "no value is allowed, because the range it counts in is empty");
+  else
+    rt_append(text, "must be in %lld .. %lld", (long long)low, (long long)high);
+}
+
 static const struct {
   const char *name;
   int64_t bytes;

@@ -205,9 +205,7 @@ private:
         double value = array->data[i];
         if (value >= least && value <= most)
           continue;
-        return at(input) + "element " + place(*array, i) + " is " + whole(value) + ", but " +
-               (most < least ? "no value is allowed, because the range it counts in is empty"
-                             : "must be in " + whole(least) + " .. " + whole(most));
+        return at(input) + "element " + place(*array, i) + " is " + whole(value) + ", but " + allowed(least, most);
       }
     }
     return {};
@@ -220,9 +218,12 @@ private:
     if (*input.initial < below || std::find(shape.begin(), shape.end(), 0) != shape.end())
       return {};
     return at(input) + "is not given, and stands for " + whole(*input.initial) + " in each place, but " +
-           (below > 0 ? "must be in 0 .. " + whole(below - 1)
-                      : "no value is allowed, because the range it counts in is empty") +
-           known_dims();
+           allowed(0, below - 1) + known_dims();
+  }
+
+  static std::string allowed(double least, double most) {
+    return most < least ? "no value is allowed, because the range it counts in is empty"
+                        : "must be in " + whole(least) + " .. " + whole(most);
   }
 
   static std::string whole(double value) { return std::to_string(int64_t(value)); }
