@@ -54,7 +54,7 @@ static bool is_range_of(const HExpr &condition, const HExpr &read) {
       while (node->op == HExpr::index && int(indices.size()) <= node->position)
         indices.push_back(terms.index(int(indices.size())));
   auto polynomial = [&](const HExpr *e) { return whole.of(terms.import(e, indices)); };
-  if (!differentiating::is_comparison(condition.op) || condition.args[0]->type != heddle::Type::i32)
+  if (!is_comparison(condition.op) || condition.args[0]->type != heddle::Type::i32)
     return false;
   auto difference = differentiating::plus(polynomial(condition.args[1]), polynomial(condition.args[0]), -1);
   for (auto [axis, at] : llvm::enumerate(read.args)) {

@@ -7,6 +7,11 @@ namespace heddle {
 
 bool is_floating(Type type) { return type == Type::f32 || type == Type::f16 || type == Type::bf16; }
 
+bool is_comparison(Expr::Op op) {
+  return op == Expr::less || op == Expr::less_equal || op == Expr::greater || op == Expr::greater_equal ||
+         op == Expr::equal || op == Expr::not_equal;
+}
+
 const char *type_name(Type type) {
   switch (type) {
   case Type::f32:

@@ -82,6 +82,7 @@ struct Expr {
 
 /// Every node of `e` once, operands first; without what reads are subscripted by where `inside_reads` is false.
 std::vector<const Expr *> nodes_of(const Expr *e, bool inside_reads = true);
+bool is_comparison(Expr::Op op);
 
 struct Index {
   std::string name; // the author's

@@ -273,17 +273,10 @@ Prover::Cases Prover::condition(const Expr *e, bool holds) {
   case Expr::select: // (test and yes) or (not test and no)
     return either(both(condition(e->args[0], true), condition(e->args[1], holds)),
                   both(condition(e->args[0], false), condition(e->args[2], holds)));
-  case Expr::less:
-  case Expr::less_equal:
-  case Expr::greater:
-  case Expr::greater_equal:
-  case Expr::equal:
-  case Expr::not_equal:
-    break;
   default:
-    return anything;
+    break;
   }
-  if (!is_integer(e->args[0]->type))
+  if (!is_comparison(e->op) || !is_integer(e->args[0]->type))
     return anything;
   auto a = affine(e->args[0]), b = affine(e->args[1]);
   if (!a || !b)

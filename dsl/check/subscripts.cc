@@ -200,8 +200,8 @@ const Expr *Subscripts::read(const Entity &base, const std::vector<const Expr *>
         test(Expr::less, at[axis], size);
     }
   }
-  for (const Expr *index : at)
-    if (always)
+  if (always)
+    for (const Expr *index : at)
       knowledge_.rely_on(index);
   const Expr *value = build_.read(base.read, at, always, e.span);
   if (!e.outside)

@@ -167,12 +167,12 @@ private:
   }
 
   Values values(const Expr *e) {
-    auto compared = [&] {
+    if (is_comparison(e->op)) {
       for (const Expr *arg : e->args)
         if (is_integer(arg->type))
           exact(arg);
       return one_of({0, 1});
-    };
+    }
     Values out;
     switch (e->op) {
     case Expr::integer:
@@ -194,13 +194,6 @@ private:
       out = below != below_.end() ? of_extent(below->second.below) : e->type == Type::i8 ? one_of(of_i8) : anything();
       break;
     }
-    case Expr::less:
-    case Expr::less_equal:
-    case Expr::greater:
-    case Expr::greater_equal:
-    case Expr::equal:
-    case Expr::not_equal:
-      return compared();
     case Expr::logical_and:
     case Expr::logical_or:
     case Expr::logical_not:

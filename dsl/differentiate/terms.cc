@@ -115,11 +115,6 @@ bool is_number(Term e, double value) {
 bool is_true(Term e) { return e->op == Expr::boolean && e->whole != 0; }
 bool is_false(Term e) { return e->op == Expr::boolean && e->whole == 0; }
 
-bool is_comparison(Expr::Op op) {
-  return op == Expr::less || op == Expr::less_equal || op == Expr::greater || op == Expr::greater_equal ||
-         op == Expr::equal || op == Expr::not_equal;
-}
-
 namespace {
 
 Expr::Op opposite(Expr::Op op) {

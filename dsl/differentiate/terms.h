@@ -83,7 +83,6 @@ bool is_number(Term e, double value);
 inline bool is_zero(Term e) { return is_number(e, 0); }
 bool is_true(Term e);
 bool is_false(Term e);
-bool is_comparison(Expr::Op op);
 
 /// A product as its factors; `1 / x` has x below.
 struct Factors {
