@@ -14,6 +14,7 @@
 // A reduction over a contraction's row (a norm after a product) stays a cluster of its own. So does a sum whose terms
 // go to places that numbers name, with what follows it element by element.
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/parameters.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/form_kernels.h"
@@ -74,7 +75,9 @@ private:
   void join(const Members &members);
   int64_t elements(Value tensor) const;
   int64_t iterations(int op, unsigned loop) const;
-  bool reads_weight(int op) const;
+  bool reads_weight(int op) const {
+    return llvm::any_of(reads_[op], [](const Read &read) { return ir::is_parameter(read.tensor); });
+  }
   bool has(const Members &members, Work work) const {
     return llvm::any_of(members, [&](int m) { return work_[m] == work; });
   }
@@ -456,10 +459,6 @@ bool Clusters::keeps_rows(const Members &members) const {
         row *= iterations(m, loop);
     return row <= longest_row;
   });
-}
-
-bool Clusters::reads_weight(int op) const {
-  return llvm::any_of(reads_[op], [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>() != nullptr; });
 }
 
 /// Whether the last axis of the result of `last` belongs to no factor that the other members make: attention's kernels,

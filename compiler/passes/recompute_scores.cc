@@ -13,6 +13,7 @@
 // a product of no weight, or an element-wise function of scores at their own places. It is kept where anything but such
 // sums needs it, as a gradient of scores that is summed over texts, and where only one product over keys does.
 #include "compiler/ir/dialect.h"
+#include "compiler/ir/parameters.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/form_kernels.h"
@@ -73,7 +74,7 @@ private:
   }
 
   static bool reads_weight(LinalgOp op) {
-    return llvm::any_of(reads_of(op), [](const Read &read) { return read.tensor.getDefiningOp<ir::GetOp>(); });
+    return llvm::any_of(reads_of(op), [](const Read &read) { return ir::is_parameter(read.tensor); });
   }
 
   static bool writes_in_place(LinalgOp op) {
