@@ -11,6 +11,10 @@ bool is_integer(Type type);
 
 class Builder {
 public:
+  Builder() = default;
+  /// What it makes belongs to `exprs`.
+  explicit Builder(std::deque<Expr> &exprs) : exprs_(exprs) {}
+
   const Expr *integer(int64_t value);
   const Expr *real(double value, Type type);
   const Expr *boolean(bool value);
@@ -37,7 +41,7 @@ private:
   const Expr *fold_whole(Expr::Op op, const std::vector<const Expr *> &args, bool &failed);
   const Expr *fold_real(Expr::Op op, Type type, const std::vector<const Expr *> &args);
 
-  std::deque<Expr> exprs_;
+  std::deque<Expr> own_, &exprs_ = own_;
 };
 
 /// The value of a constant expression (a boolean is 0 or 1).

@@ -31,6 +31,8 @@ struct CheckOptions {
   /// folder, say.
   std::function<int(const std::string &name)> find_file;
   static constexpr int unreadable = -2;
+  /// Whether also places of definitions that nothing reads are computed, as a witness for what leaves them out.
+  bool every_place = false;
   /// For editors: called with what the name at a place stands for, such as "f32[B, S, D = 768]". `what` makes the text;
   /// a place comes again for every call and iteration that passes it.
   std::function<void(Span at, const std::function<std::string()> &what)> note;

@@ -8,6 +8,7 @@
 #include "dsl/check/requirements.h"
 #include "dsl/check/signatures.h"
 #include "dsl/check/statements.h"
+#include "dsl/check/unread_places.h"
 #include "dsl/check/updates.h"
 #include "dsl/check/used_tensors.h"
 
@@ -65,6 +66,10 @@ void Entries::add(const syntax::Entry &entry, Instance &model) {
     report(Code::E079, entry.name.span, {entry.name.text}); // a failure without a message must not pass
   if (messages_.has_errors())
     return;
+  if (!options_.every_place) { // before gradients are made of what is left
+    keep_needed(out, gradients_.tensors());
+    leave_out_unread_places(program_, out, gradients_.tensors());
+  }
   gradients_.expand(out);
   if (messages_.has_errors())
     return;

@@ -99,6 +99,13 @@ Entity Gradients::gradient(const Tree &e, Frame &frame) {
   return entity(result, shape);
 }
 
+std::vector<const Tensor *> Gradients::tensors() const {
+  std::vector<const Tensor *> all;
+  for (const Derivative &one : derivatives_)
+    all.insert(all.end(), {one.loss, one.of, one.result});
+  return all;
+}
+
 void Gradients::expand(Entry &entry) {
   std::vector<Step> &steps = entry.steps;
   auto holds_place = [](const Step &step, const Derivative &one) {

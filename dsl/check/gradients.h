@@ -16,6 +16,8 @@ public:
   void begin_entry() { derivatives_.clear(); }
   /// `grad(loss, w)`: a stage that holds the place of its result.
   Entity gradient(const Tree &e, Frame &frame);
+  /// The tensors that the entry's gradients are of, their losses, and what holds their places.
+  std::vector<const Tensor *> tensors() const;
   /// Puts the stages that compute the gradients in the places of those, once the entry is complete.
   void expand(Entry &entry);
 

@@ -1,7 +1,8 @@
 // A checked program: what the interpreter evaluates and the compiler imports. Configs are folded, calls
 // inlined, sub-modules resolved, loops over configs unrolled, and every reduction is a stage of its own.
 // What remains per entry is a list of steps over tensors; in each stage one scalar expression is given
-// for each point of an index space. Nothing here can fail: all rules of the language hold.
+// for each point of an index space. Places of a definition that nothing reads are gone (unread_places.h), and with a
+// single one that is read its index. Nothing here can fail: all rules of the language hold.
 //
 //   y[..s, o] = sum[i](x[..s, i] * weight[o, i]) + bias[o]     becomes, for x: real[B, S, 768],
 //

@@ -71,8 +71,8 @@ void keep(std::vector<Step> &steps, Live &live) {
 
 } // namespace
 
-void keep_needed(Entry &entry) {
-  Live live;
+void keep_needed(Entry &entry, const std::vector<const Tensor *> &also) {
+  Live live(also.begin(), also.end());
   for (const Output &output : entry.outputs)
     live.insert(output.tensor);
   keep(entry.steps, live);

@@ -7,7 +7,8 @@
 
 namespace heddle::checking {
 
-void keep_needed(Entry &entry);
+/// `also`: what else is needed.
+void keep_needed(Entry &entry, const std::vector<const Tensor *> &also = {});
 /// Enters into the program the weights and states that its entries read or update, in the order of their first use.
 void list_used(Program &program, const std::map<const Tensor *, Weight> &weights, const std::vector<State> &states);
 

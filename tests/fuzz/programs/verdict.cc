@@ -124,8 +124,9 @@ std::string outside(const std::string &name, const std::vector<double> &got, con
 
 struct Front {
   Model model;
-  Verdict verdict;     // of what was seen so far
-  bool at_end = false; // refused, as it may be
+  std::unique_ptr<Program> reference; // with every place of every definition
+  Verdict verdict;                    // of what was seen so far
+  bool at_end = false;                // refused, as it may be
 };
 
 /// Whether all that is wrong is that nothing proves a place to be inside.
@@ -165,6 +166,10 @@ Front read(const std::string &text, const Plan &plan) {
     out.verdict = {out.at_end ? Verdict::agrees : Verdict::refused, model.diagnostics->render()};
     return out;
   }
+  CheckOptions whole = options;
+  whole.every_place = true;
+  Diagnostics told_before(*model.sources);
+  out.reference = check(*model.sources, tree, whole, told_before);
   // What the printer writes is the same program, printed as itself.
   std::string once = syntax::print(*model.sources, tree);
   Sources sources;
@@ -289,15 +294,15 @@ private:
   }
 
   void reference() {
-    Interpreter interpreter(program(), [&](const std::string &name) -> Result<Array> {
-      for (const Weight &w : program().weights)
+    Interpreter interpreter(*front_.reference, [&](const std::string &name) -> Result<Array> {
+      for (const Weight &w : front_.reference->weights)
         if (w.names[0] == name)
           return weight(w);
       return Error{"no weight"};
     });
-    Bounds bounds(program(), [&](const Weight &w) { return weight(w); });
+    Bounds bounds(*front_.reference, [&](const Weight &w) { return weight(w); });
     for (const Call &call : calls_) {
-      const Entry &entry = program().entries[call.entry];
+      const Entry &entry = front_.reference->entries[call.entry];
       auto results = interpreter.run(entry.name, call.inputs);
       messages_.push_back(results ? "" : results.error().message);
       if (!results) {
