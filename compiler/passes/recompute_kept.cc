@@ -27,7 +27,7 @@ namespace {
 
 /// Products between two readers from which on a value is computed again: what is read several times in a layer, or by
 /// each of several, is kept.
-constexpr int64_t far_apart = 32;
+constexpr int64_t far_apart = 16;
 
 /// So many products earlier is still about at the same time.
 constexpr int64_t nearby = 6;
