@@ -5,7 +5,7 @@
     ./dev bench forms --only attention      those with that in their name
     ./dev bench forms --target x86-64-v3    code for another CPU than this one
 
-Results are compared before times count. The table is docs/performance.md's; what is slower than 1.3 times the fastest way, or than PyTorch, is
+Results are compared before times count. The table is docs/performance/forms.md's; what is slower than 1.3 times the fastest way, or than PyTorch, is
 named at the end."""
 
 import argparse
