@@ -263,8 +263,10 @@ private:
 
   /// The element in the narrow type: of a rounded tensor, where it is read from one, else rounded here.
   Value narrowed(OpBuilder &builder, linalg::LinalgOp op, Value element) {
-    if (auto wide = element.getDefiningOp<arith::ExtFOp>(); wide && wide.getIn().getType() == type_)
-      return wide.getIn();
+    auto wide = element.getDefiningOp<arith::ExtFOp>(); // of what the model stores in bf16 or f16
+    Value source = wide ? wide.getIn() : element;
+    if (source.getType() == type_)
+      return source;
     APFloat constant(0.0);
     if (matchPattern(element, m_ConstantFloat(&constant))) {
       bool inexact;
@@ -275,35 +277,29 @@ private:
       Value yes = narrowed(builder, op, choice.getTrueValue()), no = narrowed(builder, op, choice.getFalseValue());
       return arith::SelectOp::create(builder, element.getLoc(), choice.getCondition(), yes, no);
     }
-    Value tensor = tensor_read(op, element);
+    Value tensor = tensor_read(op, source);
     Value rounded = tensor ? rounded_tensor(tensor) : Value();
     if (!rounded)
       return arith::TruncFOp::create(builder, element.getLoc(), type_, element);
-    if (auto read = element.getDefiningOp<tensor::ExtractOp>()) {
+    if (auto read = source.getDefiningOp<tensor::ExtractOp>()) {
       OpBuilder there(read);
       return tensor::ExtractOp::create(there, read.getLoc(), rounded, read.getIndices());
     }
-    auto argument = cast<BlockArgument>(element);
-    OpOperand &operand = op->getOpOperand(argument.getArgNumber());
-    operand.set(rounded);
-    argument.setType(type_);
-    OpBuilder start = OpBuilder::atBlockBegin(op.getBlock());
-    if (!argument.use_empty()) { // read for something else, too
-      Value wide = widened(start, argument, builder.getF32Type());
-      argument.replaceAllUsesExcept(wide, wide.getDefiningOp());
-    }
+    auto argument = cast<BlockArgument>(source);
+    op->getOpOperand(argument.getArgNumber()).set(rounded);
+    narrow_element(argument, type_); // it may be read for something else, too
     return argument;
   }
 
-  /// A tensor of f32 rounded to the narrow type, right behind what makes it. Null where its extents are no formulas.
+  /// A tensor rounded to the narrow type, right behind what makes it. Null where its extents are no formulas.
   Value rounded_tensor(Value tensor) {
     auto [known, is_new] = rounded_.try_emplace(tensor);
     if (!is_new)
       return known->second;
     auto type = cast<RankedTensorType>(tensor.getType());
     OpBuilder builder(module_.getContext());
-    auto extents = type.getElementType().isF32() ? ir::build_extents_behind(builder, tensor)
-                                                 : FailureOr<SmallVector<OpFoldResult>>(failure());
+    auto extents = isa<FloatType>(type.getElementType()) ? ir::build_extents_behind(builder, tensor)
+                                                         : FailureOr<SmallVector<OpFoldResult>>(failure());
     if (failed(extents))
       return {};
     return rounded_[tensor] = build_free_rounding(builder, tensor, *extents, type_);

@@ -27,6 +27,7 @@
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
+#include "compiler/passes/nonnegative.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unread_weights.h"
 
@@ -82,36 +83,14 @@ bool is_of_places(GenericOp op, Value value, llvm::SmallBitVector &loops) {
          llvm::all_of(made->getOperands(), [&](Value operand) { return is_of_places(op, operand, loops); });
 }
 
-/// Whether an element of a body, or a tensor, is never below 0, as `depth` steps back tell: each may double the work.
-bool is_nonnegative(Value value, int depth = 8) {
-  if (depth == 0)
-    return false;
-  auto both = [&](Operation *op, unsigned a, unsigned b) {
-    return is_nonnegative(op->getOperand(a), depth - 1) && is_nonnegative(op->getOperand(b), depth - 1);
-  };
-  APFloat constant(0.0);
-  if (matchPattern(value, m_ConstantFloat(&constant)))
-    return !constant.isNegative() && !constant.isNaN();
-  if (auto element = dyn_cast<BlockArgument>(value)) {
-    auto op = dyn_cast<GenericOp>(element.getOwner()->getParentOp());
-    return op && element.getArgNumber() < op.getNumDpsInputs() &&
-           is_nonnegative(op->getOperand(element.getArgNumber()), depth - 1);
-  }
-  Operation *made = value.getDefiningOp();
-  if (auto op = dyn_cast<GenericOp>(made)) {
-    unsigned result = cast<OpResult>(value).getResultNumber();
-    return op.getNumReductionLoops() == 0 &&
-           is_nonnegative(op.getBlock()->getTerminator()->getOperand(result), depth - 1);
-  }
-  if (isa<arith::MaximumFOp>(made))
-    return is_nonnegative(made->getOperand(0), depth - 1) || is_nonnegative(made->getOperand(1), depth - 1);
-  if (isa<arith::AddFOp, arith::MulFOp, arith::DivFOp, arith::MinimumFOp>(made))
-    return both(made, 0, 1);
-  if (isa<arith::SelectOp>(made))
-    return both(made, 1, 2);
-  if (auto read = dyn_cast<tensor::ExtractOp>(made))
-    return is_nonnegative(read.getTensor(), depth - 1);
-  return isa<math::ExpOp, math::Exp2Op, math::AbsFOp>(made);
+/// What is widened to f32, where a model stores it in bf16 or f16; else the value itself.
+Value unwidened(Value value) {
+  auto wide = value.getDefiningOp<arith::ExtFOp>();
+  return wide ? wide.getIn() : value;
+}
+/// An element of a tensor of reals as f32.
+Value widened(OpBuilder &at, Location loc, Value element) {
+  return element.getType().isF32() ? element : arith::ExtFOp::create(at, loc, at.getF32Type(), element).getResult();
 }
 
 /// A product that can be quantized.
@@ -156,8 +135,9 @@ private:
   };
 
   static std::optional<Side> side_of(GenericOp op, const contraction::Factor &factor) {
-    auto element = dyn_cast<BlockArgument>(factor.value);
-    if (!element || element.getOwner() != op.getBlock() || !element.getType().isF32() || !element.hasOneUse())
+    auto element = dyn_cast<BlockArgument>(unwidened(factor.value));
+    if (!element || element.getOwner() != op.getBlock() || !isa<FloatType>(element.getType()) || !element.hasOneUse() ||
+        !factor.value.hasOneUse())
       return std::nullopt;
     Side side;
     side.operand = &op->getOpOperand(element.getArgNumber());
@@ -174,12 +154,13 @@ private:
   /// A factor that is read at computed places, with zeros where a condition on these doesn't hold. Its terms must lie
   /// side by side in groups, enough of them for the loop over these (convolution/problem.cc).
   std::optional<Side> picture_of(GenericOp op, const contraction::Factor &factor) {
-    auto guard = factor.value.getDefiningOp<arith::SelectOp>();
+    auto guard = unwidened(factor.value).getDefiningOp<arith::SelectOp>();
     auto read = contraction::element_read(factor.value).getDefiningOp<tensor::ExtractOp>();
     llvm::SmallBitVector ignored(op.getNumLoops());
-    bool reads = read && read->getBlock() == op.getBlock() && read.getType().isF32() && read->hasOneUse() &&
-                 (guard ? guard.getTrueValue() == read.getResult() && is_of_places(op, guard.getCondition(), ignored)
-                        : factor.value == read.getResult());
+    bool reads = read && read->getBlock() == op.getBlock() && isa<FloatType>(read.getType()) && read->hasOneUse() &&
+                 (guard ? unwidened(guard.getTrueValue()) == read.getResult() && guard->hasOneUse() &&
+                              is_of_places(op, guard.getCondition(), ignored)
+                        : unwidened(factor.value) == read.getResult());
     if (!reads)
       return std::nullopt;
     Side side;
@@ -295,7 +276,7 @@ private:
 
   /// x * scale, rounded to a whole number from 0 to 255, or from -127 to 127.
   Value byte_of(OpBuilder &at, Location loc, const Rows &rows, Value x, Value scale) {
-    Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, x, scale));
+    Value whole = math::RoundEvenOp::create(at, loc, arith::MulFOp::create(at, loc, widened(at, loc, x), scale));
     Value number = arith::FPToSIOp::create(at, loc, at.getI32Type(), whole);
     if (rows.known) {
       number = arith::MaxSIOp::create(at, loc, number, constant(at, loc, rows.zero || rows.has_sign ? -rows.top : 0));
@@ -365,7 +346,7 @@ private:
       AffineMap all = AffineMap::getMultiDimIdentityMap(sizes.size(), module_.getContext());
       AffineMap row = AffineMap::get(sizes.size(), 0, axes(kept), module_.getContext());
       return generic(builder, loc, from, none, {all, row}, loops, [&](OpBuilder &at, Location loc, ValueRange e) {
-        Value magnitude = of_floats ? bits(at, loc, math::AbsFOp::create(at, loc, e[0])) : e[0];
+        Value magnitude = of_floats ? bits(at, loc, math::AbsFOp::create(at, loc, widened(at, loc, e[0]))) : e[0];
         return arith::MaxSIOp::create(at, loc, e[1], magnitude).getResult();
       });
     };
@@ -441,7 +422,8 @@ private:
     SmallVector<Value> places =
         llvm::map_to_vector(read.getIndices(), [&](Value index) { return again(at, op, index, {}, made); });
     Value number = tensor::ExtractOp::create(at, loc, rows.numbers, places);
-    auto guard = dyn_cast<arith::SelectOp>(*read->user_begin());
+    Operation *reader = *read->user_begin();
+    auto guard = dyn_cast<arith::SelectOp>(isa<arith::ExtFOp>(reader) ? *reader->user_begin() : reader);
     if (!guard)
       return number;
     Value zero = arith::ConstantOp::create(at, loc, at.getI8IntegerAttr(int8_t(rows.zero)));

@@ -22,27 +22,40 @@ Value build_free_rounding(OpBuilder &builder, Value tensor, ArrayRef<OpFoldResul
   auto rounding = linalg::GenericOp::create(builder, loc, TypeRange(type.clone(narrow)), ValueRange(tensor),
                                             ValueRange(empty), ArrayRef<AffineMap>{same, same}, loops,
                                             [&](OpBuilder &body, Location loc, ValueRange elements) {
-                                              auto r = arith::TruncFOp::create(body, loc, narrow, elements[0]);
+                                              Value wide = elements[0];
+                                              if (!wide.getType().isF32())
+                                                wide = arith::ExtFOp::create(body, loc, body.getF32Type(), wide);
+                                              auto r = arith::TruncFOp::create(body, loc, narrow, wide);
                                               r.setFastmath(arith::FastMathFlags::contract);
                                               linalg::YieldOp::create(body, loc, r.getResult());
                                             });
   return rounding.getResult(0);
 }
 
-void widen_read(OpOperand &use) {
-  Value element;
-  OpBuilder builder(use.getOwner());
-  if (auto reader = dyn_cast<linalg::GenericOp>(use.getOwner())) {
-    element = reader.getMatchingBlockArgument(&use);
-    builder.setInsertionPointToStart(reader.getBlock());
-  } else {
-    element = use.getOwner()->getResult(0);
-    builder.setInsertionPointAfter(use.getOwner());
+void narrow_element(Value element, Type narrow) {
+  Type before = element.getType();
+  if (before == narrow)
+    return;
+  OpBuilder builder(element.getContext());
+  builder.setInsertionPointAfterValue(element);
+  element.setType(narrow);
+  Value wide;
+  for (OpOperand &use : llvm::make_early_inc_range(element.getUses())) {
+    if (isa<arith::ExtFOp>(use.getOwner())) // to f32, from whatever
+      continue;
+    if (!wide) {
+      wide = arith::ExtFOp::create(builder, element.getLoc(), builder.getF32Type(), element);
+      if (wide.getType() != before)
+        wide = arith::TruncFOp::create(builder, element.getLoc(), before, wide);
+    }
+    use.set(wide);
   }
-  Type wide = element.getType();
-  element.setType(cast<RankedTensorType>(use.get().getType()).getElementType());
-  Value widened = arith::ExtFOp::create(builder, element.getLoc(), wide, element);
-  element.replaceAllUsesExcept(widened, widened.getDefiningOp());
+}
+
+void widen_read(OpOperand &use) {
+  auto reader = dyn_cast<linalg::GenericOp>(use.getOwner());
+  Value element = reader ? Value(reader.getMatchingBlockArgument(&use)) : use.getOwner()->getResult(0);
+  narrow_element(element, cast<RankedTensorType>(use.get().getType()).getElementType());
 }
 
 } // namespace heddle::passes

@@ -10,9 +10,13 @@ namespace heddle::passes {
 /// author asked for it.
 mlir::arith::TruncFOp free_rounding(mlir::linalg::GenericOp op, unsigned result);
 
-/// A tensor of f32 rounded to a narrow type by an op of its own, one that may be left out.
+/// A tensor of reals rounded to a narrow type by an op of its own, one that may be left out.
 mlir::Value build_free_rounding(mlir::OpBuilder &builder, mlir::Value tensor,
                                 llvm::ArrayRef<mlir::OpFoldResult> extents, mlir::FloatType narrow);
+
+/// Makes an element that a body reads one of a narrower type, or of the other narrow one. What reads it sees its type
+/// of before; formulas see f32.
+void narrow_element(mlir::Value element, mlir::Type narrow);
 
 /// Widens what a linalg.generic, or a tensor.extract, reads at an operand whose tensor has become one of narrower
 /// elements.

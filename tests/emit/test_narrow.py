@@ -32,14 +32,14 @@ class Narrow(unittest.TestCase):
         self.folder = Path(scratch.name)
         self.library = self.folder / "library"
 
-    def compile(self, text, weights=None, settings=()):
+    def compile(self, text, weights=None, settings=(), options=()):
         self.model = self.folder / "model.heddle"
         self.model.write_text(text)
         self.options = list(settings)
         if weights:
             save(self.folder / "weights.safetensors", weights)
             self.options += ["--weights", self.folder / "weights.safetensors"]
-        must("compile", self.model, *self.options, "-o", self.library)
+        must("compile", self.model, *self.options, *options, "-o", self.library)
 
     def kinds(self):
         return {kernel["kind"] for kernel in json.loads((self.library / "model.json").read_text())["kernels"]}
@@ -140,9 +140,10 @@ def kernel_weights(dtype):
 
 
 class Kernels(Narrow):
-    def check_kernels(self, real_type, stored):
+    def check_kernels(self, real_type, stored, precision="f32", off=None):
+        """`off`: how far from the evaluator, as a share of the largest value, narrow products may be."""
         dtype = {"bf16": "BF16", "f16": "F16"}[real_type]
-        self.compile(KERNELS, kernel_weights(stored), ["--set", f"real={real_type}"])
+        self.compile(KERNELS, kernel_weights(stored), ["--set", f"real={real_type}"], ["--precision", precision])
         self.assertLessEqual({"contraction", "attention", "row_reduction", "lookup", "pointwise", "convolution"}, self.kinds())
 
         def given(*shape, seed=0):
@@ -160,13 +161,19 @@ class Kernels(Narrow):
         calls += [("pointwise", {"x": given(b, s)}) for b, s in ((1, 1), (3, 37))]
         calls += [("picture", {"x": given(b, 9, 11, 5), "z": given(b, 5, 9, 11)}) for b in (1, 2)]
         calls.append(("steps", {"x": given(2, 5, 6), "start": given(2, 6)}))
-        self.check(calls, 4, UNIT[real_type])
+        self.check(calls, 4, off / 4 if off else UNIT[real_type])
+        return json.loads((self.library / "model.json").read_text())["weights_bytes"]
 
     def test_every_kind_of_kernel_agrees_with_the_evaluator_in_bf16_with_f32_weights(self):
         self.check_kernels("bf16", "F32")
 
     def test_every_kind_of_kernel_agrees_with_the_evaluator_in_f16_with_bf16_weights(self):
         self.check_kernels("f16", "BF16")
+
+    def test_a_precision_makes_products_narrow_in_models_that_store_bf16_or_f16(self):
+        for real_type in ("bf16", "f16"):
+            sizes = [self.check_kernels(real_type, "F32", *how) for how in (("bf16", 0.03), ("int8", 0.08))]
+            self.assertLess(sizes[1], sizes[0])
 
 
 class Types(Narrow):
