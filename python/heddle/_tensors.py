@@ -23,6 +23,13 @@ def result_type(name):
     return np.dtype(NUMPY[name])
 
 
+def _bf16_bits(array):
+    """The bits of the nearest bf16, ties to even."""
+    reals = array.astype(np.float32)
+    bits = reals.view(np.uint32).astype(np.uint64)
+    return np.where(np.isnan(reals), np.uint64(0x7FC0), bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+
+
 def dtype_code(name, array):
     dtype = "bf16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype)
     if dtype is None:
@@ -218,4 +225,6 @@ def array_of(name, given, wanted={}, stream=None):
     except ValueError as error:  # lists of different lengths
         raise _c.Error(f"'{name}': {type(given).__name__} makes no array: {error}", "BAD_TENSOR") from None
     dtype = result_type(wanted[name]) if name in wanted and isinstance(given, (list, tuple, int, float)) else array.dtype
+    if dtype.kind == "u" and wanted.get(name) == "bf16" and array.dtype.kind in "iuf":
+        return _bf16_bits(array)
     return array.astype(dtype) if dtype.kind in "fV" and array.dtype.kind in "iuf" else array

@@ -203,6 +203,10 @@ class Calls(unittest.TestCase):
                 result = session.run({"x": given, "f16": [1, 2, 3, 4.5], "f32": [1, 2, 3, 4]}, "floats")
                 self.assertEqual((result["y"].dtype, result["y"].tolist()), (np.float32, [[1.5, 2]]))
                 self.assertEqual((result["f16"].tolist(), result["f32"].tolist()), ([1, 2, 3, 4.5], [1, 2, 3, 4]))
+            # bf16 without ml_dtypes: halfway to the even one, over the end of the range, and what has no number.
+            for given, bits in (([1, 2, -3, 0.5], [0x3F80, 0x4000, 0xC040, 0x3F00]), ([True, 1.00390625, 1.01171875, float("nan")], [0x3F80, 0x3F80, 0x3F82, 0x7FC0]),
+                                ((3.4e38, -float("inf"), -0.0, 1e-40), [0x7F80, 0xFF80, 0x8000, 1])):  # fmt: skip
+                self.assertEqual(session.run({"x": [[1]], "bf16": given}, "floats")["bf16"].view(np.uint16).tolist(), bits)
 
     def test_what_is_no_array_and_no_dict_is_named(self):
         with self.model.session() as session:
