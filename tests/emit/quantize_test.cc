@@ -148,6 +148,13 @@ TEST_F(Quantized, no_pair_adds_up_to_more_than_it_may) {
   }
 }
 
+TEST_F(Quantized, a_pair_that_adds_up_to_more_than_f32_holds_has_a_scale) {
+  Quantization quantization = of({3e38f, 3e38f, -2e38f, -2.5e38f}, {2, 2}, {0}, 128);
+  for (float scale : read<float>(quantization, ir::Derivation::scales, 0, 2))
+    EXPECT_TRUE(std::isfinite(scale));
+  EXPECT_EQ(read<int8_t>(quantization, ir::Derivation::quantized, 0, 4), (std::vector<int8_t>{64, 64, -56, -71}));
+}
+
 TEST_F(Quantized, channels_of_nothing_but_zeros_have_numbers_and_what_is_no_number_is_the_scale) {
   float nan = std::nanf("");
   Quantization quantization = of({0, 0, 1, nan, -2, 1, nan, 3}, {4, 2}, {0});

@@ -67,12 +67,12 @@ void Quantization::hold_pairs(ir::DerivedAttr derived, int64_t elements) {
     for (int64_t outer = axis, extent = 1; outer >= 0 && summed[outer]; --outer)
       all.push_back({apart, extent *= shape_[outer]});
   }
-  const float most = float(derived.getPairSum() - 1);
+  const float half_of_most = float(derived.getPairSum() - 1) / 2; // halves: a sum may be beyond the range of f32
   std::vector<float> before(farthest); // those that were read last, each at its number modulo that
   for_each_run(0, elements, [&](int64_t first, std::span<const float> floats, int64_t channel, int64_t step) {
     auto hold = [&](size_t i, float other) {
       float &scale = scales_[channel + int64_t(i) * step];
-      if (float least = std::fabs(floats[i] + other) / most; least > scale)
+      if (float least = std::fabs(floats[i] / 2 + other / 2) / half_of_most; least > scale)
         scale = least;
     };
     for (const Pairs &pairs : all)
