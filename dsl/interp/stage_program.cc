@@ -194,6 +194,8 @@ private:
     if (auto found = registers_.find(node); found != registers_.end())
       return found->second;
     Instruction made{node->op, node->type, -1};
+    if (node->op == Expr::cast && !node->rounds && is_floating(node->type))
+      made.type = Type::f32; // formulas compute in it: what isn't written as a conversion rounds where it is stored
     switch (node->op) {
     case Expr::integer:
     case Expr::boolean:

@@ -206,6 +206,24 @@ class Types(Narrow):
         half = bits.view(np.float16).astype(np.float32)
         self.check([("back", {"b": ("BF16", (bits.astype(np.uint32) << 16).view(np.float32)), "h": ("F16", half)})], 0, 0)
 
+    def test_whole_numbers_beside_narrow_reals_are_not_rounded(self):
+        text = """
+            dim N <= 64
+            model M {
+              entry run(n: i32[N], x: real[N]) -> y: real[N], z: f32[N], w: real[N] {
+                y[i] = n[i] - x[i]
+                z[i] = real(n[i]) / 4 - 64
+                w[i] = sin(n[i] * 0.1)
+                return y, z, w
+              }
+            }"""
+        n = np.array([1, 255, 257, 2049, 65537], np.int32)
+        for real_type in ("bf16", "f16"):
+            self.compile(text, settings=["--set", f"real={real_type}"])
+            x = np.where(n < 60000, n - 1, 0)
+            calls = [("run", {"n": ("I32", n[i : i + 1]), "x": (real_type.upper(), x[i : i + 1])}) for i in range(len(n))]
+            self.check(calls, 2, UNIT[real_type])
+
     def test_what_is_no_number_or_has_no_end_shows_in_products_of_any_precision(self):
         text = """
             dim S <= 64

@@ -538,6 +538,20 @@ TEST(Language, narrow_types_round_when_a_sum_is_complete) {
   EXPECT_EQ(t(in, "h").data[1], 1365.0 / 4096);
 }
 
+TEST(Language, whole_numbers_beside_narrow_reals_are_not_rounded) {
+  Text t(R"(dim N
+            model M {
+              entry run(n: i32[N], x: bf16[N]) -> y: bf16[N], z: bf16[N] {
+                y[i] = n[i] - x[i]
+                z[i] = bf16(n[i]) - x[i]
+                return y, z
+              } })");
+  std::map<std::string, Array> in = {{"n", array({2}, {257, 65537}, Type::i32)},
+                                     {"x", array({2}, {256, 1}, Type::bf16)}};
+  EXPECT_EQ(t(in).data, (std::vector<double>{1, 65536}));
+  EXPECT_EQ(t(in, "z").data, (std::vector<double>{0, 65536}));
+}
+
 TEST(Language, a_merged_index_counts_rows_and_columns_of_run_time_sizes) {
   Text t(R"(config P = 2
             dim Y, X

@@ -72,8 +72,14 @@ TEST(Scalars, casts_drop_the_fraction_and_stop_at_the_ends) {
     Builder b;
     EXPECT_EQ(scalar(b, b.op(Expr::cast, {b.number(value)}, Type::i32), Type::i32), want);
   }
+}
+
+TEST(Scalars, a_conversion_to_a_narrow_type_rounds_if_the_author_wrote_it) {
   Builder b;
-  EXPECT_EQ(scalar(b, b.op(Expr::cast, {b.number(1 + 0x1p-9)}, Type::bf16)), 1);
+  Expr narrow = *b.op(Expr::cast, {b.number(1 + 0x1p-9)}, Type::bf16);
+  EXPECT_EQ(scalar(b, &narrow), 1 + 0x1p-9);
+  narrow.rounds = true;
+  EXPECT_EQ(scalar(b, &narrow), 1);
 }
 
 TEST(Types, each_holds_what_its_format_holds) {
