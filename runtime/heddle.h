@@ -451,6 +451,23 @@ static inline void heddle_spell(const char *path, char *out) {
   strcpy(out + at, path + folder);
 }
 
+// Whether a file has all bytes that its first ones promise: the table of sections is the last thing in a library. The
+// loader maps one that was cut off, as by a copy that was ended, and a read behind its end kills the process.
+static inline int heddle_is_whole(const char *library, uint64_t bytes) {
+  unsigned char head[64];
+  FILE *file = fopen(library, "rb");
+  size_t count = file ? fread(head, 1, sizeof head, file) : 0;
+  if (file)
+    fclose(file);
+  if (count < sizeof head || memcmp(head, "\177ELF\2\1", 6)) // of 64 bits, little-endian; dlopen says what else it is
+    return 1;
+  uint64_t table;
+  uint16_t sections[2]; // bytes of each, how many
+  memcpy(&table, head + 40, sizeof table);
+  memcpy(sections, head + 58, sizeof sections);
+  return table <= bytes && (uint64_t)sections[0] * sections[1] <= bytes - table;
+}
+
 // Loads the library at `path`, which is an artifact folder that `heddle compile` wrote, or a lib<name>.so in one.
 // *model is set on success only. A library that was compiled anew into the same folder is loaded beside the one that is
 // in use.
@@ -487,6 +504,8 @@ static inline heddle_status heddle_open(const char *path, const heddle_model_opt
   struct stat is;
   if (stat(library, &is) == 0 && !S_ISREG(is.st_mode)) // dlopen would wait for a FIFO's writer
     return heddle_fail(HEDDLE_FILE_ERROR, "%s: is not a regular file%s", library, "");
+  if (stat(library, &is) == 0 && !heddle_is_whole(library, (uint64_t)is.st_size))
+    return heddle_fail(HEDDLE_FILE_ERROR, "%s: is truncated; copy or compile it again%s", library, "");
   heddle_spell(library, spelled);
   void *handle = dlopen(spelled, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -6,6 +6,7 @@ tests/runtime/test_python.py compares every size and offset with what a C compil
 import ctypes as c
 import glob
 import os
+import struct
 import weakref
 
 RANK = 8
@@ -290,6 +291,19 @@ def spell(path):
     return folder + "/" + "".join("./" if key >> bit & 1 else "/" for bit in range(64)) + name
 
 
+def is_whole(path):
+    """Whether a file has all bytes that its first ones promise, as heddle_is_whole of runtime/heddle.h tells."""
+    try:
+        with open(path, "rb") as file:
+            head, size = file.read(64), os.fstat(file.fileno()).st_size
+    except OSError:
+        return True  # loading it says why
+    if len(head) < 64 or not head.startswith(b"\x7fELF\x02\x01"):
+        return True
+    (table,), (each, count) = struct.unpack_from("<Q", head, 40), struct.unpack_from("<HH", head, 58)
+    return table + each * count <= size
+
+
 class Owner:
     """What a library has made for us: a pointer that is called with, and freed once, by `close` or the collector."""
 
@@ -335,6 +349,8 @@ class Library:
     def __init__(self, path):
         if os.path.exists(path) and not os.path.isfile(path):  # dlopen would wait for a FIFO's writer
             raise Error(f"{path}: is not a regular file", "FILE_ERROR")
+        if not is_whole(path):
+            raise Error(f"{path}: is truncated; copy or compile it again", "FILE_ERROR")
         spelled = spell(path)
         try:
             self.handle = c.CDLL(spelled, mode=os.RTLD_NOW | os.RTLD_LOCAL)

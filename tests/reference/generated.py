@@ -142,7 +142,7 @@ def docstring_of_module(tree):
 
 
 # ------------------------------------------------------------------------------ C
-INTERNAL = re.compile(r"\b(?:heddle_pass_on|heddle_fail|heddle_spell|heddle_api|heddle_head|heddle_message|heddle_messages|heddle_error_text|HEDDLE_CALL)\b")  # of the loader
+INTERNAL = re.compile(r"\b(?:heddle_pass_on|heddle_fail|heddle_spell|heddle_is_whole|heddle_api|heddle_head|heddle_message|heddle_messages|heddle_error_text|HEDDLE_CALL)\b")  # of the loader
 
 
 def c_text(lines):

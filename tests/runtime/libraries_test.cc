@@ -220,6 +220,11 @@ TEST(Libraries, what_is_no_library_of_ours_is_refused) {
          "/nonexistent: cannot be loaded: /nonexistent: cannot open shared object file: No such file or directory");
   std::string text = write_temporary("text/libtext.so", {'h', 'i'});
   expect(text, HEDDLE_FILE_ERROR, text + ": cannot be loaded: " + text + ": file too short");
+  std::string cut = artifact("cut", "libheddle_fake_a.so", "heddle_fake_a") + "/libheddle_fake_a.so";
+  for (uintmax_t bytes = fs::file_size(cut); bytes > 64; bytes = bytes > 4000 ? bytes - 3999 : bytes / 2) {
+    fs::resize_file(cut, bytes - 1); // the loader would map it, and fault
+    expect(cut, HEDDLE_FILE_ERROR, cut + ": is truncated; copy or compile it again");
+  }
   std::string empty = fs::path(write_temporary("empty/readme", {})).parent_path();
   expect(empty, HEDDLE_FILE_ERROR, empty + ": holds no lib*.so; give a folder that `heddle compile` wrote");
   std::string two = artifact("two", "libheddle_fake_a.so", "x");

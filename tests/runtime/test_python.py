@@ -238,6 +238,10 @@ class PythonTest(unittest.TestCase):
                               heddle.load, empty)  # fmt: skip
             path = pathlib.Path(empty) / "libfake.so"
             shutil.copy(LIBRARY, path)
+            cut = path.with_name("cut.so")
+            for size in (64, 4096, path.stat().st_size - 1):  # the loader would map it, and fault
+                cut.write_bytes(path.read_bytes()[:size])
+                self.assert_error("FILE_ERROR", f"{cut}: is truncated; copy or compile it again", heddle.load, str(cut))
             weights = str(path.with_name("fake.weights"))
             self.assert_error("FILE_ERROR", f"{weights} cannot be opened: No such file or directory", heddle.load, empty)
             pathlib.Path(weights).write_bytes(weights_file()[:-1])
