@@ -4,7 +4,7 @@
 //   fuzz_programs --list FILE                                   the seeds of that file, one per line
 //   fuzz_programs --show SEED                                   the program of a seed
 //   fuzz_programs FILE.heddle...                                examine programs; --minimise: and make them smaller
-//   ... --target T                                              compiled for that target, whatever a program names
+//   ... --target T, --precision P                               compiled so, whatever a program names
 #include "tests/fuzz/programs/attempt.h"
 #include "tests/fuzz/programs/generator.h"
 #include "tests/fuzz/programs/minimise.h"
@@ -32,7 +32,7 @@ volatile std::sig_atomic_t interrupted = 0;
 struct Options {
   uint64_t first = 1, last = UINT64_MAX - 1;
   double minutes = 1e9;
-  std::string folder = "fuzz", list, target;
+  std::string folder = "fuzz", list, target, precision;
   bool compile = true, minimise = false, fresh = false;
   int minimise_seconds = 90;
   std::vector<std::string> files;
@@ -44,16 +44,21 @@ std::string read_file(const std::string &path) {
   return text.str();
 }
 
-/// The program with the options' target in its first lines, so that a failing one says what it was compiled for.
-std::string retargeted(std::string text, const Options &options) {
-  const std::string mark = "# target ";
+/// The program with `value` behind that mark in its first lines; an empty one leaves it as it is.
+std::string with_line(std::string text, const std::string &mark, const std::string &value) {
   size_t at = text.find(mark);
-  if (options.target.empty())
+  if (value.empty())
     return text;
   if (at == std::string::npos)
-    return mark + options.target + "\n" + text;
+    return mark + value + "\n" + text;
   at += mark.size();
-  return text.replace(at, text.find('\n', at) - at, options.target);
+  return text.replace(at, text.find('\n', at) - at, value);
+}
+
+/// The program with the options' target and precision in its first lines, so that a failing one says what it was
+/// compiled for.
+std::string retargeted(std::string text, const Options &options) {
+  return with_line(with_line(std::move(text), "# target ", options.target), "# precision ", options.precision);
 }
 
 /// How far a campaign has come, kept in DIR/state (and of each program a line in DIR/programs).
@@ -199,9 +204,9 @@ int examine_files(const Options &options) {
 
 constexpr const char *help =
     "usage: fuzz_programs [--seeds A..B | --list FILE | --fresh] [--minutes N] [--folder DIR] [--front]\n"
-    "                     [--minimise-seconds N] [--target T]\n"
+    "                     [--minimise-seconds N] [--target T] [--precision P]\n"
     "       fuzz_programs --show SEED\n"
-    "       fuzz_programs [--minimise] [--front] [--target T] FILE.heddle...\n"
+    "       fuzz_programs [--minimise] [--front] [--target T] [--precision P] FILE.heddle...\n"
     "\n"
     "Random programs through evaluator and compiled library, or programs from files. Exit status 1: one failed.\n"
     "\n"
@@ -211,6 +216,7 @@ constexpr const char *help =
     "  --folder DIR          where failing programs and progress go; what DIR has finished is not repeated (fuzz)\n"
     "  --minutes N           stop after so long\n"
     "  --target T            what to compile for, instead of what a program names\n"
+    "  --precision P         of products, instead of what a program names (f32)\n"
     "  --front               all but compiler and library\n"
     "  --minimise-seconds N  how long a failing program is made smaller; 0: not at all (90)\n"
     "  --show SEED           print the program of a seed\n"
@@ -248,6 +254,8 @@ int main(int count, char **words) {
       options.first = uint64_t(std::time(nullptr)) * 1000; // no second run starts within the programs of the first
     } else if (word == "--target") {
       options.target = value();
+    } else if (word == "--precision") {
+      options.precision = value();
     } else if (word == "--list") {
       options.list = value();
     } else if (word == "--minimise-seconds") {
