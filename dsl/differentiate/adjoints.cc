@@ -274,10 +274,14 @@ bool Adjoints::shorten(Guarded &term, std::vector<int> &over, const std::vector<
 
 /// Where `ids[s] == q` holds, what is asked of ids[s] is asked of q, which is a place of the result: `0 <= q` always
 /// holds.
-void Adjoints::use_equalities(Guarded &term, const std::vector<int> &over, const std::vector<int> &places) {
+bool Adjoints::use_equalities(Guarded &term, const std::vector<int> &over, const std::vector<int> &places) {
   live(over, places);
+  bool any = false;
   for (Term equality : std::vector<Term>(term.guards)) {
-    if (equality->op != Expr::equal || equality->args[0]->type != Type::i32)
+    // One that another has rewritten says nothing of the data any more: of `d == p` and `d == q` the second is `p ==
+    // q`.
+    bool stands = std::find(term.guards.begin(), term.guards.end(), equality) != term.guards.end();
+    if (!stands || equality->op != Expr::equal || equality->args[0]->type != Type::i32)
       continue;
     for (int side : {0, 1}) {
       Term data = equality->args[side], place = equality->args[1 - side];
@@ -290,9 +294,11 @@ void Adjoints::use_equalities(Guarded &term, const std::vector<int> &over, const
         if (!is_true(guard))
           guards.push_back(guard);
       }
+      any |= guards != term.guards;
       term.guards = std::move(guards);
     }
   }
+  return any;
 }
 
 void Adjoints::add_sum(const Tensor *t, const std::vector<Term> &at, Term value, const std::vector<int> &variables,
@@ -305,12 +311,12 @@ void Adjoints::add_sum(const Tensor *t, const std::vector<Term> &at, Term value,
     outer.push_back(v);
   Guarded term{solution.guards, value};
   again(term, solution.values, over, outer);
-  while (fix_by_condition(term, over, outer) || shorten(term, over, outer))
-    if (is_zero(term.value))
-      return;
+  do
+    while (!is_zero(term.value) && (fix_by_condition(term, over, outer) || shorten(term, over, outer)))
+      ;
+  while (!is_zero(term.value) && use_equalities(term, over, outer));
   if (is_zero(term.value))
     return;
-  use_equalities(term, over, outer);
   live(over, outer);
   if (!term.guards.empty()) {
     term.value = reproved(term.value);

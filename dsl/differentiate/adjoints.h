@@ -59,7 +59,8 @@ private:
   bool fix_by_condition(Guarded &term, std::vector<int> &over, const std::vector<int> &places);
   /// A condition that bounds a summed index by sizes shortens its range.
   bool shorten(Guarded &term, std::vector<int> &over, const std::vector<int> &places);
-  void use_equalities(Guarded &term, const std::vector<int> &over, const std::vector<int> &places);
+  /// Whether a condition changed.
+  bool use_equalities(Guarded &term, const std::vector<int> &over, const std::vector<int> &places);
   void again(Guarded &term, const std::map<int, Term> &to, const std::vector<int> &over,
              const std::vector<int> &places);
   /// With all reads' places looked at again: under conditions, a place is no longer known to exist.

@@ -219,6 +219,36 @@ model M {
                     {5, 8});
 }
 
+TEST(Subscripts, OneNumberLooksUpTwoAxes) {
+  compare_gradients(R"(
+dim S
+model M {
+  entry run(x: real[S, S], ids: index(S)[S]) -> loss: real, d_x: real[S, S] {
+    loss = sum[s](x[ids[s], ids[s]] ** 2 * (s + 1))
+    return loss, grad(loss, x)
+  }
+}
+)",
+                    {6});
+}
+
+/// Of the sum over what looks up row q of `t` and then of `x`, one condition is `ids[s] == q`, not both of them `p ==
+/// q`.
+TEST(Subscripts, OneNumberLooksUpTwoTablesTwice) {
+  compare_gradients(R"(
+dim S
+model M {
+  entry run(x: real[S], t: real[S], ids: index(S)[S]) -> penalty: real, d_x: real[S], d_t: real[S] {
+    loss = sum[s](x[ids[s]] ** 2 * t[ids[s]] ** 2 * (s + 1))
+    let slope = grad(loss, t)
+    penalty = sum[s](slope[s] ** 2)
+    return penalty, grad(penalty, x), grad(penalty, t)
+  }
+}
+)",
+                    {6});
+}
+
 TEST(Subscripts, OfNoElementsAreZero) {
   std::string text = R"(
 dim S
