@@ -1,6 +1,7 @@
 // Gradients of random programs, each along a random direction (tests/differentiate/slope.h).
 //
 //   fuzz_gradients [--from SEED] [--count N] [--show]
+//   fuzz_gradients FILE.heddle...        of the first entry of these programs (tests/fuzz/programs/generator.h)
 //
 // Where the differences on both sides disagree (a tie, a step, a conversion), nothing is compared.
 #include "dsl/check/check.h"
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <unistd.h>
 
@@ -58,8 +60,7 @@ std::map<std::string, int64_t> call_of(const std::string &text) {
   return numbers;
 }
 
-Slope::Outcome examine(uint64_t seed, bool show, std::string &what) {
-  std::string text = generate(seed);
+Slope::Outcome examine(const std::string &text, uint64_t seed, bool show, std::string &what) {
   if (text.find("# real ") != std::string::npos)
     return Slope::without;
   Sources sources;
@@ -67,8 +68,10 @@ Slope::Outcome examine(uint64_t seed, bool show, std::string &what) {
   Diagnostics diagnostics(sources);
   syntax::File tree = syntax::parse(sources, number, diagnostics);
   std::unique_ptr<Program> program = check(sources, tree, {}, diagnostics);
-  if (!program)
+  if (!program) {
+    what = diagnostics.render();
     return Slope::not_run;
+  }
   program->entries.resize(1);
   Slope slope(*program, call_of(text), seed);
   Slope::Outcome outcome = slope.run();
@@ -81,6 +84,8 @@ Slope::Outcome examine(uint64_t seed, bool show, std::string &what) {
 int run(int argc, char **argv) {
   uint64_t from = 1, count = 500;
   bool show = false;
+  std::vector<std::string> files;
+  int failures = 0;
   for (int i = 1; i < argc; ++i) {
     bool more = i + 1 < argc;
     if (!std::strcmp(argv[i], "--from") && more)
@@ -89,17 +94,29 @@ int run(int argc, char **argv) {
       count = std::strtoull(argv[++i], nullptr, 10);
     else if (!std::strcmp(argv[i], "--show"))
       show = true;
+    else if (argv[i][0] != '-')
+      files.push_back(argv[i]);
     else
-      return std::fprintf(stderr, "usage: fuzz_gradients [--from SEED] [--count N] [--show]\n"), 2;
+      return std::fprintf(stderr, "usage: fuzz_gradients [--from SEED] [--count N] [--show] [FILE...]\n"), 2;
   }
   std::signal(SIGSEGV, tell_seed);
   std::signal(SIGABRT, tell_seed);
+  for (const std::string &file : files) {
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    std::string what;
+    Slope::Outcome outcome = examine(text.str(), 1, show, what);
+    std::printf("%s: %s %s\n", file.c_str(), outcome_names[outcome], what.c_str());
+    failures += outcome == Slope::failed;
+  }
+  if (!files.empty())
+    return failures > 0;
   std::map<Slope::Outcome, uint64_t> outcomes;
   std::map<std::string, int> reasons;
   for (uint64_t seed = from; seed < from + count; ++seed) {
     current_seed = seed;
     std::string what;
-    Slope::Outcome outcome = examine(seed, show, what);
+    Slope::Outcome outcome = examine(generate(seed), seed, show, what);
     ++outcomes[outcome];
     if (outcome == Slope::refused)
       ++reasons[what.substr(0, what.find('`'))];
