@@ -1,7 +1,11 @@
 // Nodes are taken from the value down to its reads; each hands its adjoint on to its arguments by the rule of its
 // operation. max and min hand it to the first that attains them, as PyTorch's reductions do.
+//
+// What a node is handed is kept apart by the conditions that it is handed under: where none of them holds the node may
+// be no number (the root of what is negative), which nothing is to be multiplied by, not even 0.
 #include "dsl/differentiate/derivative.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -31,22 +35,78 @@ public:
       auto found = adjoints_.find(node);
       if (found == adjoints_.end())
         continue;
+      const std::vector<Part> &parts = found->second;
       if (node->op == Expr::read)
-        reads.emplace_back(node, found->second);
+        reads.emplace_back(node, sum(parts));
+      else if (hands_on_as_it_is(node->op))
+        for (const Part &part : std::vector<Part>(parts))
+          hand_on(node, whole(part));
       else
-        hand_on(node, found->second);
+        hand_on(node, under_any(parts));
     }
     return reads;
   }
 
 private:
+  struct Part {
+    std::vector<Term> conditions;
+    Term value; // where all of them hold
+  };
+
+  static bool hands_on_as_it_is(Expr::Op op) {
+    return op == Expr::add || op == Expr::sub || op == Expr::negate || op == Expr::cast;
+  }
+
+  Part split(Term adjoint) {
+    Part part{{}, adjoint};
+    while (part.value->op == Expr::select && (is_zero(part.value->args[1]) || is_zero(part.value->args[2]))) {
+      bool otherwise = is_zero(part.value->args[1]);
+      Term condition = part.value->args[0];
+      for (Term one : terms_.conjuncts(otherwise ? terms_.negation(condition) : condition))
+        if (std::ranges::find(part.conditions, one) == part.conditions.end())
+          part.conditions.push_back(one);
+      part.value = part.value->args[otherwise ? 2 : 1];
+    }
+    return part;
+  }
+  Term whole(const Part &part) {
+    return terms_.select(terms_.all(part.conditions), part.value, terms_.real(0, part.value->type));
+  }
+  Term sum(const std::vector<Part> &parts) {
+    Term all = terms_.real(0, parts[0].value->type);
+    for (const Part &part : parts)
+      all = terms_.add(all, whole(part));
+    return all;
+  }
+
+  /// Their sum under what they have in common, and where any of what else they have holds.
+  Term under_any(std::vector<Part> parts) {
+    std::vector<Term> common;
+    for (Term one : parts[0].conditions)
+      if (std::ranges::all_of(parts, [&](const Part &part) {
+            return std::ranges::find(part.conditions, one) != part.conditions.end();
+          }))
+        common.push_back(one);
+    Term any = terms_.boolean(false);
+    for (Part &part : parts) {
+      for (Term one : common)
+        std::erase(part.conditions, one);
+      any = terms_.either(any, terms_.all(part.conditions));
+    }
+    Term inner = sum(parts);
+    return whole({common, terms_.select(any, inner, terms_.real(0, inner->type))});
+  }
+
   void give(Term to, Term adjoint) {
     if (!active_.count(to) || is_zero(adjoint))
       return;
-    adjoint = terms_.convert(adjoint, to->type);
-    auto [known, is_new] = adjoints_.try_emplace(to, adjoint);
-    if (!is_new)
-      known->second = terms_.add(known->second, adjoint);
+    Part part = split(terms_.convert(adjoint, to->type));
+    std::vector<Part> &parts = adjoints_[to];
+    auto known = std::ranges::find(parts, part.conditions, &Part::conditions);
+    if (known == parts.end())
+      parts.push_back(std::move(part));
+    else
+      known->value = terms_.add(known->value, part.value);
   }
 
   void hand_on(Term node, Term g) {
@@ -130,7 +190,7 @@ private:
   Terms &terms_;
   std::vector<Term> order_;
   std::set<Term> active_;
-  std::unordered_map<Term, Term> adjoints_;
+  std::unordered_map<Term, std::vector<Part>> adjoints_;
 };
 
 } // namespace

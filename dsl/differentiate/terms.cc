@@ -160,6 +160,14 @@ Term Terms::both(Term a, Term b) {
   return make(Expr::logical_and, Type::boolean, {a, b});
 }
 
+Term Terms::either(Term a, Term b) {
+  if (is_true(a) || is_false(b) || a == b)
+    return a;
+  if (is_true(b) || is_false(a))
+    return b;
+  return negation(a) == b ? boolean(true) : make(Expr::logical_or, Type::boolean, {a, b});
+}
+
 std::vector<Term> Terms::conjuncts(Term e) {
   if (is_true(e))
     return {};

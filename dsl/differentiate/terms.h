@@ -51,6 +51,7 @@ public:
   Term negate(Term a);
   Term select(Term condition, Term yes, Term no);
   Term both(Term a, Term b);
+  Term either(Term a, Term b);
   Term negation(Term a);
   Term all(const std::vector<Term> &conditions);
   Term convert(Term a, Type type);
