@@ -87,7 +87,10 @@ private:
     for (size_t i = 0; i < names.size(); ++i)
       loops[names[i]] = terms[int(i)];
     term = hi::substitute(condition, hi::const_true(), term);
-    term = inline_all(hi::substitute(loops, hi::substitute(row_of_table, number, term)));
+    // What else is asked of the row may read at it, and a number that is no row is asked, too, before it is passed
+    // over.
+    Expr last = Halide::max(output_.axes[place_].extent - 1, 0);
+    term = inline_all(hi::substitute(loops, hi::substitute(row_of_table, clamp(number, 0, last), term)));
     number = inline_all(hi::substitute(loops, number));
     terms.where(number >= first && number < first + rows_);
     std::vector<Expr> at(own.begin(), own.end());
