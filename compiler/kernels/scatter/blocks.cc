@@ -24,6 +24,32 @@ namespace hi = Halide::Internal;
 
 namespace {
 
+/// Arguments read as images, not through the Funcs around them, whose indices Halide names by lets: a term that is
+/// asked for under a condition in vectors has that condition at each of its reads, and of names within themselves
+/// Halide makes an internal error ("every name is unique").
+class ReadImages : public hi::IRGraphMutator {
+public:
+  explicit ReadImages(LoweredKernel &kernel) {
+    for (KernelInput &input : kernel.inputs)
+      images_.emplace(Func(input.param).name(), input.param.parameter());
+  }
+
+protected:
+  using IRGraphMutator::visit;
+  Expr visit(const hi::Call *call) override {
+    auto image = call->call_type == hi::Call::Halide ? images_.find(call->name) : images_.end();
+    if (image == images_.end())
+      return IRGraphMutator::visit(call);
+    std::vector<Expr> indices;
+    for (const Expr &arg : call->args)
+      indices.push_back(mutate(arg));
+    return hi::Call::make(image->second, indices);
+  }
+
+private:
+  std::map<std::string, Halide::Parameter> images_;
+};
+
 class ScatterNest {
 public:
   ScatterNest(LoweredKernel &kernel, KernelOutput &output, int place, int rows, int columns, int lanes)
@@ -92,6 +118,8 @@ private:
     Expr last = Halide::max(output_.axes[place_].extent - 1, 0);
     term = inline_all(hi::substitute(loops, hi::substitute(row_of_table, clamp(number, 0, last), term)));
     number = inline_all(hi::substitute(loops, number));
+    ReadImages read_images(kernel_);
+    term = read_images.mutate(term), number = read_images.mutate(number);
     terms.where(number >= first && number < first + rows_);
     std::vector<Expr> at(own.begin(), own.end());
     at[place] = clamp(number - first, 0, rows_ - 1);
