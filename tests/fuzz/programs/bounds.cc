@@ -90,9 +90,11 @@ void Bounds::bind(const Entry &entry, const std::vector<int64_t> &dims, const st
   values_ = weights_;
   for (const State &state : program_.states) {
     auto known = states_.find(state.tensor);
-    if (known != states_.end())
+    if (known != states_.end()) {
       values_[state.tensor] = known->second;
-    else {
+    } else if (state.begins) {
+      values_[state.tensor] = weights_.at(state.begins);
+    } else {
       Box box{extents(state.tensor->shape), {}};
       box.data.assign(count(box.shape), Interval::point(round_to(state.tensor->type, state.initial.value_or(0))));
       values_[state.tensor] = std::move(box);
