@@ -27,8 +27,37 @@ Expr Inliner::visit(const Halide::Internal::Call *call) {
   std::vector<Halide::Var> vars = stage.func.args();
   for (size_t i = 0; i < vars.size(); ++i)
     arguments[vars[i].name()] = indices[i];
-  return mutate(Halide::Internal::substitute(arguments, stage.func.values()[call->value_index]));
+  return mutate(replaced(arguments, stage.func.values()[call->value_index]));
 }
+
+namespace {
+
+class Replace : public hi::IRGraphMutator {
+public:
+  explicit Replace(const Substitution &variables) : variables_(variables) {}
+
+private:
+  using IRGraphMutator::visit;
+  Expr visit(const hi::Variable *variable) override {
+    auto found = variables_.find(variable->name);
+    return found == variables_.end() ? Expr(variable) : found->second;
+  }
+
+  const Substitution &variables_;
+};
+
+/// Halide's own goes every way, too.
+class RemovePromises : public hi::IRGraphMutator {
+  using IRGraphMutator::visit;
+  Expr visit(const hi::Call *call) override {
+    bool promise = call->is_intrinsic({hi::Call::promise_clamped, hi::Call::unsafe_promise_clamped});
+    return promise ? mutate(call->args[0]) : IRGraphMutator::visit(call);
+  }
+};
+
+} // namespace
+
+Expr replaced(const Substitution &variables, const Expr &in) { return Replace(variables).mutate(in); }
 
 Halide::Region reduction_loops(const LoweredOp &stage) {
   Halide::Region region;
@@ -59,7 +88,7 @@ std::optional<std::pair<Expr, Expr>> factors_of(const LoweredOp &product) {
   const hi::Add *add = update.as<hi::Add>();
   if (!add || is_self(add->a) == is_self(add->b))
     return std::nullopt;
-  Expr term = hi::remove_promises(is_self(add->a) ? add->b : add->a);
+  Expr term = RemovePromises().mutate(is_self(add->a) ? add->b : add->a);
   const hi::Mul *times = term.as<hi::Mul>();
   return times ? std::pair(times->a, times->b) : std::pair(term, hi::make_one(term.type()));
 }

@@ -37,6 +37,13 @@ private:
 /// Variables by name, and what to write for them (all at once).
 using Substitution = std::map<std::string, Halide::Expr>;
 
+/// The expression with that done. Halide's own goes every way to a number that is used more than once, which are too
+/// many in the sine of a sine of …
+Halide::Expr replaced(const Substitution &variables, const Halide::Expr &in);
+inline Halide::Expr replaced(const std::string &variable, const Halide::Expr &by, const Halide::Expr &in) {
+  return replaced({{variable, by}}, in);
+}
+
 /// The reduction loops of a stage, innermost first, for a domain of its own: the stage's own can't be scheduled twice.
 Halide::Region reduction_loops(const LoweredOp &stage);
 /// The names under which the update of a stage refers to its reduction loops, innermost first.

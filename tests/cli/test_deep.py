@@ -37,6 +37,23 @@ class Deep(Scratch):
             self.check(text)
             self.done("compile", "deep.heddle", "-o", "out")
 
+    def test_sines_of_sines(self):
+        """A sine is many uses of its angle: in a sum, a product with weights, a convolution and attention."""
+        def steps(name):
+            return "f(" * 7 + name + ")" * 7
+        text = "dim N <= 99\nfn f(x: real) -> real = 0.5 * x * sin(x)\n"
+        for sums in [f"y[n, o in 8] = sum[i]({steps('x[n, i]')}) + w[o, 0, 0]\n",
+                     f"y[n, o] = sum[i]({steps('x[n, i]')} * w[o, i, 0])\n",
+                     f"y[n, o] = sum[i](x[n, i] * {steps('w[o, i, 0]')})\n",
+                     f"y[n in N, o] = sum[i, k]({steps('x[n + k - 1, i | 0]')} * w[o, i, k])\n",
+                     f"""s[i in N, j in N] = sum[d]({steps('x[i, d]')} * {steps('x[j, d]')}) + w[0, 0, 0]
+                         let a = softmax(s)
+                         y[i, o in 8] = sum[j](a[i, j] * {steps('x[j, o]')})\n""",
+                     f"y[v in N, o in 8] = sum[n](if at[n] == v then {steps('x[n, o]')} * w[0, 0, 0] else 0)\n"]:  # fmt: skip
+            (self.folder / "deep.heddle").write_text(text + "model M {\nparam w: real[8, 16, 3]\n"
+                f"entry run(x: real[N, 16], {'at' if 'at[n]' in sums else '_at'}: i32[N]) -> y: real[N, 8] {{\n" + sums + "return y } }\n")  # fmt: skip
+            self.done("compile", "--blank", "deep.heddle", "-o", "out")
+
     def test_long_unrolled_loops(self):
         self.check("model M { entry run(x: real) -> y: real {\nlet h = x\n"
                    "for i in 160 with h { for j in 100 with h { h = h * x + 1 } }\nreturn h } }\n")  # fmt: skip

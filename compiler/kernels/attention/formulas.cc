@@ -111,8 +111,8 @@ std::optional<Formulas::Factors> Formulas::factors_at_places(const LoweredOp &st
     return std::nullopt;
   }
   Substitution here = places(stage);
-  Factors factors{operand_of(micro_kernel_, hi::substitute(here, times->first)),
-                  operand_of(micro_kernel_, hi::substitute(here, times->second)),
+  Factors factors{operand_of(micro_kernel_, replaced(here, times->first)),
+                  operand_of(micro_kernel_, replaced(here, times->second)),
                   {}};
   for (size_t i = 0; i < reduction_names(stage).size(); ++i)
     factors.features.push_back(Var("k" + std::to_string(i)));

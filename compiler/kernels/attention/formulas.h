@@ -42,7 +42,7 @@ protected:
   Expr formula(const Expr &expr, std::vector<TiledSum> *tile);
   /// The first value of a stage.
   Expr formula_of(const LoweredOp &stage, std::vector<TiledSum> *tile) {
-    return formula(hi::substitute(places(stage), stage.func.value()), tile);
+    return formula(replaced(places(stage), stage.func.value()), tile);
   }
 
   // What each schedule makes of an op.
@@ -73,8 +73,7 @@ protected:
     /// Values at a row and a key, those of a tile of a sum. Where all of its rows have the key, as most often, Halide
     /// makes a loop without the question of that.
     Expr counted(const Expr &values, const Substitution &here) const {
-      return counts.defined() ? select(hi::substitute(here, counts), likely(values), hi::make_zero(values.type()))
-                              : values;
+      return counts.defined() ? select(replaced(here, counts), likely(values), hi::make_zero(values.type())) : values;
     }
   };
   Weighted factors_of_weighted(const LoweredOp &stage, const std::function<bool(const Expr &)> &over_keys);

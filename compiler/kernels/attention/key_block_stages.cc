@@ -61,7 +61,7 @@ Expr KeyBlockStages::key_in(const Expr &tile) const { return first_key() + tile 
 
 Expr KeyBlockStages::placed(const Expr &formula, const Expr &key) const {
   Expr row = unsafe_promise_clamped(min(t_ * rows_ + m_, query_.extent - 1), 0, query_.extent - 1);
-  return hi::substitute({{row_.name(), row}, {key_.name(), key}}, formula);
+  return replaced({{row_.name(), row}, {key_.name(), key}}, formula);
 }
 
 Expr KeyBlockStages::symbol(LoweredOp &stage) {
@@ -73,7 +73,7 @@ Expr KeyBlockStages::symbol(LoweredOp &stage) {
 Expr KeyBlockStages::with_statistics(Expr expr, const std::function<Expr(LoweredOp &)> &value) {
   for (auto &[name, stage] : std::map<std::string, LoweredOp *>(symbols_)) // to which `value` may add some
     if (hi::expr_uses_var(expr, name))
-      expr = hi::substitute(name, value(*stage), expr);
+      expr = replaced(name, value(*stage), expr);
   return expr;
 }
 
@@ -115,7 +115,7 @@ Expr KeyBlockStages::product(LoweredOp &stage, std::vector<TiledSum> &tile) {
     std::swap(panel, row);
   TiledSum sum{Func("sum"), RegisterTile(micro_kernel_, reduction_loops(stage))};
   if (int width = lanes_along_features(stage, *factors, row, panel)) {
-    Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), key);
+    Expr start = placed(inline_all(replaced(places(stage), stage.func.value())), key);
     sum.func = dot_products(start, queries(row, factors->features), placed(one_place(panel), key), factors->features[0],
                             width, terms_of(stage));
     tile.push_back(sum);
@@ -130,10 +130,10 @@ Expr KeyBlockStages::product(LoweredOp &stage, std::vector<TiledSum> &tile) {
   for (size_t i = 0; i < factors->features.size(); ++i)
     loops[factors->features[i].name()] = sum.tile.term(i);
   std::vector<Var> args = in_block({j_, u_, m_});
-  Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), key);
+  Expr start = placed(inline_all(replaced(places(stage), stage.func.value())), key);
   if (micro_kernel_.takes_tiles() && !hi::is_const_zero(start))
     return fail("tiles add up from zero");
-  sum.tile.define(sum.func, args, tile_keys_, start, hi::substitute(loops, row), hi::substitute(loops, panel));
+  sum.tile.define(sum.func, args, tile_keys_, start, replaced(loops, row), replaced(loops, panel));
   tile.push_back(sum);
   return sum.func(exprs(args));
 }
@@ -176,7 +176,7 @@ Func KeyBlockStages::dot_products(const Expr &start, const Expr &row, const Expr
   std::vector<Var> args = in_block({lane_, j_, u_, m_});
   Substitution term{{feature.name(), made.vector * width + lane_}};
   made.lanes(args) = hi::make_zero(start.type());
-  made.lanes(args) += hi::substitute(term, row) * hi::substitute(term, panel);
+  made.lanes(args) += replaced(term, row) * replaced(term, panel);
   Expr whole = folded(made.lanes, args, width, made.halves, [](const Expr &x, const Expr &y) { return x + y; });
   Func sum("sum");
   sum(in_block({j_, u_, m_})) = start + whole;
@@ -211,9 +211,9 @@ Expr KeyBlockStages::panels(const Expr &value, const std::vector<Var> &features,
   }
   panels_.push_back(made);
   Expr first_tile = several() ? c_ * (block_keys_ / tile_keys_) : Expr(0);
-  return hi::substitute({{lane_.name(), j_ % panel_lanes_},
-                         {panel.name(), (first_tile + u_) * (tile_keys_ / panel_lanes_) + j_ / panel_lanes_}},
-                        read);
+  return replaced({{lane_.name(), j_ % panel_lanes_},
+                   {panel.name(), (first_tile + u_) * (tile_keys_ / panel_lanes_) + j_ / panel_lanes_}},
+                  read);
 }
 
 Func KeyBlockStages::keep(Kept kept, const Expr &value) {
@@ -266,7 +266,7 @@ KeyBlockStages::Statistic &KeyBlockStages::statistic(LoweredOp &stage) {
   Expr a = add ? add->a : largest ? largest->a : Expr(0.f), b = add ? add->b : largest ? largest->b : Expr(0.f);
   if (is_self(a) == is_self(b))
     fail("a statistic of rows is neither a sum nor a maximum");
-  Expr term = of_block(formula(hi::substitute(places(stage), is_self(a) ? b : a), nullptr));
+  Expr term = of_block(formula(replaced(places(stage), is_self(a) ? b : a), nullptr));
   Expr neutral = largest ? term.type().min() : hi::make_zero(term.type());
   if (largest && term.type().is_float())
     neutral = hi::make_const(term.type(), -std::numeric_limits<double>::infinity());
@@ -276,7 +276,7 @@ KeyBlockStages::Statistic &KeyBlockStages::statistic(LoweredOp &stage) {
   Expr tile = restricted(tiles, tiles.x, tile_keys_, stage);
   std::vector<Var> args = in_block({j_, m_});
   made.lanes(args) = neutral;
-  Expr at = placed(hi::substitute(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
+  Expr at = placed(replaced(u_.name(), tile, term), min(likely(key_in(tile)), all_keys_ - 1));
   if (!ends_at_last_key_)
     at = select(likely(key_in(tiles.x) < all_keys_), at, neutral);
   made.lanes(args) = combine(made.lanes(exprs(args)), at);
@@ -305,7 +305,7 @@ Expr KeyBlockStages::weighted_values(LoweredOp &stage) {
   Expr iteration = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage);
   auto key_of = [&](const Expr &iteration) { return weighted_.tile.term_of_iteration(iteration); };
   std::vector<Var> args = in_block({feature_place_, m_});
-  Expr start = placed(Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())), 0);
+  Expr start = placed(Inliner(kernel_)(replaced(places(stage), stage.func.value())), 0);
   int iterations = tile_keys_ / group(); // of a tile
   Substitution in_tile = {{j_.name(), key_of(iteration % iterations)}, {u_.name(), iteration / iterations}};
   // Halide bounds the block's first key and the key in it apart from each other.
@@ -315,13 +315,13 @@ Expr KeyBlockStages::weighted_values(LoweredOp &stage) {
        key_of(unsafe_promise_clamped(first + iteration, 0, group() == 1 ? all_keys_ - 1 : (all_keys_ - 1) / group()))}};
   if (feature_.size < 0 || feature_.size % lanes_ != 0)
     of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
-  values = factors.counted(hi::substitute(of_key, values), {{row_.name(), min(t_ * rows_ + m_, query_.extent - 1)},
-                                                            {key_.name(), key_of(first + weighted_.tile.loops()[0])}});
+  values = factors.counted(replaced(of_key, values), {{row_.name(), min(t_ * rows_ + m_, query_.extent - 1)},
+                                                      {key_.name(), key_of(first + weighted_.tile.loops()[0])}});
   weighted_.func = Func("weighted");
   weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles,
                         several() ? hi::make_zero(start.type()) : start,
-                        micro_kernel_.takes_tiles() ? hi::substitute(key_of_row_.name(), key_of(iteration), weights)
-                                                    : hi::substitute(in_tile, weights),
+                        micro_kernel_.takes_tiles() ? replaced(key_of_row_.name(), key_of(iteration), weights)
+                                                    : replaced(in_tile, weights),
                         values);
 
   Expr value = several() ? join(stage, start) : weighted_.func(exprs(args));
@@ -336,14 +336,14 @@ Expr KeyBlockStages::weighted_values(LoweredOp &stage) {
       {feature_place_.name(), feature_.var}, {m_.name(), query_.var % rows_}, {t_.name(), query_.var / rows_}};
   for (size_t i = 0; i < outer_.size(); ++i)
     at_result[outer_vars_[i].name()] = outer_[i].var;
-  return hi::substitute(at_result, value);
+  return replaced(at_result, value);
 }
 
 Expr KeyBlockStages::in_a_row(const Expr &weights) {
   Expr value = is_kept(weights) ? weights : placed(of_block(weights), min(likely(key_in(u_)), all_keys_ - 1));
   std::vector<Var> args = in_block({key_of_row_, m_});
   in_row_ = Func("weights");
-  in_row_(args) = hi::substitute({{j_.name(), key_of_row_ % tile_keys_}, {u_.name(), key_of_row_ / tile_keys_}}, value);
+  in_row_(args) = replaced({{j_.name(), key_of_row_ % tile_keys_}, {u_.name(), key_of_row_ / tile_keys_}}, value);
   return in_row_(exprs(args));
 }
 

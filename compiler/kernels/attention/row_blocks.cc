@@ -82,7 +82,7 @@ private:
       here[key_.name()] = clamp(steps(slot) / int(match_.slide->key), 0, all_keys_ - 1);
       here[window_.name()] = window_at(block_ * rows_, slot);
     }
-    return hi::substitute(here, slid(formula));
+    return replaced(here, slid(formula));
   }
 
   // --- the band of keys that slide
@@ -151,9 +151,9 @@ private:
       Substitution loops;
       for (size_t i = 0; i < factors->features.size(); ++i)
         loops[factors->features[i].name()] = sum.tile.term(i);
-      Expr start = placed(inline_all(hi::substitute(places(stage), stage.func.value())), min(key_in_tile_, keys_ - 1));
-      sum.tile.define(sum.func, row_args({lane_, key_in_tile_}), rows_, start, hi::substitute(loops, row),
-                      hi::substitute(loops, panel));
+      Expr start = placed(inline_all(replaced(places(stage), stage.func.value())), min(key_in_tile_, keys_ - 1));
+      sum.tile.define(sum.func, row_args({lane_, key_in_tile_}), rows_, start, replaced(loops, row),
+                      replaced(loops, panel));
       known = sums_.emplace(stage.func.name(), sum).first;
     }
     Func sum = known->second.func;
@@ -201,7 +201,7 @@ private:
     Copy copy = copy_in_groups(micro_kernel_, "weights", placed(weights, key_in_tile_), row_args({lane_, key_in_tile_}),
                                key_in_tile_, keys_);
     kept_.push_back({copy.func, {}});
-    return hi::substitute(key_in_tile_.name(), slot_, copy.read);
+    return replaced(key_in_tile_.name(), slot_, copy.read);
   }
 
   /// A factor that belongs to the rows alone, with lanes along the rows: lanes at fixed distances are cheap to collect.
@@ -256,7 +256,7 @@ private:
       func(args) = placed(formula_of(stage, nullptr), 0);
       Halide::RDom keys(0, keys_);
       Expr key = restricted(keys, keys.x, 1, stage, block_ * rows_, rows_);
-      Expr update = placed(formula(hi::substitute(places(stage), stage.func.update_value(0)), nullptr), key);
+      Expr update = placed(formula(replaced(places(stage), stage.func.update_value(0)), nullptr), key);
       func(args) = match_.slide ? select(in_window(keys.x), update, func(exprs(args))) : update;
       statistics_.push_back({func, keys.x});
     }
@@ -292,17 +292,16 @@ private:
     if (feature_.size < 0 || feature_.size % lanes_ != 0)
       summed_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
     Substitution here = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
-    Expr start = hi::substitute(here, Inliner(kernel_)(hi::substitute(places(stage), stage.func.value())));
+    Expr start = replaced(here, Inliner(kernel_)(replaced(places(stage), stage.func.value())));
     weighted_.func = Func("weighted");
-    values = hi::substitute(summed_key, values);
+    values = replaced(summed_key, values);
     // A weight of 0 does not do where the value is infinite or NaN. In the middle of the band all rows of the tile have
     // the key in their window: Halide makes a loop without the question of that.
     if (match_.slide)
-      values = select(hi::substitute(in_block, in_window(slot_)), Halide::likely(values), hi::make_zero(values.type()));
+      values = select(replaced(in_block, in_window(slot_)), Halide::likely(values), hi::make_zero(values.type()));
     here[key_.name()] = weighted_.tile.term_of_iteration(weighted_.tile.loops()[0]);
     values = factors.counted(values, here);
-    weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, hi::substitute(in_block, weights),
-                          values);
+    weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, replaced(in_block, weights), values);
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
     for (const OutputAxis &axis : outer_)
       at.push_back(axis.var);

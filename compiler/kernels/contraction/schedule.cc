@@ -141,7 +141,7 @@ private:
                     reduction_names(stage),
                     {}};
     Inliner inline_all(kernel_);
-    Expr initial = inline_all(hi::substitute(here, stage.func.value()));
+    Expr initial = inline_all(replaced(here, stage.func.value()));
     if (micro_kernel_.takes_tiles() && !hi::is_const_zero(initial))
       return fail("tiles add up from zero");
 
@@ -152,7 +152,7 @@ private:
     stored.insert(stored.end(), args.begin() + 1, args.end());
     stored.push_back(Var("p"));
     here_in_panel_ = {{args[0].name(), Expr(stored.back()) * width_ + stored[0]}};
-    initial = hi::substitute(here_in_panel_, initial);
+    initial = replaced(here_in_panel_, initial);
     if (chunk_ == 0) {
       sum.pieces.push_back(piece(factors, here, args, stored, loops, 0, initial));
       sum.pieces[0].prefetch.terms = loops[0].extent;
@@ -219,8 +219,7 @@ private:
       summed[k[i].name()] = i + 1 < factors.loops.size() ? piece.tile.term(i) : first + piece.tile.term(i);
     }
     Inliner inline_all(kernel_);
-    Expr narrow = inline_all(hi::substitute(here, factors.narrow)),
-         wide = inline_all(hi::substitute(here, factors.wide));
+    Expr narrow = inline_all(replaced(here, factors.narrow)), wide = inline_all(replaced(here, factors.wide));
     if (micro_kernel_.splits())
       return split_piece(std::move(piece), narrow, wide, k[0], args, factors.terms, first, initial);
     Operands operands(kernel_, micro_kernel_, k[0], factors.terms);
@@ -240,7 +239,7 @@ private:
       piece.panels = input->param.name();
     std::optional<int64_t> innermost = hi::as_const_int(loops[0].extent);
     wide = stage_wide(piece, operands, operand_of(micro_kernel_, wide), args, k, innermost && *innermost % lanes_ == 0);
-    piece.tile.define(piece.func, own, width_, initial, hi::substitute(summed, narrow), hi::substitute(summed, wide));
+    piece.tile.define(piece.func, own, width_, initial, replaced(summed, narrow), replaced(summed, wide));
     return piece;
   }
 
@@ -253,9 +252,7 @@ private:
     piece.narrow = split::rows(narrow, term, terms, args[1], row_.extent, used_by(narrow, of_rows));
     piece.wide = split::panels(wide, term, terms, args[0], width_, has_whole_panels() ? Expr() : lane_.extent,
                                used_by(wide, of_panels));
-    auto operand = [&](const Copy &copy) {
-      return hi::substitute(here_in_panel_, split::read(copy, piece.tile, first));
-    };
+    auto operand = [&](const Copy &copy) { return replaced(here_in_panel_, split::read(copy, piece.tile, first)); };
     piece.tile.define(piece.func, piece.args, width_, initial, operand(piece.narrow), operand(piece.wide));
     return piece;
   }

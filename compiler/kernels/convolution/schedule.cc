@@ -122,7 +122,7 @@ private:
       names[name] = sums.back();
     }
     Inliner inline_all(kernel_);
-    auto factor = [&](const Expr &expr) { return inline_all(hi::substitute(names, expr)); };
+    auto factor = [&](const Expr &expr) { return inline_all(replaced(names, expr)); };
     Expr narrow = factor(left_is_wide ? times->second : times->first),
          wide = factor(left_is_wide ? times->first : times->second);
     narrow = operand_of(micro_kernel_, narrow);
@@ -159,7 +159,7 @@ private:
       std::map<std::string, Expr> extent_of = {{here[0].name(), length()}, {here[1].name(), height()}};
       for (size_t i = 0; i < sums.size(); ++i)
         extent_of[sums[i].name()] = extents[i];
-      value = hi::substitute(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
+      value = replaced(innermost.name(), min(innermost, windows.last_place(0, extent_of)), value);
     }
     unrolls_ = order.size() > 1 && sizes[order[1]] <= most_unrolled;
     const bool in_place = written_out ? input_read_by(kernel_, narrow) != nullptr : is_read_in_place(operands, narrow);
@@ -174,13 +174,13 @@ private:
     else if (!in_place)
       narrow = window(windows, value, ordered[0]);
     wide = panel(operands, wide, column, others, ordered);
-    Expr initial = hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
+    Expr initial = replaced(column.name(), Expr(args.back()) * width_ + args[0], factor(stage.func.value()));
     if (hi::expr_uses_var(initial, here[0].name()) || hi::expr_uses_var(initial, here[1].name()))
       return fail("a sum begins with other numbers at other places");
 
     if (tiles)
       return sums_of_tiles(call, args, order, extents, narrow,
-                           hi::substitute(column.name(), Expr(args.back()) * width_ + args[0], wide), sums, initial);
+                           replaced(column.name(), Expr(args.back()) * width_ + args[0], wide), sums, initial);
 
     // Where the places of a tile are.
     Expr at = min(Expr(args[1]), max(length() * height() - 1, 0));
@@ -217,8 +217,8 @@ private:
       }
     }
     sum_ = Func("sum");
-    tile_.define(sum_, own, width_, chunks_.empty() ? initial : hi::make_zero(initial.type()),
-                 hi::substitute(there, narrow), hi::substitute(there, wide));
+    tile_.define(sum_, own, width_, chunks_.empty() ? initial : hi::make_zero(initial.type()), replaced(there, narrow),
+                 replaced(there, wide));
     block_ = Func("block");
     if (chunks_.empty()) {
       block_(args) = sum_(args);
@@ -260,7 +260,7 @@ private:
     Var pixel("pixel");
     std::vector<Var> dims = windows.variables();
     std::vector<Expr> at(dims.begin(), dims.end());
-    Expr value = hi::substitute({{dims[1].name(), pixel % pitch_}, {dims[2].name(), pixel / pitch_}}, windows.value());
+    Expr value = replaced({{dims[1].name(), pixel % pitch_}, {dims[2].name(), pixel / pitch_}}, windows.value());
     dims.erase(dims.begin() + 2);
     at.erase(at.begin() + 2);
     dims[1] = pixel;
@@ -283,7 +283,7 @@ private:
       if (hi::expr_uses_var(value, other.name()))
         dims.push_back(other);
     window_ = Func("window");
-    window_(dims) = hi::substitute(there, value);
+    window_(dims) = replaced(there, value);
     return window_(std::vector<Expr>(dims.begin(), dims.end()));
   }
 
@@ -301,7 +301,7 @@ private:
     for (size_t i = 0; i < order.size(); ++i)
       there[sums[order[i]].name()] = tile_.term(i);
     block_ = Func("block");
-    tile_.define(block_, args, width_, initial, hi::substitute(there, narrow), hi::substitute(there, wide));
+    tile_.define(block_, args, width_, initial, replaced(there, narrow), replaced(there, wide));
     return read_block(call);
   }
 
@@ -343,7 +343,7 @@ private:
     Substitution here;
     for (size_t i = 0; i < windows.variables().size(); ++i)
       here[windows.variables()[i].name()] = windows.places()[i];
-    return hi::substitute(here, made.read);
+    return replaced(here, made.read);
   }
 
   /// Whether elements are widened before they are multiplied: then that is done once for many tiles.

@@ -2,6 +2,8 @@
 // same sum of loops, but for a factor and what is free of loops, that sum becomes a variable.
 #include "compiler/kernels/convolution/windows.h"
 
+#include "compiler/kernels/inlining.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -78,7 +80,7 @@ public:
     std::map<std::string, Expr> nowhere;
     for (const std::string &loop : loops_)
       nowhere[loop] = 0;
-    return Expr(window_) * int(factor) + hi::simplify(hi::substitute(nowhere, e));
+    return Expr(window_) * int(factor) + hi::simplify(replaced(nowhere, e));
   }
   using IRGraphMutator::mutate;
 

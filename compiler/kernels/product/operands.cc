@@ -1,6 +1,8 @@
 // Copies are Funcs; where in a loop nest they are computed is their users' matter.
 #include "compiler/kernels/product/operands.h"
 
+#include "compiler/kernels/inlining.h"
+
 #include "compiler/layout/layout.h"
 
 #include <algorithm>
@@ -79,7 +81,7 @@ Expr operand_of(const MicroKernel &micro_kernel, const Expr &factor) {
 Expr filled(int group, const Expr &factor, const Var &innermost, const Expr &terms) {
   if (hi::is_const_zero(hi::simplify(terms % group)))
     return factor;
-  Expr place = hi::substitute(innermost.name(), min(innermost, terms - 1), factor);
+  Expr place = replaced(innermost.name(), min(innermost, terms - 1), factor);
   return select(Halide::likely(innermost < terms), place, hi::make_zero(factor.type()));
 }
 
@@ -96,13 +98,13 @@ Expr without_condition(const Expr &factor, Expr &condition) {
 Expr in_panels(const Expr &factor, const Var &column, int width, const Expr &columns) {
   Expr place = panel_of_columns() * width + lane_of_panel();
   if (!columns.defined())
-    return hi::substitute(column.name(), place, factor);
-  Expr value = hi::substitute(column.name(), min(Halide::likely(place), columns - 1), factor);
+    return replaced(column.name(), place, factor);
+  Expr value = replaced(column.name(), min(Halide::likely(place), columns - 1), factor);
   return select(Halide::likely(place < columns), value, hi::make_zero(value.type()));
 }
 
 Expr at_column(const Expr &value, const Var &column, int width) {
-  return hi::substitute({{lane_of_panel().name(), column % width}, {panel_of_columns().name(), column / width}}, value);
+  return replaced({{lane_of_panel().name(), column % width}, {panel_of_columns().name(), column / width}}, value);
 }
 
 std::vector<Var> used_by(const Expr &expr, const std::vector<Var> &candidates) {
@@ -121,7 +123,7 @@ Copy copy_in_groups(const MicroKernel &micro_kernel, const std::string &name, co
   auto grouped = std::find_if(dims.begin(), dims.end(), [&](const Var &dim) { return dim.same_as(innermost); });
   if (int group = micro_kernel.group; group > 1 && grouped != dims.end()) {
     Var member = member_of_group();
-    value = hi::substitute(innermost.name(), Expr(innermost) * group + member, value);
+    value = replaced(innermost.name(), Expr(innermost) * group + member, value);
     at[grouped - dims.begin()] = Expr(innermost) / group;
     at.insert(at.begin(), Expr(innermost) % group);
     parameters.insert(parameters.begin(), member);
@@ -152,10 +154,9 @@ Transposed transpose(const MicroKernel &micro_kernel, const std::string &natural
     Halide::Type word = Halide::UInt(bits * group);
     Expr packed = hi::make_zero(word);
     for (int i = 0; i < group; ++i)
-      packed =
-          packed | (Halide::cast(word, Halide::reinterpret(Halide::UInt(bits),
-                                                           hi::substitute(term.name(), Expr(term) * group + i, factor)))
-                    << (bits * i));
+      packed = packed | (Halide::cast(word, Halide::reinterpret(Halide::UInt(bits),
+                                                                replaced(term.name(), Expr(term) * group + i, factor)))
+                         << (bits * i));
     made.natural(as_they_lie) = packed;
     dims.insert(dims.begin(), member);
     made.func(dims) = Halide::reinterpret(
@@ -184,7 +185,7 @@ int64_t Operands::panel_width(const Expr &factor, const Var &column) const {
     return 0;
   // A tile's lanes are those of one panel: what is read may be a part of the input, if it begins a panel.
   Var panel("p"), lane = lane_of_panel();
-  Expr place = hi::substitute(column.name(), panel * int(width) + lane, call->args[grouped]);
+  Expr place = replaced(column.name(), panel * int(width) + lane, call->args[grouped]);
   hi::Scope<hi::Interval> lanes;
   lanes.push(lane.name(), {0, int(width) - 1});
   return hi::equal(hi::simplify(place, /*remove_dead_lets=*/true, lanes), Expr(lane)) ? width : 0;

@@ -2,6 +2,8 @@
 // down along the lanes.
 #include "compiler/kernels/product/split_factors.h"
 
+#include "compiler/kernels/inlining.h"
+
 namespace heddle::split {
 
 using Halide::Expr;
@@ -53,8 +55,8 @@ Copy copy(const std::string &name, const Expr &factor, const Var &term, const st
   Copy copy;
   Expr first = step() * split::terms + word();
   copy.func = Func(name);
-  copy.func(dims) = word_of_part(part(), hi::substitute(term.name(), first, factor),
-                                 hi::substitute(term.name(), first + words, factor));
+  copy.func(dims) =
+      word_of_part(part(), replaced(term.name(), first, factor), replaced(term.name(), first + words, factor));
   copy.read = copy.func(std::vector<Expr>(dims.begin(), dims.end()));
   return copy;
 }
@@ -67,7 +69,7 @@ Halide::Region loops(const Expr &terms) {
 
 Copy rows(const Expr &factor, const Var &term, const Expr &terms, const Var &row, const Expr &rows,
           const std::vector<Var> &others) {
-  Expr value = hi::substitute(row.name(), min(Halide::likely(row), rows - 1), factor);
+  Expr value = replaced(row.name(), min(Halide::likely(row), rows - 1), factor);
   std::vector<Var> dims = {word(), part(), step(), row};
   dims.insert(dims.end(), others.begin(), others.end());
   return copy("rows", filled(split::terms, value, term, terms), term, dims);
@@ -98,10 +100,10 @@ Copy panels(const Expr &factor, const Var &term, const Expr &terms, const Var &c
 }
 
 Expr read(const Copy &copy, const RegisterTile &tile, const Expr &first) {
-  return Halide::cast<float>(hi::substitute({{word().name(), tile.term(0)},
-                                             {part().name(), tile.term(1)},
-                                             {step().name(), hi::simplify(first / terms) + tile.term(2)}},
-                                            copy.read));
+  return Halide::cast<float>(replaced({{word().name(), tile.term(0)},
+                                       {part().name(), tile.term(1)},
+                                       {step().name(), hi::simplify(first / terms) + tile.term(2)}},
+                                      copy.read));
 }
 
 void schedule_rows(Copy &copy, const Expr &steps) {

@@ -94,7 +94,7 @@ private:
     Expr first = block * rows_;
     Inliner inline_all(kernel_);
     Func func("sums");
-    func(own) = hi::substitute(row_of_table, first + row, inline_all(stage.func.value()));
+    func(own) = replaced(row_of_table, first + row, inline_all(stage.func.value()));
 
     Expr update = hi::substitute_in_all_lets(stage.func.update_value(0));
     const hi::Add *add = update.as<hi::Add>();
@@ -112,12 +112,12 @@ private:
     std::vector<std::string> names = reduction_names(stage);
     for (size_t i = 0; i < names.size(); ++i)
       loops[names[i]] = terms[int(i)];
-    term = hi::substitute(condition, hi::const_true(), term);
+    term = hi::graph_substitute(condition, hi::const_true(), term);
     // What else is asked of the row may read at it, and a number that is no row is asked, too, before it is passed
     // over.
     Expr last = Halide::max(output_.axes[place_].extent - 1, 0);
-    term = inline_all(hi::substitute(loops, hi::substitute(row_of_table, clamp(number, 0, last), term)));
-    number = inline_all(hi::substitute(loops, number));
+    term = inline_all(replaced(loops, replaced(row_of_table, clamp(number, 0, last), term)));
+    number = inline_all(replaced(loops, number));
     ReadImages read_images(kernel_);
     term = read_images.mutate(term), number = read_images.mutate(number);
     terms.where(number >= first && number < first + rows_);
