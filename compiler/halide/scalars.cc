@@ -278,7 +278,7 @@ private:
 
 /// Halide 21 leaves out a stage whose values aren't chosen. Where what a tensor holds decides, and the condition is
 /// used twice, so that it is a let, it forms `not` and `and` of an unknown that is no bool (SkipStages.cpp): it is
-/// shown a number there.
+/// shown a number there. That is no select, which it forms of the unknown, too.
 bool needs_number(const Expr &condition, const Expr &a, const Expr &b) {
   if (!reads_tensors(condition))
     return false;
@@ -288,7 +288,7 @@ bool needs_number(const Expr &condition, const Expr &a, const Expr &b) {
 
 Expr choose(Expr condition, const Expr &a, const Expr &b) {
   if (needs_number(condition, a, b))
-    condition = hidden_value(select(condition, Expr(1), Expr(2))) == 1;
+    condition = hidden_value(cast(Halide::Int(32), condition)) == 1;
   return select(condition, a, b);
 }
 
