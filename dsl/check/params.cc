@@ -112,6 +112,18 @@ bool Params::become_state(const syntax::Target &target, const Tensor *param) {
   return true;
 }
 
+void Params::check_paths() {
+  std::map<std::string, const Tensor *> others; // by path
+  for (const Weight &weight : program_.weights)
+    others.try_emplace(weight.names[0], weight.tensor);
+  for (const State &state : program_.states)
+    if (auto updated = updated_params_.find(state.tensor); updated != updated_params_.end()) {
+      const std::string &path = updated->second.names[0];
+      if (auto [other, is_new] = others.try_emplace(path, state.tensor); !is_new)
+        report(Code::E088, state.tensor->span, {state.tensor->name, other->second->name, path});
+    }
+}
+
 void Params::begin_as_weights() {
   for (State &state : program_.states) {
     auto found = updated_params_.find(state.tensor);

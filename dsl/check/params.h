@@ -25,6 +25,9 @@ public:
   /// From here on it is the session's, for all entries; what it begins as is the file's.
   bool become_state(const syntax::Target &target, const Tensor *param);
   bool is_updated(const Tensor *param) const { return updated_params_.count(param) > 0; }
+  /// Reports params that are updated where another one has the same path: they would be two tensors, and a file of
+  /// weights has one.
+  void check_paths();
   /// Makes the params that are updated begin as weights.
   void begin_as_weights();
 

@@ -44,6 +44,7 @@ std::unique_ptr<Program> Rules::check_model(const syntax::File &file) {
   std::set<Size> products = knowledge_.products();
   program_.products.assign(products.begin(), products.end());
   entries.check_states();
+  params.check_paths();
   if (messages_.has_errors())
     return nullptr;
   params.begin_as_weights();

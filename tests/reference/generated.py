@@ -16,7 +16,7 @@ PAGES = ROOT / "docs" / "reference"
 def error_index():
     rows = re.findall(r'^HEDDLE_ERROR\((\w+), (\w+), "((?:[^"\\]|\\.)*)"', (ROOT / "dsl/errors/errors.def").read_text(), re.M)
     out = ["# Errors\n", "Every message has a code with a page of its own: what it means, a program that gives it with the whole message, and a",
-           "program that is right. `heddle explain CODE` shows the page. E001 to E019 are syntax errors, E020 to E087 names,",
+           "program that is right. `heddle explain CODE` shows the page. E001 to E019 are syntax errors, E020 to E088 names,",
            "types, sizes and reads, W101 and on warnings.\n", "| code | meaning | message |", "|---|---|---|"]
     for code, _, template in rows:
         page = ROOT / "dsl/errors" / f"{code}.md"
