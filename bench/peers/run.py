@@ -170,7 +170,8 @@ def table(rows, python):
              f"{cpu_name()}, {os.cpu_count()} CPUs; " +
              ", ".join(f"{name} {version}" for name, version in versions(python, PACKAGES).items()) +
              "; interleaved rounds of a few calls. Peak: float32 multiply-adds on the same CPUs in the "
-             "same rounds, best. CPU ms: least CPU time of a call, over its threads; where it is far below the time, something else ran "
+             "same rounds, best. GFLOP/s: of all products that the model has, for every runtime; one that computes only what is "
+             "read, as Heddle does a classifier's last layer, may be above the peak. CPU ms: least CPU time of a call, over its threads; where it is far below the time, something else ran "
              "meanwhile. First ms: loading the model, and the first call. Written by `./dev bench peers`.", "",
              "The fastest peer of the same precision in units of Heddle's time, by minima; below 1 it is faster:", "", *summary(rows), ""]
     for name, batch in ((name, batch) for name in MODELS for batch in sorted({row["batch"] for row in rows})):
