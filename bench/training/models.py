@@ -66,6 +66,8 @@ def vit_batch(random, rows):
 
 CASES = {
     "bert-base": Case("BERT-base, both losses, {} x 128", bert, bert_batch, 4, {"with_loss": True}),
+    "bert-base-32": Case("BERT-base, both losses, {} x 128, logits for 32 words of a text", bert, bert_batch, 4,
+                         {"with_loss": True, "max_predictions_per_seq": 32}),
     "gpt2": Case("GPT-2, {} x 256", gpt2, gpt2_batch, 1, {}),
     "transformer-base": Case("Transformer base, {} x 40 to 40", transformer, transformer_batch, 8,
                              {"dropout": 0.0, "label_smoothing": 0.1, "warmup_steps": WARM, "learning_rate": RATE * WARM}, (0.9, 0.98), 1e-9),

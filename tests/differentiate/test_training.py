@@ -47,6 +47,13 @@ class Training(Scratch):
     def test_bert(self):
         self.follow("bert_loss", *NO_DROPOUT["bert"])
 
+    def test_bert_with_logits_where_labels_are(self):
+        self.follow("bert_loss", *NO_DROPOUT["bert"], "--set", "max_predictions_per_seq=19")
+        session = heddle.load(self.folder / "out").session()
+        words = np.ones((1, 20), np.int32)
+        with self.assertRaisesRegex(heddle.Error, "a text has more labels than max_predictions_per_seq"):
+            session.run({"input_ids": words, "labels": words, "next_sentence_label": words[0, :1], "rate": np.float32(1e-3)}, "train")
+
     def test_gpt2(self):
         self.follow("gpt2", *NO_DROPOUT["gpt2"])
 

@@ -129,7 +129,7 @@ class Folders(Case):
 
     def test_an_unknown_setting(self):
         self.assert_refused("error[E040]: no setting is called `hidden`\n"
-                            "  help: the model's settings are V, P, U, D, F, L, H, EPS, ACT, K, HEADS, TIED, RATE, SHARE, LOSS, TRAIN, POOLING  heddle explain E040",
+                            "  help: the model's settings are V, P, U, D, F, L, H, EPS, ACT, K, HEADS, TIED, RATE, SHARE, LOSS, TRAIN, POOLING, ASKED  heddle explain E040",
                             "--set", "hidden=60")
 
     def test_a_setting_of_another_kind(self):
