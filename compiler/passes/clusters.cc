@@ -32,7 +32,6 @@ using namespace mlir;
 using linalg::LinalgOp;
 
 namespace {
-
 /// Rows that a contraction computes at a time: only for the comparison of what is stored with what is read again.
 constexpr int64_t row_block = 48;
 /// Elements of a row that a core still keeps between a reduction over it and what reads it again.
@@ -130,10 +129,12 @@ Clusters::Clusters(Block &block, const Target &target) : target_(target) {
   find_others(block);
 }
 
-/// Whether an op does harm where a requirement before it doesn't hold: what reads was proven to be inside under it.
+/// Whether an op does harm where a requirement before it doesn't hold: its reads were proven to be inside under it. But
+/// a single number is always there, and what is required of it is tested first: only then are states written over.
 static bool relies_on_requirements(Operation &op) {
-  bool has_tensors = llvm::any_of(op.getOperandTypes(), llvm::IsaPred<RankedTensorType>);
-  return !isPure(&op) || isa<scf::ForOp>(op) || (has_tensors && !isa<tensor::DimOp>(op));
+  auto has_places = [](Type t) { return isa<RankedTensorType>(t) && cast<RankedTensorType>(t).getRank() > 0; };
+  return (llvm::any_of(op.getOperandTypes(), has_places) && !isa<tensor::DimOp>(op)) || isa<scf::ForOp>(op) ||
+         (!isPure(&op) && !isa<ir::RequireOp>(op));
 }
 
 void Clusters::find_others(Block &block) {
