@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 namespace heddle::checking {
 
@@ -156,6 +157,18 @@ const Expr *Builder::with_args(const Expr *node, std::vector<const Expr *> args)
   Expr e = *node;
   e.args = std::move(args);
   return keep(std::move(e));
+}
+
+const Expr *Builder::rewritten(const Expr *e, const std::function<const Expr *(const Expr *, const Expr *)> &f) {
+  std::unordered_map<const Expr *, const Expr *> done;
+  for (const Expr *node : nodes_of(e)) {
+    std::vector<const Expr *> args;
+    for (const Expr *arg : node->args)
+      args.push_back(done.at(arg));
+    const Expr *now = args == node->args ? node : with_args(node, std::move(args)), *other = f(node, now);
+    done[node] = other ? other : now;
+  }
+  return done.at(e);
 }
 
 const Expr *Builder::apply(Expr::Op op, Type type, std::vector<const Expr *> args, Span span) {

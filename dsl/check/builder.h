@@ -5,6 +5,8 @@
 
 #include "dsl/check/program.h"
 
+#include <functional>
+
 namespace heddle::checking {
 
 bool is_integer(Type type);
@@ -35,6 +37,9 @@ public:
   const Expr *apply(Expr::Op op, Type type, std::vector<const Expr *> args, Span span);
   /// Any node with other arguments.
   const Expr *with_args(const Expr *node, std::vector<const Expr *> args);
+  /// `e` with every node replaced by what `f` makes of it, operands first: `now` is the node with its new operands.
+  /// Null: that stays.
+  const Expr *rewritten(const Expr *e, const std::function<const Expr *(const Expr *node, const Expr *now)> &f);
 
 private:
   const Expr *keep(Expr e);

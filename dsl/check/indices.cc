@@ -48,24 +48,10 @@ const Expr *Indices::without_pieces(const Expr *e, const std::vector<int> &indic
 }
 
 const Expr *Indices::rewrite(const Expr *e, const std::map<int, const Expr *> &variables) {
-  std::map<const Expr *, const Expr *> done;
-  std::function<const Expr *(const Expr *)> go = [&](const Expr *node) -> const Expr * {
-    if (auto known = done.find(node); known != done.end())
-      return known->second;
-    const Expr *result = node;
-    if (node->op == Expr::index) {
-      if (auto to = variables.find(node->position); to != variables.end())
-        result = to->second;
-    } else {
-      std::vector<const Expr *> args;
-      for (const Expr *arg : node->args)
-        args.push_back(go(arg));
-      if (args != node->args)
-        result = build_.with_args(node, std::move(args));
-    }
-    return done[node] = result;
-  };
-  return go(e);
+  return build_.rewritten(e, [&](const Expr *node, const Expr *) -> const Expr * {
+    auto to = node->op == Expr::index ? variables.find(node->position) : variables.end();
+    return to == variables.end() ? nullptr : to->second;
+  });
 }
 
 } // namespace heddle::checking

@@ -147,12 +147,10 @@ void Knowledge::learn(const ForAll &all) {
 }
 
 const Expr *Knowledge::perhaps_outside(const Expr *condition) {
-  std::vector<const Expr *> args;
-  for (const Expr *arg : condition->args)
-    args.push_back(perhaps_outside(arg));
-  if (condition->op == Expr::read && !args.empty())
-    return build_.read(condition->tensor, args, /*always_inside=*/false, condition->span);
-  return args == condition->args ? condition : build_.with_args(condition, args);
+  return build_.rewritten(condition, [&](const Expr *, const Expr *now) -> const Expr * {
+    bool has_place = now->op == Expr::read && !now->args.empty();
+    return has_place ? build_.read(now->tensor, now->args, /*always_inside=*/false, now->span) : nullptr;
+  });
 }
 
 std::vector<const Expr *> Knowledge::conditions_on(const Expr *read) {

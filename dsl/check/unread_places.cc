@@ -5,9 +5,7 @@
 #include "dsl/check/builder.h"
 #include "dsl/check/whole_ranges.h"
 
-#include <functional>
 #include <map>
-#include <unordered_map>
 
 namespace heddle::checking {
 namespace {
@@ -171,8 +169,9 @@ private:
       const Expr *index = build_.index(next++);
       now.push_back(cut ? moved(index, cut->first) : index);
     }
-    stage.value =
-        rewritten(stage.value, [&](const Expr *e) { return e->op == Expr::index ? now[e->position] : nullptr; });
+    stage.value = build_.rewritten(stage.value, [&](const Expr *node, const Expr *with) {
+      return node->op == Expr::index ? now[node->position] : with == node ? nullptr : folded(with);
+    });
     stage.space = kept(stage.space, cuts, [](Index index, const Cut &cut) {
       index.extent = Size(cut.count);
       return index;
@@ -194,37 +193,19 @@ private:
     return build_.apply(less ? Expr::sub : Expr::add, Type::i32, {place, build_.of_size(less ? by * -1 : by)}, {});
   }
 
-  /// `e` with every node for which `f` has another one replaced by that; conditions that are decided by it choose.
-  const Expr *rewritten(const Expr *e, const std::function<const Expr *(const Expr *)> &f) {
-    std::unordered_map<const Expr *, const Expr *> done;
-    for (const Expr *node : nodes_of(e)) {
-      std::vector<const Expr *> args;
-      for (const Expr *arg : node->args)
-        args.push_back(done.at(arg));
-      const Expr *now = args == node->args ? node : folded(node, std::move(args));
-      const Expr *other = f(now);
-      done[node] = other ? other : now;
-    }
-    return done.at(e);
-  }
-
-  /// Reals are left to the CPU, so that they are rounded as they are elsewhere, and so are numbers that wrap.
-  const Expr *folded(const Expr *node, std::vector<const Expr *> args) {
-    if (node->op == Expr::select && !node->stopped)
-      return build_.select(args[0], args[1], args[2]);
-    bool whole = node->op != Expr::read && node->op != Expr::cast && node->op != Expr::philox && !args.empty() &&
-                 !is_floating(args[0]->type) && !is_floating(node->type);
-    if (whole) {
-      const Expr *now = build_.apply(node->op, node->type, args, node->span);
-      if (now)
-        return now;
-    }
-    return build_.with_args(node, std::move(args));
+  /// A node whose operands have changed: conditions that are decided now choose. Reals are left to the CPU, so that
+  /// they are rounded as they are elsewhere, and so are numbers that wrap. Null: there is nothing to fold.
+  const Expr *folded(const Expr *e) {
+    if (e->op == Expr::select && !e->stopped)
+      return build_.select(e->args[0], e->args[1], e->args[2]);
+    bool whole = e->op != Expr::read && e->op != Expr::cast && e->op != Expr::philox &&
+                 !is_floating(e->args[0]->type) && !is_floating(e->type);
+    return whole ? build_.apply(e->op, e->type, e->args, e->span) : nullptr;
   }
 
   void cut_reads(std::vector<Step> &steps) {
     auto told = [&](const Expr *e) {
-      return rewritten(e, [&](const Expr *read) -> const Expr * {
+      return build_.rewritten(e, [&](const Expr *, const Expr *read) -> const Expr * {
         auto cuts = read->op == Expr::read ? cuts_.find(read->tensor) : cuts_.end();
         if (cuts == cuts_.end())
           return nullptr;

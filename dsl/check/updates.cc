@@ -374,12 +374,9 @@ bool Updates::check_range(const Entity &value, const Tensor *state, Span span) {
 // --- no place is written twice
 
 const Expr *Updates::with_loops(const Expr *e, const std::vector<const Expr *> &iterations) {
-  if (e->op == Expr::loop_index)
-    return iterations[e->position];
-  std::vector<const Expr *> args;
-  for (const Expr *arg : e->args)
-    args.push_back(with_loops(arg, iterations));
-  return args == e->args ? e : build_.with_args(e, std::move(args));
+  return build_.rewritten(e, [&](const Expr *node, const Expr *) {
+    return node->op == Expr::loop_index ? iterations[node->position] : nullptr;
+  });
 }
 
 bool Updates::disjoint(const Written &a, const Written &b) {
