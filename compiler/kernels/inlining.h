@@ -38,7 +38,7 @@ private:
 using Substitution = std::map<std::string, Halide::Expr>;
 
 /// The expression with that done. Halide's own goes every way to a number that is used more than once, which are too
-/// many in the sine of a sine of …
+/// many in the sine of a sine of …; its graph_substitute does not, but takes one variable at a time.
 Halide::Expr replaced(const Substitution &variables, const Halide::Expr &in);
 inline Halide::Expr replaced(const std::string &variable, const Halide::Expr &by, const Halide::Expr &in) {
   return replaced({{variable, by}}, in);

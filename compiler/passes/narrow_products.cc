@@ -204,10 +204,6 @@ private:
     return narrowable_[weight] = out;
   }
 
-  static Value widened(OpBuilder &builder, Value element, Type wide) {
-    return arith::ExtFOp::create(builder, element.getLoc(), wide, element);
-  }
-
   void narrow(ir::WeightOp weight) {
     SmallVector<ir::GetOp> gets;
     module_.walk([&](ir::GetOp get) {
@@ -254,7 +250,7 @@ private:
         continue;
       OpBuilder builder(times);
       Value narrow = narrowed(builder, op, factor.value);
-      operand.set(widened(builder, narrow, builder.getF32Type()));
+      operand.set(widened(builder, narrow.getLoc(), narrow));
     }
     for (Operation &before : llvm::make_early_inc_range(llvm::reverse(*op.getBlock())))
       if (isOpTriviallyDead(&before)) // else its kernel would be given, and another one keep, what it reads
@@ -263,8 +259,7 @@ private:
 
   /// The element in the narrow type: of a rounded tensor, where it is read from one, else rounded here.
   Value narrowed(OpBuilder &builder, linalg::LinalgOp op, Value element) {
-    auto wide = element.getDefiningOp<arith::ExtFOp>(); // of what the model stores in bf16 or f16
-    Value source = wide ? wide.getIn() : element;
+    Value source = unwidened(element); // what the model stores in bf16 or f16
     if (source.getType() == type_)
       return source;
     APFloat constant(0.0);

@@ -29,6 +29,7 @@
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/nonnegative.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/roundings.h"
 #include "compiler/passes/unread_weights.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -81,16 +82,6 @@ bool is_of_places(GenericOp op, Value value, llvm::SmallBitVector &loops) {
     loops.set(index.getDim());
   return !isa<tensor::ExtractOp>(made) && made->getNumRegions() == 0 &&
          llvm::all_of(made->getOperands(), [&](Value operand) { return is_of_places(op, operand, loops); });
-}
-
-/// What is widened to f32, where a model stores it in bf16 or f16; else the value itself.
-Value unwidened(Value value) {
-  auto wide = value.getDefiningOp<arith::ExtFOp>();
-  return wide ? wide.getIn() : value;
-}
-/// An element of a tensor of reals as f32.
-Value widened(OpBuilder &at, Location loc, Value element) {
-  return element.getType().isF32() ? element : arith::ExtFOp::create(at, loc, at.getF32Type(), element).getResult();
 }
 
 /// A product that can be quantized.

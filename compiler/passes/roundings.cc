@@ -22,14 +22,17 @@ Value build_free_rounding(OpBuilder &builder, Value tensor, ArrayRef<OpFoldResul
   auto rounding = linalg::GenericOp::create(builder, loc, TypeRange(type.clone(narrow)), ValueRange(tensor),
                                             ValueRange(empty), ArrayRef<AffineMap>{same, same}, loops,
                                             [&](OpBuilder &body, Location loc, ValueRange elements) {
-                                              Value wide = elements[0];
-                                              if (!wide.getType().isF32())
-                                                wide = arith::ExtFOp::create(body, loc, body.getF32Type(), wide);
+                                              Value wide = widened(body, loc, elements[0]);
                                               auto r = arith::TruncFOp::create(body, loc, narrow, wide);
                                               r.setFastmath(arith::FastMathFlags::contract);
                                               linalg::YieldOp::create(body, loc, r.getResult());
                                             });
   return rounding.getResult(0);
+}
+
+Value widened(OpBuilder &builder, Location loc, Value element) {
+  Type wide = builder.getF32Type();
+  return element.getType() == wide ? element : arith::ExtFOp::create(builder, loc, wide, element).getResult();
 }
 
 void narrow_element(Value element, Type narrow) {
@@ -44,7 +47,7 @@ void narrow_element(Value element, Type narrow) {
     if (isa<arith::ExtFOp>(use.getOwner())) // to f32, from whatever
       continue;
     if (!wide) {
-      wide = arith::ExtFOp::create(builder, element.getLoc(), builder.getF32Type(), element);
+      wide = widened(builder, element.getLoc(), element);
       if (wide.getType() != before)
         wide = arith::TruncFOp::create(builder, element.getLoc(), before, wide);
     }

@@ -14,6 +14,9 @@ mlir::arith::TruncFOp free_rounding(mlir::linalg::GenericOp op, unsigned result)
 mlir::Value build_free_rounding(mlir::OpBuilder &builder, mlir::Value tensor,
                                 llvm::ArrayRef<mlir::OpFoldResult> extents, mlir::FloatType narrow);
 
+/// A real as f32.
+mlir::Value widened(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value element);
+
 /// Makes an element that a body reads one of a narrower type, or of the other narrow one. What reads it sees its type
 /// of before; formulas see f32.
 void narrow_element(mlir::Value element, mlir::Type narrow);
