@@ -502,9 +502,10 @@ static inline heddle_status heddle_open(const char *path, const heddle_model_opt
     memcpy(library, "./", 2);
   }
   struct stat is;
-  if (stat(library, &is) == 0 && !S_ISREG(is.st_mode)) // dlopen would wait for a FIFO's writer
+  int is_there = stat(library, &is) == 0;
+  if (is_there && !S_ISREG(is.st_mode)) // dlopen would wait for a FIFO's writer
     return heddle_fail(HEDDLE_FILE_ERROR, "%s: is not a regular file%s", library, "");
-  if (stat(library, &is) == 0 && !heddle_is_whole(library, (uint64_t)is.st_size))
+  if (is_there && !heddle_is_whole(library, (uint64_t)is.st_size))
     return heddle_fail(HEDDLE_FILE_ERROR, "%s: is truncated; copy or compile it again%s", library, "");
   heddle_spell(library, spelled);
   void *handle = dlopen(spelled, RTLD_NOW | RTLD_LOCAL);
