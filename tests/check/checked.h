@@ -32,6 +32,13 @@ inline Checked check_text(const std::string &text, CheckOptions options = {},
   return out;
 }
 
+/// The messages, or the whole text of the program.
+inline std::string text_of(const std::string &text, CheckOptions options = {},
+                           const std::map<std::string, std::string> &files = {}) {
+  Checked checked = check_text(text, std::move(options), files);
+  return checked.messages + (checked.program ? to_text(*checked.program) : "");
+}
+
 inline std::string read_file(const std::string &path) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
