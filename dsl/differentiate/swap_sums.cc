@@ -6,13 +6,19 @@
 namespace heddle::differentiating {
 namespace {
 
-/// A stage that sums the product of two reads over one index.
+/// A stage that sums a product over one index. All terms are of positions: the space, then the index that is summed.
 struct Product {
-  const Tensor *result;
   std::vector<Size> space;
   Size over;
-  Term left, right; // of positions: the space, then the index that is summed
+  std::vector<Term> conditions; // under which an element counts
+  Factors factors;
 };
+
+bool are_same(std::vector<Term> a, std::vector<Term> b) { // in any order
+  std::sort(a.begin(), a.end());
+  std::sort(b.begin(), b.end());
+  return a == b;
+}
 
 class Swap {
 public:
@@ -25,31 +31,57 @@ public:
   void run(std::vector<Step> &made) {
     for (Step &step : made)
       if (auto *stage = std::get_if<Stage>(&step.what)) {
-        if (auto product = product_of(*stage))
-          swap(*stage, *product);
+        if (auto sum = sum_of(*stage))
+          swap(*stage, *sum);
         know(*stage);
       }
   }
 
 private:
-  std::optional<Product> product_of(const Stage &stage) {
-    if (stage.reducer != Reducer::sum || stage.over.size() != 1 || stage.value->op != Expr::mul)
+  std::optional<Product> sum_of(const Stage &stage) {
+    if (stage.reducer != Reducer::sum || stage.over.size() != 1 || !is_floating(stage.value->type))
       return std::nullopt;
-    Product product{stage.result, {}, stage.over[0].extent, nullptr, nullptr};
+    Product sum{{}, stage.over[0].extent, {}, {}};
     std::vector<Term> positions;
     for (size_t i = 0; i <= stage.space.size(); ++i)
       positions.push_back(terms_.index(int(i)));
     for (const Index &index : stage.space)
-      product.space.push_back(index.extent);
-    product.left = terms_.import(stage.value->args[0], positions);
-    product.right = terms_.import(stage.value->args[1], positions);
-    bool reads = product.left->op == Expr::read && product.right->op == Expr::read;
-    return reads ? std::optional(product) : std::nullopt;
+      sum.space.push_back(index.extent);
+    expansions_ = 16;
+    Term value = expanded(terms_.import(stage.value, positions));
+    for (bool first; value->op == Expr::select && ((first = is_zero(value->args[1])) || is_zero(value->args[2]));
+         value = value->args[first ? 2 : 1])
+      sum.conditions.push_back(first ? terms_.negation(value->args[0]) : value->args[0]);
+    sum.factors = factors(value);
+    return sum.factors.above.size() > 1 ? std::optional(sum) : std::nullopt;
   }
 
   void know(const Stage &stage) {
-    if (auto product = product_of(stage))
-      known_[stage.result] = *product, order_.push_back(stage.result);
+    if (auto sum = sum_of(stage))
+      known_[stage.result] = *sum, order_.push_back(stage.result);
+    else if (stage.reducer == Reducer::none && is_product(stage.value))
+      products_[stage.result] = stage.value;
+  }
+
+  /// Whether it is made of factors, which may count under a condition, and is floating-point.
+  static bool is_product(Term e) {
+    return is_floating(e->type) && !e->stopped &&
+           (e->op == Expr::read || e->op == Expr::mul ||
+            (e->op == Expr::select && (is_zero(e->args[1]) || is_zero(e->args[2]))));
+  }
+
+  /// `e` with element-wise products in place of reads of them, such as of weights behind a dropout.
+  Term expanded(Term e) {
+    if (!is_product(e))
+      return e;
+    if (e->op == Expr::mul)
+      return terms_.mul(expanded(e->args[0]), expanded(e->args[1]));
+    if (e->op == Expr::select)
+      return terms_.select(e->args[0], expanded(e->args[1]), expanded(e->args[2]));
+    auto made = products_.find(e->tensor);
+    if (made == products_.end() || !e->always_inside || expansions_-- <= 0)
+      return e;
+    return expanded(terms_.import(made->second, e->args));
   }
 
   static bool is_shorter(const Size &a, const Size &b) {
@@ -60,72 +92,92 @@ private:
 
   void swap(Stage &stage, const Product &sum) {
     int n = int(sum.space.size());
-    for (auto [p, g] : {std::pair(sum.left, sum.right), std::pair(sum.right, sum.left)}) {
-      auto inner = known_.find(g->tensor);
-      if (inner == known_.end() || !is_shorter(inner->second.over, sum.over))
+    for (size_t i = 0; i < sum.factors.above.size(); ++i) {
+      Term g = sum.factors.above[i];
+      auto inner = g->op == Expr::read ? known_.find(g->tensor) : known_.end();
+      if (inner == known_.end() || !inner->second.conditions.empty() || !inner->second.factors.below.empty() ||
+          !is_shorter(inner->second.over, sum.over))
         continue;
       const Product &made_of = inner->second;
       int e = terms_.new_variable(stage.over[0].name, made_of.over);
       while (e <= n) // positions are numbers of variables, too
         e = terms_.new_variable(stage.over[0].name, made_of.over);
       std::map<int, Term> to;
-      for (size_t i = 0; i < made_of.space.size(); ++i)
-        to[int(i)] = g->args[i];
+      for (size_t j = 0; j < made_of.space.size(); ++j)
+        to[int(j)] = g->args[j];
       to[int(made_of.space.size())] = terms_.index(e);
-      Term left = terms_.substitute(made_of.left, to), right = terms_.substitute(made_of.right, to);
-      for (auto [d, v] : {std::pair(left, right), std::pair(right, left)}) {
-        if (has(d, n) || !has(v, n))
-          continue;
-        Term there = known_product(p, v, n, sum, e);
-        if (!there)
-          continue;
+      Product there = sum; // with what of g depends on n in its place
+      there.factors.above.erase(there.factors.above.begin() + long(i));
+      there.factors.negative = sum.factors.negative != made_of.factors.negative;
+      Term left = nullptr;
+      for (Term factor : made_of.factors.above) {
+        Term at = terms_.substitute(factor, to);
+        if (has(at, n))
+          there.factors.above.push_back(at);
+        else
+          left = left ? terms_.mul(left, at) : at;
+      }
+      if (!left)
+        continue;
+      if (Term known = known_sum(there, n, e)) {
         std::map<int, Term> back{{e, terms_.index(n)}};
-        stage.value = terms_.mul(terms_.substitute(d, back), terms_.substitute(there, back));
+        stage.value = terms_.mul(terms_.substitute(left, back), terms_.substitute(known, back));
         stage.over = {{"e", made_of.over}};
         return;
       }
     }
   }
 
-  /// sum[n](p * v), as a read of a stage that computes it.
-  Term known_product(Term p, Term v, int n, const Product &sum, int e) {
+  /// `sum`, of which `e` is one more place, as a read of a stage that computes it.
+  Term known_sum(const Product &sum, int n, int e) {
     for (const Tensor *t : order_) {
       const Product &o = known_.at(t);
-      if (o.over != sum.over)
+      if (o.over != sum.over || o.factors.negative != sum.factors.negative ||
+          o.factors.above.size() != sum.factors.above.size() || o.conditions.size() != sum.conditions.size())
         continue;
-      for (auto [first, second] : {std::pair(o.left, o.right), std::pair(o.right, o.left)}) {
-        std::vector<Term> places(o.space.size() + 1);
-        places.back() = terms_.index(n);
-        bool matches = match(first, p, places) && match(second, v, places);
-        for (size_t i = 0; matches && i < o.space.size(); ++i) { // all of o's places, and no others
-          Term at = places[i];
-          matches = at && at->op == Expr::index && at->position != n &&
-                    (at->position == e ? terms_.variable(e).extent : sum.space[at->position]) == o.space[i];
-        }
-        if (matches && terms_.import(first, places) == p && terms_.import(second, places) == v)
-          return terms_.read(t, {places.begin(), places.end() - 1}, true);
+      std::vector<Term> places(o.space.size() + 1);
+      places.back() = terms_.index(n);
+      for (Term pattern : o.factors.above)
+        for (Term factor : sum.factors.above)
+          match(pattern, factor, places);
+      bool matches = true;
+      for (size_t i = 0; matches && i < o.space.size(); ++i) { // all of o's places, and no others
+        Term at = places[i];
+        matches = at && at->op == Expr::index && at->position != n &&
+                  (at->position == e ? terms_.variable(e).extent : sum.space[at->position]) == o.space[i];
       }
+      auto at_places = [&](std::vector<Term> terms) {
+        for (Term &one : terms)
+          one = terms_.import(one, places);
+        return terms;
+      };
+      if (matches && are_same(at_places(o.factors.above), sum.factors.above) &&
+          are_same(at_places(o.factors.below), sum.factors.below) && are_same(at_places(o.conditions), sum.conditions))
+        return terms_.read(t, {places.begin(), places.end() - 1}, true);
     }
     return nullptr;
   }
 
   /// What o's indices must be for `pattern`, a read of positions, to be the read `e`; as far as plain subscripts tell.
-  static bool match(Term pattern, Term e, std::vector<Term> &places) {
-    if (pattern->tensor != e->tensor)
-      return false;
+  static void match(Term pattern, Term e, std::vector<Term> &places) {
+    if (pattern->op != Expr::read || e->op != Expr::read || pattern->tensor != e->tensor)
+      return;
+    std::vector<Term> found = places;
     for (size_t i = 0; i < pattern->args.size(); ++i)
       if (pattern->args[i]->op == Expr::index) {
-        Term &place = places[pattern->args[i]->position];
+        Term &place = found[pattern->args[i]->position];
         if (place && place != e->args[i])
-          return false;
+          return;
         place = e->args[i];
       }
-    return true;
+    places = found;
   }
 
   Terms &terms_;
-  std::map<const Tensor *, Product> known_;
+  std::map<const Tensor *, Product> known_; // sums
   std::vector<const Tensor *> order_;
+  std::map<const Tensor *, Term> products_; // element-wise ones, of the indices of their stages
+  int expansions_ = 0;                      // left for a sum: x * x of y * y of … would have too many factors
 };
 
 } // namespace

@@ -1,7 +1,9 @@
 // Two sums in the other order, where a product of them is there already:
 //   sum[n](p[x, n] * g[x, n])  with  g[x, n] = sum[e](d[x, e] * v[n, e])  is  sum[e](d[x, e] * o[x, e]),
 // where the program has o[x, e] = sum[n](p[x, n] * v[n, e]). In the way back through attention it is the one reduction
-// over all scores that is left; n are the keys, e the elements of a head.
+// over all scores that is left; n are the keys, e the elements of a head. Factors may lie in element-wise definitions,
+// and count under conditions: with a dropout of weights, o is sum[n](y[x, n] * v[n, e]) and y[x, n] = p[x, n] * kept[x,
+// n].
 #pragma once
 
 #include "dsl/differentiate/terms.h"

@@ -2,6 +2,8 @@
 """A step through attention: scores are computed again by tiles, never all at once. What is in memory is linear in the
 length of a text, gradients are those of the evaluator, and the same bits for any number of threads."""
 
+import re
+import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -12,7 +14,7 @@ from safetensors import numpy as safetensors
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "models"), str(ROOT / "python")]
 import heddle  # noqa: E402
-from heddle_command import must  # noqa: E402
+from heddle_command import HEDDLE, must  # noqa: E402
 from scratch import Scratch  # noqa: E402
 
 MODEL = """config D = 32, H = 2, E = 16
@@ -39,15 +41,20 @@ SCORES = {
     "distant": f"{PRODUCT} - slope[h] * abs(i - j)",
 }
 ATTEND = "let y = out(attend(s, v))"
+ATTEND_DROPPED = "let y = out(attend_with_dropout(s, v, key, RATE))"
 DROPPED = """let p = dropout(softmax(s), key, 0.2)
     a[b, t, h, e] = sum[k](p[b, h, t, k] * v[b, k, h, e])
     let y = out(a)"""
 
 
 class AttentionsStep(Scratch):
-    def compiled(self, score, attend=ATTEND):
+    def written(self, score, attend=ATTEND):
         model = self.folder / "m.heddle"
         model.write_text(MODEL.replace("SCORE", score).replace("ATTEND", attend))
+        return model
+
+    def compiled(self, score, attend=ATTEND):
+        model = self.written(score, attend)
         random = np.random.default_rng(3)
         weights = {"qkv": random.normal(size=(3, 2, 16, 32)) * 0.3, "slope": np.array([0.05, 0.2]),
                    "out.weight": random.normal(size=(32, 32)) * 0.2, "out.bias": np.zeros(32)}
@@ -87,6 +94,19 @@ class AttentionsStep(Scratch):
     def test_dropped_weights(self):
         self.check(SCORES["masked"], DROPPED)
         self.assertLess(heddle.load(self.folder / "out").memory_needed(B=1, S=4096), 4096 * 32 * 4 * 40)
+
+    def shown(self, stage):
+        """What `show` prints of each way to attend with each score."""
+        for attend in (ATTEND, DROPPED, ATTEND_DROPPED.replace("RATE", "0.0"), ATTEND_DROPPED.replace("RATE", "0.2")):
+            for score in SCORES.values():
+                command = [HEDDLE, "show", self.written(score, attend), "--stage", stage]
+                done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+                yield f"{attend} of {score}", done.stdout
+
+    def test_weights_times_their_gradients_are_summed_over_features(self):
+        for what, tree in self.shown("tree"):
+            sums = re.findall(r"softmax\.total\.grad\S*\[.*= sum\[\w+ in (\w+)\]", tree)
+            self.assertEqual(sums, ["16"], what)
 
     def test_memory_is_linear_in_the_length_of_a_text(self):
         _, library = self.compiled(SCORES["causal"])
