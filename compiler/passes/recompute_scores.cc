@@ -12,8 +12,13 @@
 // Those that are `together` become one kernel each, whose scores are computed by tiles (kernels/attention). A score is
 // a product of no weight, or an element-wise function of scores at their own places. It is kept where anything but such
 // sums needs it, as a gradient of scores that is summed over texts, and where only one product over keys does.
+//
+// Products over keys that need the same scores for results of the same rows and size, as the gradients of keys and of
+// values, are one kernel: %dv and %dk = product(%ds, %q) over rows, for %ds made of %e.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/parameters.h"
+#include "compiler/ir/shapes.h"
+#include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/form_kernels.h"
@@ -40,7 +45,7 @@ using Ops = llvm::SetVector<Operation *>;
 
 class Scores {
 public:
-  Scores(Block &block, int64_t &groups) : block_(block), groups_(groups) {}
+  Scores(Block &block, const Target &target, int64_t &groups) : block_(block), target_(target), groups_(groups) {}
 
   void run() {
     find();
@@ -206,11 +211,12 @@ private:
 
   /// Whether `op` needs any of them.
   bool needs(Operation *op, const Ops &any) const {
+    return llvm::any_of(any, [&](Operation *one) { return needs(op, one); });
+  }
+  bool needs(Operation *op, Operation *one) const {
     const llvm::BitVector &bits = ancestors_[number_.lookup(op)];
-    return llvm::any_of(any, [&](Operation *one) {
-      unsigned n = number_.lookup(one);
-      return n < bits.size() && bits.test(n);
-    });
+    unsigned n = number_.lookup(one);
+    return n < bits.size() && bits.test(n);
   }
 
   // --- kernels
@@ -218,17 +224,83 @@ private:
   void separate(const Ops &sums) {
     std::vector<Ops> groups; // of reductions, and what lies between them
     for (Operation *sum : sums)
-      if (is_product(sum)) {
-        Ops alone;
-        alone.insert(sum);
-        groups.push_back(alone);
-      } else if (!joins(sum, groups)) {
+      if (is_product(sum) ? !joins_products(sum, groups) : !joins(sum, groups)) {
         Ops alone;
         alone.insert(sum);
         groups.push_back(alone);
       }
     for (const Ops &group : groups)
       copy_for(group);
+  }
+
+  /// A product over keys goes with one before it, where both have the same rows, and need the same product for scores.
+  /// Those that a matrix unit computes stay alone, as its schedule has one.
+  bool joins_products(Operation *sum, std::vector<Ops> &groups) {
+    contraction::Product product = *contraction::product_of(cast<LinalgOp>(sum));
+    if (tile_kernel_for({&product, 1}, target_))
+      return false;
+    auto axes = axes_behind(sum);
+    auto extents = ir::extent_formulas(sum->getResult(0));
+    for (Ops &group : groups) {
+      Operation *first = group.front();
+      if (!is_product(first) || !axes || failed(extents) || first->getResultTypes() != sum->getResultTypes() ||
+          needs(sum, group) || llvm::any_of(group, [&](Operation *one) { return needs(one, sum); }))
+        continue;
+      auto others = axes_behind(first);
+      auto other_extents = ir::extent_formulas(first->getResult(0));
+      if (!others || failed(other_extents) || *other_extents != *extents)
+        continue;
+      bool shares = false, fits = true;
+      for (auto &[score, here] : *axes)
+        if (auto there = others->find(score); there != others->end()) {
+          fits &= there->second == here;
+          shares |= is_product(score);
+        }
+      if (!shares || !fits)
+        continue;
+      group.insert(sum);
+      join_ancestors(group);
+      return true;
+    }
+    return false;
+  }
+
+  /// Which axis of a sum's result, or -1 for the keys, each dimension of the scores behind it runs along; nothing where
+  /// that differs from reader to reader.
+  using Axes = llvm::MapVector<Operation *, SmallVector<int>>;
+  std::optional<Axes> axes_behind(Operation *sum) const {
+    Axes out;
+    std::function<bool(LinalgOp, ArrayRef<int>)> visit = [&](LinalgOp op, ArrayRef<int> result) {
+      SmallVector<int> loops(op.getNumLoops(), -1);
+      for (auto [expr, axis] : llvm::zip_equal(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults(), result))
+        loops[cast<AffineDimExpr>(expr).getPosition()] = axis;
+      return llvm::all_of(op.getDpsInputOperands(), [&](OpOperand *operand) {
+        auto score = operand->get().getDefiningOp<LinalgOp>();
+        if (!scores_.contains(score))
+          return true;
+        SmallVector<int> axes;
+        for (AffineExpr expr : op.getMatchingIndexingMap(operand).getResults())
+          axes.push_back(loops[cast<AffineDimExpr>(expr).getPosition()]);
+        auto [known, is_new] = out.insert({score, axes});
+        return is_new ? is_product(score) || visit(score, axes) : known->second == axes;
+      });
+    };
+    auto op = cast<LinalgOp>(sum);
+    auto axes = llvm::to_vector(llvm::seq(int(cast<RankedTensorType>(op->getResult(0).getType()).getRank())));
+    return visit(op, axes) ? std::optional(out) : std::nullopt;
+  }
+
+  /// What needs one of them needs what the others do, now that they are one kernel.
+  void join_ancestors(const Ops &group) {
+    llvm::BitVector all;
+    for (Operation *op : group)
+      all |= ancestors_[number_.lookup(op)];
+    for (llvm::BitVector &bits : ancestors_)
+      if (llvm::any_of(group, [&](Operation *op) {
+            unsigned n = number_.lookup(op);
+            return n < bits.size() && bits.test(n);
+          }))
+        bits |= all;
   }
 
   /// A reduction that needs what one before it found, of the same scores, such as a total of exp(score - largest), goes
@@ -289,6 +361,7 @@ private:
   }
 
   Block &block_;
+  const Target &target_;
   int64_t &groups_;
   Ops scores_;
   llvm::DenseMap<Operation *, unsigned> number_;
@@ -309,7 +382,7 @@ struct RecomputeScores : PassWrapper<RecomputeScores, OperationPass<ModuleOp>> {
     for (func::FuncOp entry : entries(getOperation()))
       entry.walk([&](Block *block) {
         if (isa<func::FuncOp, scf::ForOp>(block->getParentOp()))
-          Scores(*block, groups).run();
+          Scores(*block, target_, groups).run();
       });
   }
 

@@ -108,6 +108,13 @@ class AttentionsStep(Scratch):
             sums = re.findall(r"softmax\.total\.grad\S*\[.*= sum\[\w+ in (\w+)\]", tree)
             self.assertEqual(sums, ["16"], what)
 
+    def test_scores_are_computed_by_four_kernels(self):
+        for what, graph in self.shown("schedule"):
+            kernels = re.findall(r"func.func private @\w+\(.*\) -> \((.*)\) attributes .*\"attention\"", graph)
+            results = sorted(len(re.findall("tensor<", each)) for each in kernels)
+            # Values; gradients of queries; statistics of rows; gradients of keys and of values.
+            self.assertEqual(results, [1, 1, 2, 2], what)
+
     def test_memory_is_linear_in_the_length_of_a_text(self):
         _, library = self.compiled(SCORES["causal"])
         needed = [library.memory_needed(B=1, S=s) for s in (1024, 2048, 4096)]

@@ -73,8 +73,15 @@ static const char *const statistics = R"(
   return %top, %total : tensor<?x2x?xf32>, tensor<?x2x?xf32>
 })";
 
-/// With %m instead of the largest score, ds = exp(s - m) * (d . v - m), and of that the weighted sum {sum} over {rows}.
+/// With %m instead of the largest score, p = exp(s - m) and ds = p * (d . v - m).
 static const char *const way_back = R"(
+  %p = linalg.generic {indexing_maps = [#bhij, #bhi, #bhij], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%s0, %m : tensor<?x2x?x?xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x?xf32>) {
+  ^bb0(%x: f32, %z: f32, %out: f32):
+    %0 = arith.subf %x, %z : f32
+    %1 = math.exp %0 : f32
+    linalg.yield %1 : f32
+  } -> tensor<?x2x?x?xf32>
   %dp = linalg.generic {indexing_maps = [#left, #right, #product],
                         iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
       ins(%d, %v : tensor<?x?x2xWxf32>, tensor<?x?x2xWxf32>) outs(%fs : tensor<?x2x?x?xf32>) {
@@ -84,27 +91,28 @@ static const char *const way_back = R"(
     linalg.yield %1 : f32
   } -> tensor<?x2x?x?xf32>
   %ds = linalg.generic {indexing_maps = [#bhij, #bhij, #bhi, #bhij], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%s0, %dp, %m : tensor<?x2x?x?xf32>, tensor<?x2x?x?xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x?xf32>) {
+      ins(%p, %dp, %m : tensor<?x2x?x?xf32>, tensor<?x2x?x?xf32>, tensor<?x2x?xf32>) outs(%es : tensor<?x2x?x?xf32>) {
   ^bb0(%x: f32, %y: f32, %z: f32, %out: f32):
-    %0 = arith.subf %x, %z : f32
-    %1 = math.exp %0 : f32
     %2 = arith.subf %y, %z : f32
-    %3 = arith.mulf %1, %2 : f32
+    %3 = arith.mulf %x, %2 : f32
     linalg.yield %3 : f32
   } -> tensor<?x2x?x?xf32>
   %eo = tensor.empty(%B, {rows}) : tensor<?x?x2xWxf32>
   %fo = linalg.fill ins(%zero : f32) outs(%eo : tensor<?x?x2xWxf32>) -> tensor<?x?x2xWxf32>
-  %o = linalg.generic {indexing_maps = [{weights}, affine_map<(b, i, h, e, j) -> (b, j, h, e)>,
+)";
+
+/// The sum {result} of {factor} times {values} over the places that {rows} aren't.
+static const char *const weighted = R"(
+  {result} = linalg.generic {indexing_maps = [{weights}, affine_map<(b, i, h, e, j) -> (b, j, h, e)>,
                                         affine_map<(b, i, h, e, j) -> (b, i, h, e)>],
                        iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
-      ins(%ds, {values} : tensor<?x2x?x?xf32>, tensor<?x?x2xWxf32>) outs(%fo : tensor<?x?x2xWxf32>) {
+      ins({factor}, {values} : tensor<?x2x?x?xf32>, tensor<?x?x2xWxf32>) outs(%fo : tensor<?x?x2xWxf32>) {
   ^bb0(%x: f32, %y: f32, %acc: f32):
     %0 = arith.mulf %x, %y : f32
     %1 = arith.addf %acc, %0 : f32
     linalg.yield %1 : f32
   } -> tensor<?x?x2xWxf32>
-  return %o : tensor<?x?x2xWxf32>
-})";
+)";
 
 static std::string statistics_text(const char *masked, const char *width) {
   const char *result = "tensor<?x2x?xf32> {heddle.extents = affine_map<(B, T, S) -> (B, 2, T)>}";
@@ -112,18 +120,27 @@ static std::string statistics_text(const char *masked, const char *width) {
   return with_width(with(text, "{masked}", masked) + statistics, width);
 }
 
-/// Of the queries, from the keys; or the other way round.
-static std::string way_back_text(const char *masked, const char *width, bool of_queries) {
-  std::string text = std::string(scores) + way_back;
-  text = with(text, "{results}",
-              std::string("tensor<?x?x2xWxf32> {heddle.extents = affine_map<(B, T, S) -> (B, ") +
-                  (of_queries ? "T" : "S") + ", 2, W)>}");
-  text = with(text, "{masked}", masked);
-  text = with(text, "{rows}", of_queries ? "%T" : "%S");
-  text = with(text, "{values}", of_queries ? "%k" : "%q");
-  text =
-      with(text, "{weights}",
-           of_queries ? "affine_map<(b, i, h, e, j) -> (b, h, i, j)>" : "affine_map<(b, i, h, e, j) -> (b, h, j, i)>");
+enum class Of { queries, keys, keys_and_values };
+
+/// The kernel's end: the sum over keys that queries have, or those that keys, and perhaps values, have over queries.
+static std::string way_back_text(const char *masked, const char *width, Of of, const char *epilogue = "") {
+  bool of_queries = of == Of::queries, two = of == Of::keys_and_values && !*epilogue;
+  std::string result = std::string("tensor<?x?x2xWxf32> {heddle.extents = affine_map<(B, T, S) -> (B, ") +
+                       (of_queries ? "T" : "S") + ", 2, W)>}";
+  auto sum = [&](const char *name, const char *factor, const char *values) {
+    std::string text = with(with(with(weighted, "{result}", name), "{factor}", factor), "{values}", values);
+    return with(text, "{weights}",
+                of_queries ? "affine_map<(b, i, h, e, j) -> (b, h, i, j)>"
+                           : "affine_map<(b, i, h, e, j) -> (b, h, j, i)>");
+  };
+  std::string text = std::string(scores) + way_back + sum("%o", "%ds", of_queries ? "%k" : "%q");
+  if (of == Of::keys_and_values)
+    text += sum("%w", "%p", "%d") + epilogue;
+  text += two         ? "  return %w, %o : tensor<?x?x2xWxf32>, tensor<?x?x2xWxf32>\n}"
+          : *epilogue ? "  return %y : tensor<?x?x2xWxf32>\n}"
+                      : "  return %o : tensor<?x?x2xWxf32>\n}";
+  text = with(text, "{results}", two ? result + ", " + result : result);
+  text = with(with(text, "{masked}", masked), "{rows}", of_queries ? "%T" : "%S");
   return with_width(text, width);
 }
 
@@ -147,17 +164,39 @@ TEST(AttentionGradients, StatisticsOfRowsAlone) {
 }
 
 TEST(AttentionGradients, OfQueriesByEveryVariant) {
-  std::string text = way_back_text(later, "16", true);
+  std::string text = way_back_text(later, "16", Of::queries);
   check_rows(text, "attention", {blocks_of_16(), copies_of_32(), all_keys(), key_blocks(), long_tasks()},
              {{1, 1, 1}, {2, 15, 7}, {1, 33, 40}, {1, 70, 150}});
-  check_rows(way_back_text(later, "41", true), "attention", {blocks_of_16(), key_blocks()}, {{1, 20, 90}});
+  check_rows(way_back_text(later, "41", Of::queries), "attention", {blocks_of_16(), key_blocks()}, {{1, 20, 90}});
 }
 
 TEST(AttentionGradients, OfKeysByEveryVariant) {
-  std::string text = way_back_text(later, "16", false);
+  std::string text = way_back_text(later, "16", Of::keys);
   check_rows(text, "attention", {blocks_of_16(), copies_of_32(), all_keys(), key_blocks(), long_tasks()},
              {{1, 1, 1}, {2, 7, 15}, {1, 40, 33}, {1, 150, 70}});
-  check_rows(way_back_text(none, "12", false), "attention", {copies_of_32(), all_keys()}, {{2, 19, 21}});
+  check_rows(way_back_text(none, "12", Of::keys), "attention", {copies_of_32(), all_keys()}, {{2, 19, 21}});
+}
+
+TEST(AttentionGradients, OfKeysAndValuesFromTheSameScores) {
+  std::string text = way_back_text(later, "16", Of::keys_and_values);
+  check_rows(text, "attention", {blocks_of_16(), copies_of_32(), all_keys()},
+             {{1, 1, 1}, {2, 7, 15}, {1, 40, 33}, {1, 150, 70}});
+  check_rows(way_back_text(none, "41", Of::keys_and_values), "attention", {copies_of_32(), all_keys()}, {{2, 19, 21}});
+}
+
+TEST(AttentionGradients, SumsOverTheSameScoresAddedUp) {
+  const char *epilogue = R"(
+  %y = linalg.generic {indexing_maps = [affine_map<(b, i, h, e) -> (b, i, h, e)>, affine_map<(b, i, h, e) -> (b, i, h, e)>,
+                                        affine_map<(b, i, h, e) -> (b, i, h, e)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%o, %w : tensor<?x?x2xWxf32>, tensor<?x?x2xWxf32>) outs(%eo : tensor<?x?x2xWxf32>) {
+  ^bb0(%x: f32, %z: f32, %out: f32):
+    %0 = arith.addf %x, %z : f32
+    linalg.yield %0 : f32
+  } -> tensor<?x?x2xWxf32>
+)";
+  check_rows(way_back_text(later, "16", Of::keys_and_values, epilogue), "attention",
+             {blocks_of_16(), copies_of_32(), all_keys()}, {{2, 7, 15}, {1, 40, 33}});
 }
 
 } // namespace heddle::test

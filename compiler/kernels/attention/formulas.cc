@@ -3,6 +3,7 @@
 
 #include "compiler/halide/ranges.h"
 #include "compiler/halide/threads.h"
+#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -197,13 +198,25 @@ std::pair<Expr, Expr> Formulas::common_factors(const Expr &weights,
   return {Expr(), weights};
 }
 
+void join_results(LoweredKernel &kernel) {
+  if (kernel.outputs.size() == 1)
+    return;
+  join_outputs(kernel);
+  kernel.passes.push_back(loads_first());
+}
+
 Result<Halide::Func> Formulas::result_of(const std::function<Expr(LoweredOp &)> &weighted) {
-  LoweredOp *stage = kernel_.stage_of(match_.weighted.product.op->getResult(0));
-  if (!stage)
-    return Error{"attention without its product over keys"};
   Inliner inline_all(kernel_);
-  Expr sum;
-  inline_all.replace(*stage, [&](const std::vector<Expr> &) { return sum.defined() ? sum : sum = weighted(*stage); });
+  std::map<LoweredOp *, Expr> sums;
+  for (const contraction::Reached &of : match_.weighted) {
+    LoweredOp *stage = kernel_.stage_of(of.product.op->getResult(0));
+    if (!stage)
+      return Error{"attention without its product over keys"};
+    inline_all.replace(*stage, [&sums, &weighted, stage](const std::vector<Expr> &) {
+      auto [sum, is_new] = sums.try_emplace(stage);
+      return is_new ? sum->second = weighted(*stage) : sum->second;
+    });
+  }
   Halide::Func result = redefine(output_, [&](const Expr &value) { return inline_all(value); });
   if (error_)
     return *error_;

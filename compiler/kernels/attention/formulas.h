@@ -18,6 +18,9 @@ namespace heddle::attention {
 
 namespace hi = Halide::Internal;
 
+/// Results of one shape become one Func's, whose elements are computed before any of them is written.
+void join_results(LoweredKernel &kernel);
+
 class Formulas {
 protected:
   using Expr = Halide::Expr;
@@ -98,7 +101,7 @@ protected:
   /// where there are none. `over_keys`: whether a part depends on the key.
   static std::pair<Expr, Expr> common_factors(const Expr &weights, const std::function<bool(const Expr &)> &over_keys);
 
-  /// The result of the kernel, in which `weighted` stands for the product over keys; it is asked once.
+  /// The result of the kernel, in which `weighted` stands for a product over keys; it is asked once for each.
   Result<Func> result_of(const std::function<Expr(LoweredOp &)> &weighted);
 
   Expr fail(const std::string &what);

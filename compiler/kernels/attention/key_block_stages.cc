@@ -301,9 +301,9 @@ Expr KeyBlockStages::weighted_values(LoweredOp &stage) {
     weights = read_kept(keep({Func("weights"), {}}, weights));
 
   Expr keys = several() ? Expr(block_keys_) : all_keys_;
-  weighted_.tile = RegisterTile(micro_kernel_, {{0, keys}});
-  Expr iteration = restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage);
-  auto key_of = [&](const Expr &iteration) { return weighted_.tile.term_of_iteration(iteration); };
+  TiledSum sum{Func("weighted"), RegisterTile(micro_kernel_, {{0, keys}})};
+  Expr iteration = restricted(sum.tile, sum.tile.loops()[0], group(), stage);
+  auto key_of = [&](const Expr &iteration) { return sum.tile.term_of_iteration(iteration); };
   std::vector<Var> args = in_block({feature_place_, m_});
   Expr start = placed(Inliner(kernel_)(replaced(places(stage), stage.func.value())), 0);
   int iterations = tile_keys_ / group(); // of a tile
@@ -316,15 +316,14 @@ Expr KeyBlockStages::weighted_values(LoweredOp &stage) {
   if (feature_.size < 0 || feature_.size % lanes_ != 0)
     of_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
   values = factors.counted(replaced(of_key, values), {{row_.name(), min(t_ * rows_ + m_, query_.extent - 1)},
-                                                      {key_.name(), key_of(first + weighted_.tile.loops()[0])}});
-  weighted_.func = Func("weighted");
-  weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles,
-                        several() ? hi::make_zero(start.type()) : start,
-                        micro_kernel_.takes_tiles() ? replaced(key_of_row_.name(), key_of(iteration), weights)
-                                                    : replaced(in_tile, weights),
-                        values);
+                                                      {key_.name(), key_of(first + sum.tile.loops()[0])}});
+  sum.tile.define(sum.func, args, RegisterTile::across_tiles, several() ? hi::make_zero(start.type()) : start,
+                  micro_kernel_.takes_tiles() ? replaced(key_of_row_.name(), key_of(iteration), weights)
+                                              : replaced(in_tile, weights),
+                  values);
+  weighted_.push_back(sum);
 
-  Expr value = several() ? join(stage, start) : weighted_.func(exprs(args));
+  Expr value = several() ? join(stage, start) : sum.func(exprs(args));
   if (common.defined()) {
     Func factor("common");
     std::vector<Var> row_args = with_outer({m_, t_});
@@ -410,7 +409,7 @@ Func KeyBlockStages::joined(const char *name, const LoweredOp &stage, const std:
 Expr KeyBlockStages::join(LoweredOp &stage, const Expr &start) {
   if (!softmax_->top) {
     part_ = Func("part");
-    part_(in_block({feature_place_, m_})) = weighted_.func(exprs(in_block({feature_place_, m_})));
+    part_(in_block({feature_place_, m_})) = weighted_.front().func(exprs(in_block({feature_place_, m_})));
     return sum_of_parts(stage, start);
   }
   LoweredOp &top = *kernel_.stage_of(softmax_->top->getResult(0));
@@ -426,7 +425,7 @@ Expr KeyBlockStages::join(LoweredOp &stage, const Expr &start) {
   part_ = Func("part");
   std::vector<Expr> at = exprs(in_block({feature_place_, m_}));
   at[0] = min(feature_place_, first - 1);
-  part_(in_block({feature_place_, m_})) = select(feature_place_ < first, weighted_.func(at), stat);
+  part_(in_block({feature_place_, m_})) = select(feature_place_ < first, weighted_.front().func(at), stat);
 
   std::vector<Var> row_args = with_outer({m_, t_});
   scale_ = Func("scale");

@@ -63,8 +63,8 @@ protected:
   std::vector<CopiedPanels> panels_;
   std::vector<Func> copies_, by_row_, row_funcs_;
   std::vector<std::pair<Func, Halide::RVar>> joins_;
-  TiledSum weighted_;
-  Func part_, scale_, in_row_; // in_row_: where a matrix unit multiplies
+  std::vector<TiledSum> weighted_; // values; of blocks of keys there is one
+  Func part_, scale_, in_row_;     // in_row_: where a matrix unit multiplies
 
 private:
   // --- places

@@ -167,23 +167,25 @@ private:
       part_.bound(feature_place_, 0, features_of_part() + (scale_.defined() ? lanes_ : 0));
       part_.reorder(feature_place_, m_, t_, c_).vectorize(feature_place_, lanes_).unroll(feature_place_);
     }
-    Func &weighted = weighted_.func;
-    fix_extents(weighted);
-    if (several()) {
+    for (TiledSum &weighted : weighted_) {
+      Func &sum = weighted.func;
+      fix_extents(sum);
+      if (!several()) {
+        sum.compute_at(result, features).bound_extent(feature_place_, width);
+        weighted.tile.keep_in_registers(sum, feature_place_, {m_}, lanes_);
+        continue;
+      }
       Var in("in");
-      weighted.compute_at(part_, t_).bound(feature_place_, 0, features_of_part()).vectorize(feature_place_, lanes_);
-      Halide::Stage update = weighted.update();
+      sum.compute_at(part_, t_).bound(feature_place_, 0, features_of_part()).vectorize(feature_place_, lanes_);
+      Halide::Stage update = sum.update();
       if (micro_kernel_.takes_tiles()) {
         update.split(feature_place_, feature_tile_, in, width, TailStrategy::RoundUp);
-        update.reorder(weighted_.tile.group(), in, weighted_.tile.loops()[0], m_, feature_tile_);
-        by_matrix_unit(weighted, weighted_.tile, feature_place_.name() + "." + in.name());
+        update.reorder(weighted.tile.group(), in, weighted.tile.loops()[0], m_, feature_tile_);
+        by_matrix_unit(sum, weighted.tile, feature_place_.name() + "." + in.name());
       } else {
         update.split(feature_place_, feature_tile_, in, width, TailStrategy::GuardWithIf);
-        weighted_.tile.keep_in_registers(update, in, {m_}, lanes_, {feature_tile_});
+        weighted.tile.keep_in_registers(update, in, {m_}, lanes_, {feature_tile_});
       }
-    } else {
-      weighted.compute_at(result, features).bound_extent(feature_place_, width);
-      weighted_.tile.keep_in_registers(weighted, feature_place_, {m_}, lanes_);
     }
     for (Func &func : by_row_) {
       fix_outer(func);
@@ -267,7 +269,7 @@ private:
                     part_.name() + ".s0." + t_.name(),
                     "." + feature_tile_.name(),
                     ""};
-    ahead.sum_loop = weighted_.func.name() + ".s1." + weighted_.tile.loops()[0].name();
+    ahead.sum_loop = weighted_.front().func.name() + ".s1." + weighted_.front().tile.loops()[0].name();
     for (const CopiedPanels &panels : panels_)
       ahead.copies.push_back({panels.func.name(), {{"." + panels.panel.name(), lanes_}, {"." + lane_.name(), 1}}});
     for (const Func &copy : copies_)
@@ -282,7 +284,8 @@ private:
         ahead.readers.push_back({panels.natural.name(), {{"." + lane_.name(), 1}}});
     for (const auto &[sum, made] : dot_products_)
       ahead.readers.push_back({sum, {{"." + j_.name(), 1}}});
-    ahead.readers.push_back({weighted_.func.name(), {{"." + weighted_.tile.loops()[0].name(), 1}}});
+    for (const TiledSum &sum : weighted_)
+      ahead.readers.push_back({sum.func.name(), {{"." + sum.tile.loops()[0].name(), 1}}});
     kernel_.passes.push_back(make_pass(ahead));
   }
   void per_row(Func &func) {
@@ -298,15 +301,16 @@ private:
 } // namespace
 
 bool takes_key_blocks(const Match &match, bool several) {
-  if (match.slide || !match.has_values())
+  if (match.slide || !match.has_values() || (several && match.weighted.size() > 1))
     return false;
-  int64_t width = llvm::cast<mlir::RankedTensorType>(match.weighted.product.op->getResult(0).getType())
+  int64_t width = llvm::cast<mlir::RankedTensorType>(match.weighted.front().product.op->getResult(0).getType())
                       .getDimSize(unsigned(match.lane_axis));
   return softmax_of(match).has_value() && (!several || !mlir::ShapedType::isDynamic(width));
 }
 
 Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel,
                            const KeyBlockSizes &sizes, const Target &target) {
+  join_results(kernel);
   return KeyBlocks(kernel, match, micro_kernel, sizes, target).build();
 }
 

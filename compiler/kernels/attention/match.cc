@@ -1,6 +1,7 @@
 // A walk from the result up: every op must be read at loops that mean the same thing throughout.
 #include "compiler/kernels/attention/match.h"
 
+#include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/micro_kernel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -90,18 +91,6 @@ private:
   Match &match_;
 };
 
-/// The innermost axis of the result with which the keys of the values slide along, if any.
-void find_slide(Match &match, const Factor &values) {
-  const std::vector<int> &axes = match.weighted.axis_of_loop;
-  unsigned key = unsigned(llvm::find(axes, -1) - axes.begin());
-  for (auto [loop, axis] : llvm::enumerate(axes))
-    if (axis > match.row_axis && axis != match.lane_axis)
-      if (std::optional<Slide> slide = slide_of(match.weighted.product.op, values.value, unsigned(loop), key)) {
-        match.slide = slide;
-        match.row_axis = axis;
-      }
-}
-
 /// Whether the result of an op is rounded, and may stay as it was.
 bool rounds_freely(LinalgOp op) {
   auto rounding = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp<mlir::arith::TruncFOp>();
@@ -118,27 +107,90 @@ LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&ope
   return producer(operand->get());
 }
 
-/// The op behind element-wise ones, such as the rounding of a result. `axes`: of the value, then of the op's result,
-/// the kernel's axes that they run along. Null where more than one op is behind it, or not all of its elements.
-LinalgOp behind_epilogue(LinalgOp op, std::vector<Role> &axes) {
-  while (op && op.getNumReductionLoops() == 0) {
-    if (op.getNumDpsInits() != 1 || extracts_from_ops(op))
-      return {};
-    std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
-    LinalgOp next;
-    for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
-      LinalgOp made = producer(operand->get());
-      if (!made)
-        continue;
-      std::optional<std::vector<Role>> read = loops ? operand_roles(op, operand, *loops) : std::nullopt;
-      if (next || !read || read->size() != axes.size())
-        return {};
-      next = made;
-      axes = *read;
-    }
-    op = next;
+using Sums = std::vector<std::pair<LinalgOp, std::vector<Role>>>;
+
+/// The reductions behind element-wise ops, such as the rounding of a result, and the roles of their loops. `axes`: of
+/// the op's result, the kernel's axes that they run along. False where one isn't read at all of its elements.
+bool find_sums(LinalgOp op, const std::vector<Role> &axes, Sums &sums) {
+  if (!op || op.getNumDpsInits() != 1 || extracts_from_ops(op))
+    return false;
+  std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
+  if (!loops)
+    return false;
+  if (op.getNumReductionLoops() > 0) {
+    for (const auto &[known, roles] : sums)
+      if (known == op)
+        return roles == *loops;
+    sums.emplace_back(op, *loops);
+    return true;
   }
-  return op;
+  bool found = false;
+  for (mlir::OpOperand *operand : op.getDpsInputOperands())
+    if (LinalgOp made = producer(operand->get())) {
+      std::optional<std::vector<Role>> read = operand_roles(op, operand, *loops);
+      if (!read || read->size() != axes.size() || !find_sums(made, *read, sums))
+        return false;
+      found = true;
+    }
+  return found;
+}
+
+/// A product over keys, whose rows must be those of the ones before.
+bool add_values(Match &match, Walk &walk, LinalgOp op, const std::vector<Role> &loops) {
+  if (op.getNumReductionLoops() != 1)
+    return false;
+  std::optional<Product> product = contraction::product_of(op);
+  if (!product)
+    return false;
+  contraction::Reached sum{*product, {}};
+  for (Role role : loops)
+    sum.axis_of_loop.push_back(role == keys ? -1 : role);
+  contraction::Reached used = sum; // whichever rows an element counts for
+  for (Factor *factor : {&used.product.left, &used.product.right})
+    factor->loops = contraction::loops_behind(op, contraction::element_read(factor->value));
+  const Factor *wide = contraction::wide_factor(used);
+  if (!wide)
+    return false;
+  // The innermost axis of the result with which the keys of the values slide along, if any.
+  std::optional<Slide> slide;
+  int row_axis = -1;
+  unsigned key = unsigned(llvm::find(loops, keys) - loops.begin());
+  for (auto [loop, axis] : llvm::enumerate(sum.axis_of_loop))
+    if (axis > row_axis && axis != match.lane_axis)
+      if (std::optional<Slide> found = slide_of(op, wide->value, unsigned(loop), key)) {
+        slide = found;
+        row_axis = axis;
+      }
+  if (!slide)
+    row_axis = contraction::row_axis(used);
+  bool is_first = match.weighted.empty();
+  if (row_axis < 0 || (!is_first && (match.row_axis != row_axis || match.slide != slide)))
+    return false;
+  const Factor *weights = wide == &used.product.left ? &used.product.right : &used.product.left;
+  mlir::OpOperand *read = nullptr, *values = nullptr;
+  LinalgOp behind = op_behind(op, *weights, read);
+  if (!behind || op_behind(op, *wide, values))
+    return false;
+  match.row_axis = row_axis;
+  match.slide = slide;
+  match.rounds_freely = (is_first || match.rounds_freely) && rounds_freely(behind);
+  match.weighted.push_back(sum);
+  std::optional<std::vector<Role>> roles = operand_roles(op, read, loops);
+  if (!roles || !walk.visit(behind, *roles))
+    return false;
+  match.roles[op] = loops;
+  return true;
+}
+
+/// Whether all results are of one type and size.
+bool are_alike(mlir::ValueRange results) {
+  if (llvm::hasSingleElement(results))
+    return true;
+  auto extents = ir::extent_formulas(results.front());
+  return succeeded(extents) && llvm::all_of(results, [&](mlir::Value other) {
+           auto others = ir::extent_formulas(other);
+           return other.getType() == results.front().getType() && succeeded(others) && *others == *extents;
+         });
 }
 
 /// Whether there is a reduction in the kernel but those that were found.
@@ -162,7 +214,7 @@ std::optional<Match> match_statistics(mlir::func::FuncOp kernel) {
   match.row_axis = match.lane_axis = int(rank) - 1;
   for (mlir::Value value : last->getOperands()) {
     LinalgOp op = producer(value);
-    if (rank == 0 || !op || value.getType() != last->getOperand(0).getType() || !walk.visit(op, axes))
+    if (rank == 0 || !op || !walk.visit(op, axes))
       return std::nullopt;
   }
   for (auto &[op, roles] : match.roles)
@@ -181,50 +233,25 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   if (!llvm::hasSingleElement(kernel.getBody()))
     return std::nullopt;
   mlir::Operation *last = kernel.getBody().front().getTerminator();
-  if (last->getNumOperands() == 0)
+  if (last->getNumOperands() == 0 || !are_alike(last->getOperands()))
     return std::nullopt;
   if (std::optional<Match> statistics = match_statistics(kernel))
     return statistics;
-  if (last->getNumOperands() != 1)
-    return std::nullopt;
-  mlir::Value value = last->getOperand(0);
   std::vector<Role> axes;
-  for (int64_t axis = 0; axis < llvm::cast<mlir::RankedTensorType>(value.getType()).getRank(); ++axis)
+  for (int64_t axis = 0; axis < llvm::cast<mlir::RankedTensorType>(last->getOperand(0).getType()).getRank(); ++axis)
     axes.push_back(int(axis));
-  LinalgOp op = behind_epilogue(producer(value), axes);
-  if (!op || op.getNumReductionLoops() != 1 || op.getNumDpsInits() != 1 || extracts_from_ops(op))
-    return std::nullopt;
-  std::optional<Product> product = contraction::product_of(op);
-  if (!product)
-    return std::nullopt;
-  std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
-  if (!loops)
-    return std::nullopt;
+  Sums sums;
+  for (mlir::Value value : last->getOperands())
+    if (!find_sums(producer(value), axes, sums))
+      return std::nullopt;
   Match match;
-  match.weighted.product = *product;
   match.lane_axis = int(axes.size()) - 1;
-  for (Role role : *loops)
-    match.weighted.axis_of_loop.push_back(role == keys ? -1 : role);
-  contraction::Reached used = match.weighted; // whichever rows an element counts for
-  for (Factor *factor : {&used.product.left, &used.product.right})
-    factor->loops = contraction::loops_behind(op, contraction::element_read(factor->value));
-  const Factor *wide = contraction::wide_factor(used);
-  if (!wide)
-    return std::nullopt;
-  find_slide(match, *wide);
-  if (!match.slide)
-    match.row_axis = contraction::row_axis(used);
-  const Factor *weights = wide == &used.product.left ? &used.product.right : &used.product.left;
-  mlir::OpOperand *read = nullptr, *values = nullptr;
-  LinalgOp behind = op_behind(op, *weights, read);
-  if (match.row_axis < 0 || !behind || op_behind(op, *wide, values))
-    return std::nullopt;
-  std::optional<std::vector<Role>> roles = operand_roles(op, read, *loops);
   Walk walk(match);
-  if (!roles || !walk.visit(behind, *roles) || walk.products == 0)
+  for (const auto &[op, loops] : sums)
+    if (!add_values(match, walk, op, loops))
+      return std::nullopt;
+  if (walk.products == 0)
     return std::nullopt;
-  match.roles[op] = *loops;
-  match.rounds_freely = rounds_freely(behind);
   return has_others(kernel, match) ? std::nullopt : std::optional(match);
 }
 

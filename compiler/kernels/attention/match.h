@@ -1,8 +1,9 @@
 // Which kernels are attention, whatever their scores are made of: a product over keys, o[.., i, .., e] +=
 // p[.., i, j] * v[.., j, .., e], whose first factor comes, element by element, from products, from reductions over all
 // keys j of a row i, and from inputs. Values may count for some rows only: they are 0 for others. Keys may slide along
-// with the rows, v[.., i + o - LEFT, h, e]: j is then o. Or there is no product over keys, and such reductions are the
-// results: the statistics of rows that several sums over the same scores need (passes/recompute_scores).
+// with the rows, v[.., i + o - LEFT, h, e]: j is then o. Several such products may share scores, as the gradients of
+// keys and values do. Or there is none, and reductions over the keys are the results: the statistics of rows that
+// several sums over the same scores need (passes/recompute_scores).
 #pragma once
 
 #include "compiler/kernels/attention/sliding.h"
@@ -18,15 +19,15 @@ constexpr Role keys = -1;
 constexpr Role summed = -2; // a reduction loop of a product other than the last one
 
 struct Match {
-  contraction::Reached weighted; // the product over keys; its op is null where there is none
-  int row_axis = -1;             // of the result: the queries
-  int lane_axis = -1;            // of the result: its innermost one, the features; of statistics, that of the rows
-  bool rounds_freely = false;    // the weights to the type that they are multiplied in: it may be left out
-  std::optional<Slide> slide;    // by which keys follow rows; nothing: all rows have the same keys
+  std::vector<contraction::Reached> weighted; // the products over keys, of the same rows; none: statistics
+  int row_axis = -1;                          // of the result: the queries
+  int lane_axis = -1;         // of the result: its innermost one, the features; of statistics, that of the rows
+  bool rounds_freely = false; // the weights to the type that they are multiplied in: it may be left out
+  std::optional<Slide> slide; // by which keys follow rows; nothing: all rows have the same keys
   /// The ops behind the weights: products, reductions over keys, element-wise ops. Roles of each op's loops.
   llvm::DenseMap<mlir::Operation *, std::vector<Role>> roles;
 
-  bool has_values() const { return weighted.product.op; }
+  bool has_values() const { return !weighted.empty(); }
 };
 
 std::optional<Match> match(mlir::func::FuncOp kernel);

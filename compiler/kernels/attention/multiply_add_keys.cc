@@ -121,7 +121,7 @@ private:
   LogicalResult stage_keys(Value first) {
     auto number = [&](int64_t i) { return add(first, row(i)); }; // a thread brings lines of its row's number
     SmallVector<Brought> brought;
-    LinalgOp op = plan.match.weighted.product.op;
+    LinalgOp op = plan.match.weighted.front().product.op;
     for (int64_t i = 0; i < keys_each; ++i)
       for (int64_t j = 0; j < features_each; ++j) {
         Place at{{}, inside(number(i), end), inside(add(around.first_feature, feature(j)), around.features), {}};

@@ -98,8 +98,8 @@ static int64_t window_of(const Match &match) {
   int64_t window = 64;
   if (!match.has_values())
     return window;
-  mlir::linalg::LinalgOp product = match.weighted.product.op;
-  for (auto [extent, axis] : llvm::zip_equal(product.getStaticLoopRanges(), match.weighted.axis_of_loop))
+  mlir::linalg::LinalgOp product = match.weighted.front().product.op;
+  for (auto [extent, axis] : llvm::zip_equal(product.getStaticLoopRanges(), match.weighted.front().axis_of_loop))
     if (axis < 0 && !mlir::ShapedType::isDynamic(extent))
       window = extent;
   return window;
@@ -111,8 +111,8 @@ mlir::AffineExpr rows_of(mlir::func::FuncOp kernel, const Match &match) {
 
 static std::vector<contraction::Product> all_products(const Match &match) {
   std::vector<contraction::Product> products;
-  if (match.has_values())
-    products.push_back(match.weighted.product);
+  for (const contraction::Reached &weighted : match.weighted)
+    products.push_back(weighted.product);
   for (auto &[op, roles] : match.roles)
     if (llvm::is_contained(roles, summed))
       products.push_back(*contraction::product_of(llvm::cast<mlir::linalg::LinalgOp>(op)));
@@ -162,8 +162,6 @@ Sizes sizes_of(const Problem &problem, llvm::ArrayRef<int64_t> sizes) {
 }
 
 double value_cycles(const Problem &problem, int64_t rows, double keys, const Target &target) {
-  if (!problem.match.has_values())
-    return 0;
   int64_t accumulators = target.registers * 3 / 4, most = accumulators >= 24 ? 4 : 2;
   int64_t vectors = std::clamp<int64_t>((problem.features + target.lanes - 1) / target.lanes, 1, most);
   int64_t rows_of_tile = std::max<int64_t>(1, std::min(rows, accumulators / vectors));
@@ -171,7 +169,7 @@ double value_cycles(const Problem &problem, int64_t rows, double keys, const Tar
     --rows_of_tile;
   double tiles = double(rows / rows_of_tile) * std::ceil(double(problem.features) / double(vectors * target.lanes));
   double steps = std::ceil(keys / problem.micro_kernel->group);
-  return tiles * steps * step_cycles({rows_of_tile, vectors}, false, target);
+  return double(problem.match.weighted.size()) * tiles * steps * step_cycles({rows_of_tile, vectors}, false, target);
 }
 
 /// Finding the largest score, the exponential and the sum, per vector of scores; and what is gathered element by

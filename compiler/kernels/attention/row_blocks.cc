@@ -13,7 +13,6 @@
 
 #include "compiler/halide/threads.h"
 #include "compiler/kernels/attention/formulas.h"
-#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -277,10 +276,9 @@ private:
     std::vector<Var> args = {feature_place_, tile_row, tile};
     args.insert(args.end(), outer_vars_.begin(), outer_vars_.end());
     int tiles = rows_ / tile_rows_;
-    weighted_.tile = RegisterTile(micro_kernel_, {{0, match_.slide ? band(tile_rows_) : keys_}});
-    Expr iteration =
-        restricted(weighted_.tile, weighted_.tile.loops()[0], group(), stage, tile * tile_rows_, tile_rows_);
-    Expr slot = weighted_.tile.term_of_iteration(iteration);
+    TiledSum sum{Func("weighted"), RegisterTile(micro_kernel_, {{0, match_.slide ? band(tile_rows_) : keys_}})};
+    Expr iteration = restricted(sum.tile, sum.tile.loops()[0], group(), stage, tile * tile_rows_, tile_rows_);
+    Expr slot = sum.tile.term_of_iteration(iteration);
     Substitution summed_key;
     if (match_.slide) {
       summed_key[window_.name()] = window_at(tile * tile_rows_, slot);
@@ -293,19 +291,19 @@ private:
       summed_key[feature_place_.name()] = min(feature_place_, feature_.extent - 1);
     Substitution here = {{row_.name(), min(tile * tile_rows_ + tile_row, query_.extent - 1)}};
     Expr start = replaced(here, Inliner(kernel_)(replaced(places(stage), stage.func.value())));
-    weighted_.func = Func("weighted");
     values = replaced(summed_key, values);
     // A weight of 0 does not do where the value is infinite or NaN. In the middle of the band all rows of the tile have
     // the key in their window: Halide makes a loop without the question of that.
     if (match_.slide)
       values = select(replaced(in_block, in_window(slot_)), Halide::likely(values), hi::make_zero(values.type()));
-    here[key_.name()] = weighted_.tile.term_of_iteration(weighted_.tile.loops()[0]);
+    here[key_.name()] = sum.tile.term_of_iteration(sum.tile.loops()[0]);
     values = factors.counted(values, here);
-    weighted_.tile.define(weighted_.func, args, RegisterTile::across_tiles, start, replaced(in_block, weights), values);
+    sum.tile.define(sum.func, args, RegisterTile::across_tiles, start, replaced(in_block, weights), values);
+    weighted_.push_back(sum);
     std::vector<Expr> at = {feature_.var, query_.var % tile_rows_, query_.var / tile_rows_};
     for (const OutputAxis &axis : outer_)
       at.push_back(axis.var);
-    Expr value = weighted_.func(at);
+    Expr value = sum.func(at);
     if (factor.defined()) {
       Func common("common");
       std::vector<Var> common_args = row_args({lane_});
@@ -367,11 +365,13 @@ private:
     auto [task, within] = schedule_tasks(result, block, {feature, row, features, tile});
     result.vectorize(feature, lanes_).unroll(feature);
 
-    std::vector<Var> args = weighted_.func.args();
-    weighted_.func.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
-    for (size_t i = 2; i < args.size(); ++i)
-      weighted_.func.bound_extent(args[i], 1);
-    weighted_.tile.keep_in_registers(weighted_.func, args[0], {args[1]}, lanes_);
+    for (TiledSum &sum : weighted_) {
+      std::vector<Var> args = sum.func.args();
+      sum.func.compute_at(result, features).bound_extent(args[0], width).bound_extent(args[1], tile_rows);
+      for (size_t i = 2; i < args.size(); ++i)
+        sum.func.bound_extent(args[i], 1);
+      sum.tile.keep_in_registers(sum.func, args[0], {args[1]}, lanes_);
+    }
     schedule_rows(result, task, within);
   }
 
@@ -464,17 +464,14 @@ private:
   std::vector<Func> by_row_;    // over the features of queries, then rows
   std::vector<Func> row_funcs_; // over rows, without update
   std::vector<std::pair<Func, Halide::RVar>> statistics_;
-  TiledSum weighted_;
+  std::vector<TiledSum> weighted_; // values
 };
 
 } // namespace
 
 Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, int rows,
                            int blocks, const Target &target) {
-  if (kernel.outputs.size() > 1) {
-    join_outputs(kernel);
-    kernel.passes.push_back(loads_first());
-  }
+  join_results(kernel);
   return RowBlocks(kernel, match, micro_kernel, rows, blocks, target).build();
 }
 

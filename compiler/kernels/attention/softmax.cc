@@ -154,11 +154,12 @@ bool combines_by(LinalgOp op, bool maximum) {
 std::optional<Softmax> softmax_of(const Match &match) {
   if (!match.has_values())
     return std::nullopt;
-  LinalgOp top, weighted = match.weighted.product.op;
+  LinalgOp top, weighted = match.weighted.front().product.op;
   llvm::SmallVector<LinalgOp> sums;
   for (auto &[made, roles] : match.roles) {
     auto op = llvm::cast<LinalgOp>(made);
-    if (op.getNumReductionLoops() == 0 || op == weighted || llvm::is_contained(roles, summed))
+    bool is_weighted = llvm::any_of(match.weighted, [&](const auto &one) { return one.product.op == op; });
+    if (op.getNumReductionLoops() == 0 || is_weighted || llvm::is_contained(roles, summed))
       continue;
     if (!llvm::cast<mlir::RankedTensorType>(op->getResult(0).getType()).getElementType().isF32())
       return std::nullopt;
@@ -171,6 +172,8 @@ std::optional<Softmax> softmax_of(const Match &match) {
   }
   if (!top)
     return sums.empty() ? std::optional<Softmax>(std::in_place) : std::nullopt;
+  if (match.weighted.size() > 1)
+    return std::nullopt;
   llvm::sort(sums, [](LinalgOp one, LinalgOp other) { return one->isBeforeInBlock(other); });
   sums.push_back(weighted);
   Proportional proportional(match, top);

@@ -30,7 +30,7 @@ mlir::linalg::LinalgOp made_by(mlir::Value value, mlir::linalg::LinalgOp op);
 
 /// Nothing where weights, or any sum over keys, aren't such an exponential times something that `top` has no part in.
 /// Factors that are the same for all keys may be anything. Weights that need no reduction over keys, as where
-/// statistics of rows are given, may be anything, too: then `top` is null.
+/// statistics of rows are given, may be anything, too: then `top` is null. Where it isn't, one product has the weights.
 std::optional<Softmax> softmax_of(const Match &match);
 
 } // namespace heddle::attention

@@ -315,7 +315,8 @@ private:
       for (int64_t j = 0; j < keys_each; ++j) {
         int64_t n = i * keys_each + j;
         give_products(*sums, n);
-        Value weight = of_key(plan.weights.value, plan.match.weighted.product.op, at[n], score[n], subtracted[i]);
+        Value weight =
+            of_key(plan.weights.value, plan.match.weighted.front().product.op, at[n], score[n], subtracted[i]);
         if (!weight)
           return failure();
         weights.push_back(choose(is_key[n], weight, real(0)));
@@ -434,7 +435,7 @@ private:
     SmallVector<Value> open{program.kernel().front().getTerminator()->getOperand(0)};
     while (!open.empty()) {
       auto op = open.pop_back_val().getDefiningOp<LinalgOp>();
-      if (!op || op == plan.match.weighted.product.op || isa<linalg::FillOp>(op.getOperation()))
+      if (!op || op == plan.match.weighted.front().product.op || isa<linalg::FillOp>(op.getOperation()))
         continue;
       if (op.getNumReductionLoops() > 0)
         return true;
@@ -446,7 +447,7 @@ private:
   /// A row's weighted values: added to `sums`, or stored, where they need what is known of the row.
   LogicalResult finish_row(int64_t i, ValueRange found, bool apart, SmallVector<Value> &sums) {
     Place at{inside(row(i), rows), {}, {}, {}};
-    LinalgOp top = plan.softmax.top, weighted = plan.match.weighted.product.op;
+    LinalgOp top = plan.softmax.top, weighted = plan.match.weighted.front().product.op;
     Value largest = found[i], missing;
     // Where every score is -inf, and that is subtracted, all terms are NaN.
     if (plan.softmax.subtracted == top->getResult(0)) {
@@ -487,7 +488,7 @@ private:
     OpBuilder::InsertionGuard guard(b);
     auto own = scf::IfOp::create(b, loc, both(below(row, rows), below(feature, features)), /*withElseRegion=*/false);
     b.setInsertionPointToStart(own.thenBlock());
-    LinalgOp weighted = plan.match.weighted.product.op;
+    LinalgOp weighted = plan.match.weighted.front().product.op;
     elements.give(weighted->getResult(0), sum);
     Value returned = program.kernel().front().getTerminator()->getOperand(0);
     SmallVector<Value> place;

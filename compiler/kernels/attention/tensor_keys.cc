@@ -67,7 +67,7 @@ public:
           })))
         return failure();
     }
-    LinalgOp weighted = plan.match.weighted.product.op;
+    LinalgOp weighted = plan.match.weighted.front().product.op;
     auto roles = plan.match.roles.find(weighted)->second;
     unsigned along = unsigned(llvm::find(roles, plan.match.lane_axis) - roles.begin());
     values = staged(weighted, plan.values, along, plan.block_keys(), plan.block_features());

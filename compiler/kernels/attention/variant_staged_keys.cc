@@ -101,7 +101,7 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
   std::optional<Softmax> softmax = softmax_of(*matched);
   if (!softmax || !softmax->top)
     return Error{"the weights are no softmax over the keys"};
-  LinalgOp weighted = matched->weighted.product.op, top = softmax->top;
+  LinalgOp weighted = matched->weighted.front().product.op, top = softmax->top;
   mlir::Value score = top.getMatchingOpOperand(llvm::cast<mlir::BlockArgument>(term_of(top)))->get();
   StagedKeys plan{*matched, *softmax, score, {}, {}, {}, {}, {}, {}, {}, 1, 1, 1};
   if (!llvm::cast<mlir::RankedTensorType>(weighted->getResult(0).getType()).getElementType().isF32())
@@ -109,7 +109,7 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
   auto extents = ir::loop_extents(weighted);
   if (failed(extents))
     return Error{"an extent is no formula"};
-  for (auto [axis, extent] : llvm::zip_equal(matched->weighted.axis_of_loop, *extents)) {
+  for (auto [axis, extent] : llvm::zip_equal(matched->weighted.front().axis_of_loop, *extents)) {
     if (axis < 0)
       plan.keys = extent;
     else if (axis == matched->row_axis)
@@ -119,7 +119,7 @@ static Result<StagedKeys> plan_of(mlir::func::FuncOp kernel) {
     else
       plan.others.push_back({axis, extent});
   }
-  const Product &product = matched->weighted.product;
+  const Product &product = matched->weighted.front().product;
   const Factor *values = factor_of_lines(plan.match, product, plan.match.lane_axis);
   if (!values)
     return Error{plan.match.slide ? "values don't slide along with the rows" : "values depend on the row"};
