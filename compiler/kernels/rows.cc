@@ -32,9 +32,7 @@ static int axis_of_loop(LinalgOp op, unsigned loop) {
   return -1;
 }
 
-/// Whether lanes can run along the innermost axis of a reduction's result: the largest tensor that is summed over is
-/// contiguous there, not along the reduction.
-static bool reduces_across(LinalgOp op) {
+bool reduces_across(LinalgOp op) {
   mlir::AffineMap result = op.getMatchingIndexingMap(op.getDpsInitOperand(0)), largest;
   auto kinds = op.getIteratorTypesArray();
   for (mlir::OpOperand *operand : op.getDpsInputOperands()) {

@@ -13,6 +13,10 @@ namespace heddle::rows {
 /// them needs only that index of everything it reads. -1: there is no such order (reductions meet at other axes).
 int shared_axes(mlir::func::FuncOp kernel);
 
+/// Whether lanes can run along the innermost axis of a reduction's result: the largest tensor that is summed over is
+/// contiguous there, not along the reduction.
+bool reduces_across(mlir::linalg::LinalgOp op);
+
 /// The one variant of these kinds, `rows`: all stages at the row loop of the outputs.
 Variant variant(std::string_view what, int version = 1);
 

@@ -73,6 +73,28 @@ TEST(GeneralKernels, compute_the_norm_of_a_whole_tensor) {
                  "general", {{0}, {1}, {7}, {59}});
 }
 
+/// As the gradient of a bias is: fewer columns than a tile has, several tiles and a part of one, more tiles than tasks.
+TEST(GeneralKernels, compute_sums_over_rows) {
+  for (const char *width : {"5", "301", "1024"})
+    check_all_rows(with(R"(
+    func.func private @k(%b: index, %m: index, %x: tensor<?x?xWxf32> {heddle.extents = affine_map<(b, m) -> (b, m, W)>})
+        -> (tensor<Wxf32>) {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<Wxf32>
+      %f = linalg.fill ins(%zero : f32) outs(%e : tensor<Wxf32>) -> tensor<Wxf32>
+      %s = linalg.generic {indexing_maps = [affine_map<(n, b, m) -> (b, m, n)>, affine_map<(n, b, m) -> (n)>],
+                           iterator_types = ["parallel", "reduction", "reduction"]}
+           ins(%x : tensor<?x?xWxf32>) outs(%f : tensor<Wxf32>) {
+      ^bb0(%p: f32, %o: f32):
+        %v = arith.addf %o, %p : f32
+        linalg.yield %v : f32
+      } -> tensor<Wxf32>
+      return %s : tensor<Wxf32>
+    })",
+                        "W", width),
+                   "general", {{1, 1}, {2, 3}, {3, 90}});
+}
+
 TEST(RowReductionKernels, average_over_an_outer_axis_with_lanes_along_the_inner_one) {
   for (const char *width : {"5", "16", "60", "211"})
     check_all_rows(with_width(R"(

@@ -1,7 +1,10 @@
 // The kind for what no other kind takes: correct for every kernel, fast for none. Reductions, and stages that several
-// others read, are computed whole before what reads them; lanes run along the innermost axis of each.
+// others read, are computed whole before what reads them; lanes run along the innermost axis of each. Sums over rows,
+// as the gradient of a bias is, take several vectors of columns at once, so that they read whole lines of each row.
+#include "compiler/halide/threads.h"
 #include "compiler/kernels/each_element.h"
 #include "compiler/kernels/kinds.h"
+#include "compiler/kernels/rows.h"
 
 namespace heddle {
 
@@ -27,6 +30,31 @@ void spread(Halide::Stage definition, const std::vector<Halide::Var> &axes, int 
     definition.parallel(axes.front());
 }
 
+/// The update of a sum over rows: tiles of columns, as many in a task as have some 65536 terms.
+void by_columns(LoweredOp &stage, int lanes) {
+  Halide::Stage update = stage.func.update();
+  Halide::Var tile("tile"), tiles("tiles"), column("column"), vector("vector"), lane("lane");
+  std::vector<Halide::VarOrRVar> order = {lane, vector};
+  constexpr int grain = 65536;
+  int width = 4 * lanes;
+  Halide::Expr terms = 1, columns = 1;
+  for (const LoweredLoop &loop : llvm::reverse(stage.loops))
+    if (!loop.reduction) {
+      columns = loop.extent;
+    } else {
+      order.push_back(loop.rvar);
+      terms = min(terms, grain) * min(loop.extent, grain / width);
+    }
+  Halide::Expr of_task = iterations_of_task(max(grain / width / max(terms, 1), 1), (columns + width - 1) / width);
+  constexpr auto guarded = Halide::TailStrategy::GuardWithIf;
+  update.split(stage.axes.back(), tile, column, width, guarded)
+      .split(tile, tiles, tile, Halide::Internal::simplify(of_task), guarded)
+      .split(column, vector, lane, lanes);
+  order.push_back(tile);
+  order.push_back(tiles);
+  update.reorder(order).vectorize(lane).unroll(vector).parallel(tiles);
+}
+
 Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   for (LoweredOp &stage : kernel.stages) {
     size_t users = 0;
@@ -39,7 +67,10 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
     if (!stage.has_update())
       continue;
     // The reduction stays inside of the lanes, so that each result has one order of summation.
-    spread(stage.func.update(), stage.axes, target.lanes);
+    if (stage.axes.size() == 1 && rows::reduces_across(stage.op))
+      by_columns(stage, target.lanes);
+    else
+      spread(stage.func.update(), stage.axes, target.lanes);
   }
   for (KernelOutput &output : kernel.outputs) {
     output.func.compute_root();
@@ -51,8 +82,11 @@ Status schedule(LoweredKernel &kernel, const ScheduleRow &row, const Target &tar
   return Done{};
 }
 
-const Variant stages = {
-    .name = "stages", .what = "one stage after the other", .candidates = candidates, .schedule = schedule};
+const Variant stages = {.name = "stages",
+                        .what = "one stage after the other",
+                        .candidates = candidates,
+                        .schedule = schedule,
+                        .version = 2};
 const Variant *const variants[] = {&stages, &each_element};
 
 } // namespace
