@@ -144,8 +144,15 @@ private:
       Term less = square ? a[0] : terms_.make(Expr::power, type, {a[0], terms_.sub(a[1], number(1))});
       if (a[1]->op == Expr::real)
         less = square ? a[0] : terms_.make(Expr::power, type, {a[0], number(a[1]->number - 1)});
-      give(a[0], terms_.mul(g, terms_.mul(a[1], less)));
-      give(a[1], terms_.mul(g, terms_.mul(node, function(Expr::log, a[0]))));
+      auto compared = [&](Expr::Op op, Term x) { return terms_.make(op, Type::boolean, {x, number(0)}); };
+      Term by_base = terms_.mul(g, terms_.mul(a[1], less));
+      Term by_exponent = terms_.mul(g, terms_.mul(node, function(Expr::log, a[0])));
+      // 0 * x ** -1 and 0 * log(0) are no numbers where x ** 0 and 0 ** y stay as they are.
+      if (a[1]->op != Expr::real)
+        by_base = terms_.select(compared(Expr::equal, a[1]), number(0), by_base);
+      Term stays = terms_.both(compared(Expr::equal, a[0]), compared(Expr::greater_equal, a[1]));
+      give(a[0], by_base);
+      give(a[1], terms_.select(stays, number(0), by_exponent));
       return;
     }
     case Expr::select:
