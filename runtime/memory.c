@@ -29,7 +29,7 @@ bool rt_memory_get(rt_memory *memory, int64_t bytes, const heddle_allocator *fro
     return false;
   if (from->get)
     return get_from(memory, bytes, from);
-  size_t alignment = (size_t)bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE;
+  size_t alignment = (size_t)bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
   size_t size = ((size_t)bytes + RT_ALIGN + PAGE - 1) / PAGE * PAGE + alignment;
   uint8_t *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED)
