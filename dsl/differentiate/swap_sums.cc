@@ -11,8 +11,12 @@ struct Product {
   std::vector<Size> space;
   Size over;
   std::vector<Term> conditions; // under which an element counts
-  Factors factors;
+  std::vector<Term> above, below;
+  bool negative = false;
 };
+
+/// Factors and conditions of a product that is looked at: x * x of y * y of … would have too many.
+constexpr size_t most_factors = 16;
 
 bool are_same(std::vector<Term> a, std::vector<Term> b) { // in any order
   std::sort(a.begin(), a.end());
@@ -41,19 +45,14 @@ private:
   std::optional<Product> sum_of(const Stage &stage) {
     if (stage.reducer != Reducer::sum || stage.over.size() != 1 || !is_floating(stage.value->type))
       return std::nullopt;
-    Product sum{{}, stage.over[0].extent, {}, {}};
+    Product sum{{}, stage.over[0].extent, {}, {}, {}};
     std::vector<Term> positions;
     for (size_t i = 0; i <= stage.space.size(); ++i)
       positions.push_back(terms_.index(int(i)));
     for (const Index &index : stage.space)
       sum.space.push_back(index.extent);
-    expansions_ = 16;
-    Term value = expanded(terms_.import(stage.value, positions));
-    for (bool first; value->op == Expr::select && ((first = is_zero(value->args[1])) || is_zero(value->args[2]));
-         value = value->args[first ? 2 : 1])
-      sum.conditions.push_back(first ? terms_.negation(value->args[0]) : value->args[0]);
-    sum.factors = factors(value);
-    return sum.factors.above.size() > 1 ? std::optional(sum) : std::nullopt;
+    return collect(terms_.import(stage.value, positions), sum) && sum.above.size() > 1 ? std::optional(sum)
+                                                                                       : std::nullopt;
   }
 
   void know(const Stage &stage) {
@@ -63,25 +62,40 @@ private:
       products_[stage.result] = stage.value;
   }
 
-  /// Whether it is made of factors, which may count under a condition, and is floating-point.
+  static bool is_guarded(Term e) { return e->op == Expr::select && (is_zero(e->args[1]) || is_zero(e->args[2])); }
   static bool is_product(Term e) {
     return is_floating(e->type) && !e->stopped &&
-           (e->op == Expr::read || e->op == Expr::mul ||
-            (e->op == Expr::select && (is_zero(e->args[1]) || is_zero(e->args[2]))));
+           (e->op == Expr::read || e->op == Expr::mul || e->op == Expr::negate || is_guarded(e));
   }
 
-  /// `e` with element-wise products in place of reads of them, such as of weights behind a dropout.
-  Term expanded(Term e) {
-    if (!is_product(e))
-      return e;
+  /// Adds the factors of `e`: for reads of element-wise products, such as of weights behind a dropout, theirs. False
+  /// where there are too many.
+  bool collect(Term e, Product &to) {
+    if (to.above.size() + to.conditions.size() >= most_factors)
+      return false;
+    if (e->stopped) {
+      to.above.push_back(e);
+      return true;
+    }
     if (e->op == Expr::mul)
-      return terms_.mul(expanded(e->args[0]), expanded(e->args[1]));
-    if (e->op == Expr::select)
-      return terms_.select(e->args[0], expanded(e->args[1]), expanded(e->args[2]));
-    auto made = products_.find(e->tensor);
-    if (made == products_.end() || !e->always_inside || expansions_-- <= 0)
-      return e;
-    return expanded(terms_.import(made->second, e->args));
+      return collect(e->args[0], to) && collect(e->args[1], to);
+    if (e->op == Expr::negate) {
+      to.negative = !to.negative;
+      return collect(e->args[0], to);
+    }
+    if (e->op == Expr::div) {
+      to.below.push_back(e->args[1]);
+      return collect(e->args[0], to);
+    }
+    if (is_guarded(e)) {
+      bool not_first = is_zero(e->args[1]);
+      to.conditions.push_back(not_first ? terms_.negation(e->args[0]) : e->args[0]);
+      return collect(e->args[not_first ? 2 : 1], to);
+    }
+    if (auto made = products_.find(e->tensor); e->op == Expr::read && e->always_inside && made != products_.end())
+      return collect(terms_.import(made->second, e->args), to);
+    to.above.push_back(e);
+    return true;
   }
 
   static bool is_shorter(const Size &a, const Size &b) {
@@ -92,10 +106,10 @@ private:
 
   void swap(Stage &stage, const Product &sum) {
     int n = int(sum.space.size());
-    for (size_t i = 0; i < sum.factors.above.size(); ++i) {
-      Term g = sum.factors.above[i];
+    for (size_t i = 0; i < sum.above.size(); ++i) {
+      Term g = sum.above[i];
       auto inner = g->op == Expr::read ? known_.find(g->tensor) : known_.end();
-      if (inner == known_.end() || !inner->second.conditions.empty() || !inner->second.factors.below.empty() ||
+      if (inner == known_.end() || !inner->second.conditions.empty() || !inner->second.below.empty() ||
           !is_shorter(inner->second.over, sum.over))
         continue;
       const Product &made_of = inner->second;
@@ -107,13 +121,13 @@ private:
         to[int(j)] = g->args[j];
       to[int(made_of.space.size())] = terms_.index(e);
       Product there = sum; // with what of g depends on n in its place
-      there.factors.above.erase(there.factors.above.begin() + long(i));
-      there.factors.negative = sum.factors.negative != made_of.factors.negative;
+      there.above.erase(there.above.begin() + long(i));
+      there.negative = sum.negative != made_of.negative;
       Term left = nullptr;
-      for (Term factor : made_of.factors.above) {
+      for (Term factor : made_of.above) {
         Term at = terms_.substitute(factor, to);
         if (has(at, n))
-          there.factors.above.push_back(at);
+          there.above.push_back(at);
         else
           left = left ? terms_.mul(left, at) : at;
       }
@@ -132,13 +146,12 @@ private:
   Term known_sum(const Product &sum, int n, int e) {
     for (const Tensor *t : order_) {
       const Product &o = known_.at(t);
-      if (o.over != sum.over || o.factors.negative != sum.factors.negative ||
-          o.factors.above.size() != sum.factors.above.size() || o.conditions.size() != sum.conditions.size())
+      if (o.over != sum.over || o.negative != sum.negative || o.above.size() != sum.above.size())
         continue;
       std::vector<Term> places(o.space.size() + 1);
       places.back() = terms_.index(n);
-      for (Term pattern : o.factors.above)
-        for (Term factor : sum.factors.above)
+      for (Term pattern : o.above)
+        for (Term factor : sum.above)
           match(pattern, factor, places);
       bool matches = true;
       for (size_t i = 0; matches && i < o.space.size(); ++i) { // all of o's places, and no others
@@ -151,8 +164,8 @@ private:
           one = terms_.import(one, places);
         return terms;
       };
-      if (matches && are_same(at_places(o.factors.above), sum.factors.above) &&
-          are_same(at_places(o.factors.below), sum.factors.below) && are_same(at_places(o.conditions), sum.conditions))
+      if (matches && are_same(at_places(o.above), sum.above) && are_same(at_places(o.below), sum.below) &&
+          are_same(at_places(o.conditions), sum.conditions))
         return terms_.read(t, {places.begin(), places.end() - 1}, true);
     }
     return nullptr;
@@ -177,7 +190,6 @@ private:
   std::map<const Tensor *, Product> known_; // sums
   std::vector<const Tensor *> order_;
   std::map<const Tensor *, Term> products_; // element-wise ones, of the indices of their stages
-  int expansions_ = 0;                      // left for a sum: x * x of y * y of … would have too many factors
 };
 
 } // namespace

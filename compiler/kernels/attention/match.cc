@@ -107,21 +107,24 @@ LinalgOp op_behind(LinalgOp product, const Factor &factor, mlir::OpOperand *&ope
   return producer(operand->get());
 }
 
-using Sums = std::vector<std::pair<LinalgOp, std::vector<Role>>>;
+struct Sums {
+  std::vector<std::pair<LinalgOp, std::vector<Role>>> found; // with the roles of their loops
+  llvm::DenseMap<mlir::Operation *, std::vector<Role>> seen; // these, and what reads them
+};
 
-/// The reductions behind element-wise ops, such as the rounding of a result, and the roles of their loops. `axes`: of
-/// the op's result, the kernel's axes that they run along. False where one isn't read at all of its elements.
+/// The reductions behind element-wise ops, such as the rounding of a result. `axes`: of the op's result, the kernel's
+/// axes that they run along. False where one isn't read at all of its elements.
 bool find_sums(LinalgOp op, const std::vector<Role> &axes, Sums &sums) {
   if (!op || op.getNumDpsInits() != 1 || extracts_from_ops(op))
     return false;
   std::optional<std::vector<Role>> loops = loop_roles(op, axes, keys);
   if (!loops)
     return false;
+  auto [known, is_new] = sums.seen.try_emplace(op, *loops);
+  if (!is_new)
+    return known->second == *loops;
   if (op.getNumReductionLoops() > 0) {
-    for (const auto &[known, roles] : sums)
-      if (known == op)
-        return roles == *loops;
-    sums.emplace_back(op, *loops);
+    sums.found.emplace_back(op, *loops);
     return true;
   }
   bool found = false;
@@ -247,7 +250,7 @@ std::optional<Match> match(mlir::func::FuncOp kernel) {
   Match match;
   match.lane_axis = int(axes.size()) - 1;
   Walk walk(match);
-  for (const auto &[op, loops] : sums)
+  for (const auto &[op, loops] : sums.found)
     if (!add_values(match, walk, op, loops))
       return std::nullopt;
   if (walk.products == 0)
