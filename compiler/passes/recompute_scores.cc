@@ -18,6 +18,7 @@
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/parameters.h"
 #include "compiler/ir/shapes.h"
+#include "compiler/kernels/attention/match.h"
 #include "compiler/kernels/product/micro_kernel.h"
 #include "compiler/kernels/product/product.h"
 #include "compiler/passes/entry_values.h"
@@ -196,16 +197,27 @@ private:
   }
 
   void number() {
+    Operation *effect = nullptr, *requirement = nullptr; // the last ones
     for (Operation &op : block_) {
       unsigned own = unsigned(ancestors_.size());
       number_[&op] = own;
-      llvm::BitVector &bits = ancestors_.emplace_back(own + 1);
+      llvm::BitVector bits(own + 1);
       bits.set(own);
+      auto need = [&](Operation *made) { bits |= ancestors_[number_.lookup(made)]; };
       op.walk([&](Operation *nested) {
         for (Value operand : nested->getOperands())
           if (Operation *made = operand.getDefiningOp(); made && made->getBlock() == &block_ && made != &op)
-            bits |= ancestors_[number_.lookup(made)];
+            need(made);
       });
+      if (requirement) // what stands behind it waits for it
+        need(requirement);
+      if (!isPure(&op)) { // effects keep their order
+        if (effect)
+          need(effect);
+        effect = &op;
+        requirement = ir::may_end_call(&op) ? &op : requirement;
+      }
+      ancestors_.push_back(std::move(bits));
     }
   }
 
@@ -233,47 +245,66 @@ private:
       copy_for(group);
   }
 
-  /// A product over keys goes with one before it, where both have the same rows, and need the same product for scores.
+  /// A product over keys goes with those before it that have the same rows, and need the same product for scores.
   /// Those that a matrix unit computes stay alone, as its schedule has one.
   bool joins_products(Operation *sum, std::vector<Ops> &groups) {
     contraction::Product product = *contraction::product_of(cast<LinalgOp>(sum));
     if (tile_kernel_for({&product, 1}, target_))
       return false;
-    auto axes = axes_behind(sum);
-    auto extents = ir::extent_formulas(sum->getResult(0));
-    for (Ops &group : groups) {
-      Operation *first = group.front();
-      if (!is_product(first) || !axes || failed(extents) || first->getResultTypes() != sum->getResultTypes() ||
-          needs(sum, group) || llvm::any_of(group, [&](Operation *one) { return needs(one, sum); }))
-        continue;
-      auto others = axes_behind(first);
-      auto other_extents = ir::extent_formulas(first->getResult(0));
-      if (!others || failed(other_extents) || *other_extents != *extents)
-        continue;
-      bool shares = false, fits = true;
-      for (auto &[score, here] : *axes)
-        if (auto there = others->find(score); there != others->end()) {
-          fits &= there->second == here;
-          shares |= is_product(score);
-        }
-      if (!shares || !fits)
-        continue;
-      group.insert(sum);
-      join_ancestors(group);
-      return true;
-    }
+    for (Ops &group : groups)
+      if (is_product(group.front()) && llvm::all_of(group, [&](Operation *one) {
+            return !needs(sum, one) && !needs(one, sum) && fit(cast<LinalgOp>(sum), cast<LinalgOp>(one));
+          })) {
+        group.insert(sum);
+        join_ancestors(group);
+        return true;
+      }
     return false;
+  }
+
+  /// Whether a kernel can have both products over keys: their results have one size and the same rows, and scores that
+  /// both need, a product among them, run along the same axes of these.
+  bool fit(LinalgOp one, LinalgOp other) const {
+    auto extents = ir::extent_formulas(one->getResult(0)), other_extents = ir::extent_formulas(other->getResult(0));
+    if (one->getResultTypes() != other->getResultTypes() || failed(extents) || failed(other_extents) ||
+        *extents != *other_extents)
+      return false;
+    auto rows = rows_of(one);
+    auto axes = axes_behind(one), others = axes_behind(other);
+    if (!rows || rows != rows_of(other) || !axes || !others)
+      return false;
+    bool shares = false;
+    for (auto &[score, here] : *axes)
+      if (auto there = others->find(score); there != others->end()) {
+        if (there->second != here)
+          return false;
+        shares |= is_product(score);
+      }
+    return shares;
+  }
+
+  /// Of the axes of an op's result, those that its loops run along; -1 for the keys. `result`: what they are.
+  static std::vector<int> axes_of_loops(LinalgOp op, ArrayRef<int> result) {
+    std::vector<int> loops(op.getNumLoops(), -1);
+    for (auto [expr, axis] : llvm::zip_equal(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults(), result))
+      loops[cast<AffineDimExpr>(expr).getPosition()] = axis;
+    return loops;
+  }
+  static SmallVector<int> axes_of_result(LinalgOp op) {
+    return llvm::to_vector(llvm::seq(int(cast<RankedTensorType>(op->getResult(0).getType()).getRank())));
+  }
+
+  static std::optional<attention::Rows> rows_of(LinalgOp sum) {
+    return attention::rows_of_values({*contraction::product_of(sum), axes_of_loops(sum, axes_of_result(sum))});
   }
 
   /// Which axis of a sum's result, or -1 for the keys, each dimension of the scores behind it runs along; nothing where
   /// that differs from reader to reader.
   using Axes = llvm::MapVector<Operation *, SmallVector<int>>;
-  std::optional<Axes> axes_behind(Operation *sum) const {
+  std::optional<Axes> axes_behind(LinalgOp sum) const {
     Axes out;
     std::function<bool(LinalgOp, ArrayRef<int>)> visit = [&](LinalgOp op, ArrayRef<int> result) {
-      SmallVector<int> loops(op.getNumLoops(), -1);
-      for (auto [expr, axis] : llvm::zip_equal(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults(), result))
-        loops[cast<AffineDimExpr>(expr).getPosition()] = axis;
+      std::vector<int> loops = axes_of_loops(op, result);
       return llvm::all_of(op.getDpsInputOperands(), [&](OpOperand *operand) {
         auto score = operand->get().getDefiningOp<LinalgOp>();
         if (!scores_.contains(score))
@@ -285,9 +316,7 @@ private:
         return is_new ? is_product(score) || visit(score, axes) : known->second == axes;
       });
     };
-    auto op = cast<LinalgOp>(sum);
-    auto axes = llvm::to_vector(llvm::seq(int(cast<RankedTensorType>(op->getResult(0).getType()).getRank())));
-    return visit(op, axes) ? std::optional(out) : std::nullopt;
+    return visit(sum, axes_of_result(sum)) ? std::optional(out) : std::nullopt;
   }
 
   /// What needs one of them needs what the others do, now that they are one kernel.
@@ -305,7 +334,7 @@ private:
 
   /// A reduction that needs what one before it found, of the same scores, such as a total of exp(score - largest), goes
   /// with that; unless something else that it needs does, too.
-  bool joins(Operation *sum, std::vector<Ops> &groups) const {
+  bool joins(Operation *sum, std::vector<Ops> &groups) {
     Ops scores = behind(sum);
     unsigned rows = cast<LinalgOp>(sum).getNumParallelLoops();
     for (Ops &group : groups) {
@@ -336,6 +365,7 @@ private:
       for (Operation *op : llvm::reverse(between))
         group.insert(op);
       group.insert(sum);
+      join_ancestors(group);
       return true;
     }
     return false;

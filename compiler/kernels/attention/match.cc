@@ -138,6 +138,13 @@ bool find_sums(LinalgOp op, const std::vector<Role> &axes, Sums &sums) {
   return found;
 }
 
+/// Factors without the conditions under which an element counts for some rows only.
+contraction::Reached for_all_rows(contraction::Reached sum) {
+  for (Factor *factor : {&sum.product.left, &sum.product.right})
+    factor->loops = contraction::loops_behind(sum.product.op, contraction::element_read(factor->value));
+  return sum;
+}
+
 /// A product over keys, whose rows must be those of the ones before.
 bool add_values(Match &match, Walk &walk, LinalgOp op, const std::vector<Role> &loops) {
   if (op.getNumReductionLoops() != 1)
@@ -148,34 +155,19 @@ bool add_values(Match &match, Walk &walk, LinalgOp op, const std::vector<Role> &
   contraction::Reached sum{*product, {}};
   for (Role role : loops)
     sum.axis_of_loop.push_back(role == keys ? -1 : role);
-  contraction::Reached used = sum; // whichever rows an element counts for
-  for (Factor *factor : {&used.product.left, &used.product.right})
-    factor->loops = contraction::loops_behind(op, contraction::element_read(factor->value));
-  const Factor *wide = contraction::wide_factor(used);
-  if (!wide)
-    return false;
-  // The innermost axis of the result with which the keys of the values slide along, if any.
-  std::optional<Slide> slide;
-  int row_axis = -1;
-  unsigned key = unsigned(llvm::find(loops, keys) - loops.begin());
-  for (auto [loop, axis] : llvm::enumerate(sum.axis_of_loop))
-    if (axis > row_axis && axis != match.lane_axis)
-      if (std::optional<Slide> found = slide_of(op, wide->value, unsigned(loop), key)) {
-        slide = found;
-        row_axis = axis;
-      }
-  if (!slide)
-    row_axis = contraction::row_axis(used);
+  std::optional<Rows> rows = rows_of_values(sum);
   bool is_first = match.weighted.empty();
-  if (row_axis < 0 || (!is_first && (match.row_axis != row_axis || match.slide != slide)))
+  if (!rows || rows->axis < 0 || (!is_first && *rows != Rows{match.row_axis, match.slide}))
     return false;
+  contraction::Reached used = for_all_rows(sum);
+  const Factor *wide = contraction::wide_factor(used);
   const Factor *weights = wide == &used.product.left ? &used.product.right : &used.product.left;
   mlir::OpOperand *read = nullptr, *values = nullptr;
   LinalgOp behind = op_behind(op, *weights, read);
   if (!behind || op_behind(op, *wide, values))
     return false;
-  match.row_axis = row_axis;
-  match.slide = slide;
+  match.row_axis = rows->axis;
+  match.slide = rows->slide;
   match.rounds_freely = (is_first || match.rounds_freely) && rounds_freely(behind);
   match.weighted.push_back(sum);
   std::optional<std::vector<Role>> roles = operand_roles(op, read, loops);
@@ -231,6 +223,24 @@ std::optional<Match> match_statistics(mlir::func::FuncOp kernel) {
 }
 
 } // namespace
+
+std::optional<Rows> rows_of_values(const contraction::Reached &weighted) {
+  contraction::Reached used = for_all_rows(weighted);
+  const Factor *wide = contraction::wide_factor(used);
+  if (!wide)
+    return std::nullopt;
+  // The innermost axis of the result with which the keys of the values slide along, if any.
+  Rows out;
+  const std::vector<int> &axes = used.axis_of_loop;
+  unsigned key = unsigned(llvm::find(axes, -1) - axes.begin());
+  for (auto [loop, axis] : llvm::enumerate(axes))
+    if (axis > out.axis && axis != *llvm::max_element(axes))
+      if (std::optional<Slide> found = slide_of(used.product.op, wide->value, unsigned(loop), key))
+        out = {axis, found};
+  if (!out.slide)
+    out.axis = contraction::row_axis(used);
+  return out;
+}
 
 std::optional<Match> match(mlir::func::FuncOp kernel) {
   if (!llvm::hasSingleElement(kernel.getBody()))

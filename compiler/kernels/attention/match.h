@@ -18,6 +18,17 @@ using Role = int;
 constexpr Role keys = -1;
 constexpr Role summed = -2; // a reduction loop of a product other than the last one
 
+/// Where a product over keys has its rows: an axis of the result, and how keys follow along, if they do.
+struct Rows {
+  int axis = -1;
+  std::optional<Slide> slide; // nothing: all rows have the same keys
+
+  bool operator==(const Rows &) const = default;
+};
+
+/// Those of a product whose loops run along axes of its result or, -1, the keys. Nothing where no factor has lanes.
+std::optional<Rows> rows_of_values(const contraction::Reached &weighted);
+
 struct Match {
   std::vector<contraction::Reached> weighted; // the products over keys, of the same rows; none: statistics
   int row_axis = -1;                          // of the result: the queries
