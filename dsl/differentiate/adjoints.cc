@@ -190,7 +190,7 @@ void Adjoints::leave(std::vector<Step> &outer) {
 // ------------------------------------------------------------------------------ sums
 
 Adjoints::Guarded Adjoints::split(Term e) {
-  if (e->op == Expr::select && is_zero(e->args[2]))
+  if (e->op == Expr::select && !e->stopped && is_zero(e->args[2]))
     return {terms_.conjuncts(e->args[0]), e->args[1]};
   return {{}, e};
 }

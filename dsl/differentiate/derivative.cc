@@ -59,7 +59,8 @@ private:
 
   Part split(Term adjoint) {
     Part part{{}, adjoint};
-    while (part.value->op == Expr::select && (is_zero(part.value->args[1]) || is_zero(part.value->args[2]))) {
+    while (part.value->op == Expr::select && !part.value->stopped &&
+           (is_zero(part.value->args[1]) || is_zero(part.value->args[2]))) {
       bool otherwise = is_zero(part.value->args[1]);
       Term condition = part.value->args[0];
       for (Term one : terms_.conjuncts(otherwise ? terms_.negation(condition) : condition))

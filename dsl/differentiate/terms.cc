@@ -134,9 +134,12 @@ Expr::Op opposite(Expr::Op op) {
   }
 }
 
+/// Whether it may be taken apart: what is stopped stays one node.
+bool is_open(Term e, Expr::Op op) { return e->op == op && !e->stopped; }
+
 /// `if c then x else 0`, or with the arms the other way round.
 bool is_guarded(Term e) {
-  return e->op == Expr::select && is_floating(e->type) && (is_zero(e->args[1]) || is_zero(e->args[2]));
+  return is_open(e, Expr::select) && is_floating(e->type) && (is_zero(e->args[1]) || is_zero(e->args[2]));
 }
 
 } // namespace
@@ -194,11 +197,11 @@ Term Terms::select(Term condition, Term yes, Term no) {
     return yes;
   if (is_false(condition))
     return no;
-  if (no->op == Expr::select && no->args[0] == condition)
+  if (is_open(no, Expr::select) && no->args[0] == condition)
     no = no->args[2];
-  if (yes->op == Expr::select && yes->args[0] == condition)
+  if (is_open(yes, Expr::select) && yes->args[0] == condition)
     yes = yes->args[1];
-  if (is_zero(no) && yes->op == Expr::select && is_zero(yes->args[2]))
+  if (is_zero(no) && is_open(yes, Expr::select) && is_zero(yes->args[2]))
     return select(both(condition, yes->args[0]), yes->args[1], no);
   if (condition->op == Expr::logical_not)
     return select(condition->args[0], no, yes);
@@ -223,7 +226,7 @@ Term Terms::negate(Term a) {
     return real(-a->number, a->type);
   if (a->op == Expr::integer)
     return integer(-a->whole);
-  if (a->op == Expr::negate)
+  if (is_open(a, Expr::negate))
     return a->args[0];
   if (is_guarded(a))
     return select(a->args[0], negate(a->args[1]), negate(a->args[2]));
@@ -237,7 +240,7 @@ Term Terms::add(Term a, Term b) {
     return a;
   if (a->op == Expr::real && b->op == Expr::real)
     return real(a->number + b->number, a->type);
-  if (b->op == Expr::negate)
+  if (is_open(b, Expr::negate))
     return sub(a, b->args[0]);
   return make(Expr::add, a->type, {a, b});
 }
@@ -260,9 +263,9 @@ Term Terms::mul(Term a, Term b) {
       return select(a->args[0], mul(a->args[1], b), mul(a->args[2], b));
     if (is_guarded(b))
       return select(b->args[0], mul(a, b->args[1]), mul(a, b->args[2]));
-    if (a->op == Expr::negate)
+    if (is_open(a, Expr::negate))
       return negate(mul(a->args[0], b));
-    if (b->op == Expr::negate)
+    if (is_open(b, Expr::negate))
       return negate(mul(a, b->args[0]));
   }
   return make(Expr::mul, a->type, {a, b});
@@ -273,7 +276,7 @@ Term Terms::div(Term a, Term b) {
     return a;
   if (is_guarded(a))
     return select(a->args[0], div(a->args[1], b), div(a->args[2], b));
-  if (a->op == Expr::negate)
+  if (is_open(a, Expr::negate))
     return negate(div(a->args[0], b));
   return make(Expr::div, a->type, {a, b});
 }
@@ -281,7 +284,7 @@ Term Terms::div(Term a, Term b) {
 Term Terms::with_args(Term like, std::vector<Term> args) {
   if (args == like->args)
     return like;
-  if (!like->stopped) // what is stopped stays one node
+  if (!like->stopped)
     switch (like->op) {
     case Expr::select:
       return select(args[0], args[1], args[2]);
@@ -377,12 +380,12 @@ Factors factors(Term e) {
   auto append = [](std::vector<Term> &to, const std::vector<Term> &from) {
     to.insert(to.end(), from.begin(), from.end());
   };
-  if (e->op == Expr::negate) {
+  if (is_open(e, Expr::negate)) {
     Factors inner = factors(e->args[0]);
     inner.negative = !inner.negative;
     return inner;
   }
-  if (e->op == Expr::mul || e->op == Expr::div) {
+  if (is_open(e, Expr::mul) || is_open(e, Expr::div)) {
     Factors a = factors(e->args[0]), b = factors(e->args[1]);
     a.negative = a.negative != b.negative;
     append(a.above, e->op == Expr::mul ? b.above : b.below);

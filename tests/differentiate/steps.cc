@@ -152,5 +152,32 @@ model M {
                     {3});
 }
 
+/// Not even by what is around it, as the sign of a product or a condition of it.
+TEST(Steps, WhatIsStoppedIsConstantInAGradientOfAGradientToo) {
+  Checked checked = check_text(R"(
+dim S
+model M {
+  entry run(x: real[S], y: real[S]) -> a: real[S], b: real[S], c: real[S] {
+    f = sum[n](x[n] ** 2 * stop(-y[n]))
+    g = sum[n](x[n] ** 2 * stop(if n > 0 then y[n] else 0))
+    h = sum[n](x[n] * (x[n] + stop(-y[n])))
+    let df = grad(f, x)
+    let dg = grad(g, x)
+    let dh = grad(h, x)
+    i = sum[n](df[n] ** 2)
+    j = sum[n](dg[n] ** 2)
+    k = sum[n](dh[n] ** 2)
+    return grad(i, y), grad(j, y), grad(k, y)
+  }
+}
+)");
+  ASSERT_NE(checked.program, nullptr) << checked.messages;
+  Interpreter session(*checked.program, [](const std::string &) -> Result<Array> { return Array{}; });
+  auto results = session.run("run", {{"x", Array{Type::f32, {3}, {1, 2, 3}}}, {"y", Array{Type::f32, {3}, {4, 5, 6}}}});
+  ASSERT_TRUE(results) << results.error().message;
+  for (auto &[name, result] : *results)
+    EXPECT_EQ(result.data, std::vector<double>(3)) << name;
+}
+
 } // namespace
 } // namespace heddle::tests
