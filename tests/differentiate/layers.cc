@@ -21,6 +21,15 @@ model M {
                     {2});
 }
 
+/// The adjoint of softmax's total: over the two elements of a head instead of all keys, by the result `of`.
+void expect_over_features(const std::string &tree, const std::string &adjoint, const std::string &of) {
+  size_t at = tree.find("  " + adjoint);
+  ASSERT_NE(at, std::string::npos) << tree;
+  std::string line = tree.substr(at, tree.find('\n', at) - at);
+  EXPECT_NE(line.find("sum[e in 2]("), std::string::npos) << line;
+  EXPECT_NE(line.find(of), std::string::npos) << line;
+}
+
 TEST(Layers, CausalAttention) {
   std::string tree = compare_gradients(R"(
 config D = 4, H = 2, E = 2
@@ -40,12 +49,53 @@ model M {
 }
 )",
                                        {2, 3});
-  // The adjoint of softmax's total: over the elements of a head instead of all keys.
-  size_t at = tree.find("  attend.softmax.total.grad.y[");
-  ASSERT_NE(at, std::string::npos) << tree;
-  std::string line = tree.substr(at, tree.find('\n', at) - at);
-  EXPECT_NE(line.find("sum[e in 2]("), std::string::npos) << line;
-  EXPECT_NE(line.find("attend.o["), std::string::npos) << line;
+  expect_over_features(tree, "attend.softmax.total.grad.y[", "attend.o[");
+}
+
+/// By what is the same for all keys, or by conditions.
+TEST(Layers, AttentionWhoseValuesAndWeightsAreScaled) {
+  for (std::string scaled : {"v[j, e] * gain[e]", "-0.5 * v[j, e]", "(if gain[e] > 0 then v[j, e] else 0)"}) {
+    std::string text = R"(
+config E = 2
+dim S
+model M {
+  entry run(q: real[S, E], k: real[S, E], v: real[S, E], gain: real[E], r: real[S], c: real[S, E])
+      -> loss: real, d_q: real[S, E], d_k: real[S, E], d_v: real[S, E], d_gain: real[E], d_r: real[S] {
+    s[i, j] = sum[e](q[i, e] * k[j, e])
+    let p = softmax(s)
+    x[i, j] = p[i, j] * r[i]
+    y[j, e] = SCALED * gain[e]
+    o[i, e] = sum[j](x[i, j] * y[j, e])
+    loss = sum[i, e](o[i, e] * c[i, e])
+    return loss, grad(loss, q), grad(loss, k), grad(loss, v), grad(loss, gain), grad(loss, r)
+  }
+}
+)";
+    text.replace(text.find("SCALED"), 6, scaled);
+    expect_over_features(compare_gradients(text, {3}), "softmax.total.grad.y[", "o[");
+  }
+}
+
+/// Of the rows' sums of weights times their gradients, one is of a row further down, which the last row doesn't have.
+TEST(Layers, AttentionWhoseWeightsMoveToTheNextRow) {
+  compare_gradients(R"(
+config E = 2
+dim S
+model M {
+  entry run(q: real[S, E], k: real[S, E], v: real[S, E], c: real[S, E])
+      -> loss: real, d_q: real[S, E], d_k: real[S, E], d_v: real[S, E], o: real[S, E] {
+    s[i, j] = sum[e](q[i, e] * k[j, e])
+    let p = softmax(s)
+    moved[i in S, j in S] = if i >= 1 then p[i - 1, j] else 0
+    y[i in S, j in S] = if i + 1 < S then p[i, j] else 0
+    z[i, e] = sum[j](moved[i, j] * v[j, e])
+    o[i, e] = sum[j](y[i, j] * v[j, e])
+    loss = sum[i, e](z[i, e] * c[i, e])
+    return loss, grad(loss, q), grad(loss, k), grad(loss, v), o
+  }
+}
+)",
+                    {4});
 }
 
 TEST(Layers, EmbeddingAndPositions) {
