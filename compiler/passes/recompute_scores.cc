@@ -351,15 +351,17 @@ private:
           reads = true;
         } else if (op && work_of(op) == Work::pointwise && op.getNumLoops() == rows) {
           between.insert(op);
-          for (Value operand : op->getOperands())
-            visit(operand);
+          for (Value other : needs_of(op))
+            visit(other);
         } else {
           fits = false;
         }
       };
       for (Operation *score : scores)
-        for (Value operand : score->getOperands())
-          visit(operand);
+        for (Value other : needs_of(score))
+          visit(other);
+      for (Value other : needs_of(sum))
+        visit(other);
       if (!reads || !fits)
         continue;
       for (Operation *op : llvm::reverse(between))
