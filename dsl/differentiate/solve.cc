@@ -159,13 +159,15 @@ private:
     return {-degree, -sum};
   }
 
+  bool has_variable(Term e) {
+    return std::ranges::any_of(terms_.variables(e), [&](int v) { return is_left(v); });
+  }
+
   /// Whether the equation has an element of a tensor, at a place that is summed over.
   bool has_data(Term e) {
     for (Term node : nodes_of(e))
-      if (node->op == Expr::read)
-        for (int v : terms_.variables(node))
-          if (is_left(v))
-            return true;
+      if (node->op == Expr::read && has_variable(node))
+        return true;
     return false;
   }
 
@@ -185,7 +187,7 @@ private:
           return Candidate{1, extent_rank(v), k, v, radix, g};
       return Candidate{2, extent_rank(v), k, v, one, {{{}, *c}}};
     }
-    if (count == 1 && factor.size() == 1)
+    if (count == 1 && factor.size() == 1 && !has_variable(equations_[k].right))
       return Candidate{0, {0, 0}, k, v, strided, factor};
     if (c && !hidden)
       return Candidate{3, extent_rank(v), k, v, divided, factor};

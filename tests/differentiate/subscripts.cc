@@ -249,6 +249,21 @@ model M {
                     {6});
 }
 
+/// Once s is split by its remainder, what is left of its equation has a part of v on the other side.
+TEST(Subscripts, ARemainderBesideAMultipleOfTheSameIndex) {
+  compare_gradients(R"(
+dim B, T
+model M {
+  entry run(x: real[3, B, T]) -> loss: real, d_x: real[3, B, T] {
+    y[v in 9, s in 9] = sum[n in B](x[n // 3 + s % 2, n, 2 * s + v | 0])
+    loss = sum[v, s](y[v, s] ** 2 * (v + 1) / (s + 1))
+    return loss, grad(loss, x)
+  }
+}
+)",
+                    {5, 12});
+}
+
 TEST(Subscripts, OfNoElementsAreZero) {
   std::string text = R"(
 dim S
