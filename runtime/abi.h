@@ -73,7 +73,7 @@ typedef struct heddle_call {
   void *context; // of the thread that runs it: passed to every kernel as Halide's user context
   // Stands for the tensors without elements that a kernel reads under a condition that never holds: such reads are made
   // all the same, as if every axis had at least one place, and nobody looks at what they give. nothing_bytes(dims)
-  // bytes are readable.
+  // bytes are readable, and as many before them: the last of no places is the one before the first.
   const uint8_t *nothing;
   // What the session keeps of the values that this entry computes once: once_bytes(dims) bytes, 64-byte aligned. Where
   // `once_done` is 0 the run computes them.
@@ -115,7 +115,7 @@ typedef struct heddle_entry_desc {
   // not known; then, and where a kernel needs more, halide_malloc asks the system. On a device: what a kernel keeps
   // between its launches, at most; -1: a tensor in it would exceed 2^31 - 1 elements.
   int64_t (*scratch_bytes)(const int64_t *dims);
-  // Bytes that must be readable at heddle_call.nothing; -1: more than kernels can address. NULL: none.
+  // Bytes that must be readable at heddle_call.nothing, and before it; -1: more than kernels can address. NULL: none.
   int64_t (*nothing_bytes)(const int64_t *dims);
   // Bytes of what is computed once, from weights and the dims of `once_dims`, and again where one of these differs.
   // NULL: nothing is.

@@ -140,13 +140,15 @@ static heddle_status reserve_scratch(heddle_session *session) {
       call->entry->name, (long long)bytes, session->threads);
 }
 
-// What kernels may read of tensors without elements. The arena will do: nobody looks at the values.
+// What kernels may read of tensors without elements. The arena will do: nobody looks at the values. The last of no
+// places is the one before the first, so as much is readable before the address as behind it.
 static heddle_status reserve_nothing(heddle_session *session, const uint8_t **nothing) {
   const rt_call *call = &session->call;
   int64_t bytes = call->entry->nothing_bytes ? call->entry->nothing_bytes(call->dims) : 0;
+  int64_t before = (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN, all = 2 * before;
   rt_memory *own = &session->nothing;
-  *nothing = bytes >= 0 && bytes <= session->arena.bytes ? session->arena.data : own->data;
-  if (bytes >= 0 && (bytes <= session->arena.bytes || bytes <= own->bytes))
+  *nothing = bytes >= 0 && all <= session->arena.bytes ? session->arena.data + before : own->data + before;
+  if (bytes >= 0 && (all <= session->arena.bytes || all <= own->bytes))
     return HEDDLE_OK;
   if (bytes < 0)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
@@ -156,18 +158,18 @@ static heddle_status reserve_nothing(heddle_session *session, const uint8_t **no
   rt_memory_release(own);
   heddle_status status = HEDDLE_OK;
   if (session->queue)
-    status = rt_room_get(session, own, bytes);
-  else if (!rt_memory_get_unwritten(own, bytes))
+    status = rt_room_get(session, own, all);
+  else if (!rt_memory_get_unwritten(own, all))
     status = HEDDLE_OUT_OF_MEMORY;
   if (status == HEDDLE_OUT_OF_MEMORY)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s' needs %lld bytes of addresses for a tensor without elements, which the system refuses; "
                    "give smaller inputs",
-                   call->entry->name, (long long)bytes);
+                   call->entry->name, (long long)all);
   if (status != HEDDLE_OK)
     return status;
   atomic_fetch_add(&session->scratch.allocations, 1);
-  *nothing = own->data;
+  *nothing = own->data + before;
   return HEDDLE_OK;
 }
 

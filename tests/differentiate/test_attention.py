@@ -34,6 +34,20 @@ model M {
   }
 }
 """
+CROSS = """config H = 2, E = 16
+dim B, S, T
+model M {
+  entry run(q: real[B, T, H, E], k: real[B, S, H, E], v: real[B, S, H, E], u: real[B, S, H, E], c: real[B, T, H, E])
+      -> dk: real[B, S, H, E] {
+    s[b, h, i, j] = sum[e](q[b, i, h, e] * k[b, j, h, e])
+    let p = softmax(s)
+    y[b, i, h, e] = sum[j](p[b, h, i, j] * v[b, j, h, e])
+    z[b, i, h, e] = sum[j](p[b, h, i, j] * u[b, j, h, e])
+    loss = sum[b, i, h, e](y[b, i, h, e] * c[b, i, h, e] * z[b, i, h, e])
+    return grad(loss, k)
+  }
+}
+"""
 PRODUCT = "sum[e](t[b, i, 0, h, e] * t[b, j, 1, h, e]) / sqrt(E)"
 SCORES = {
     "masked": f"if mask[b, j] != 0 then {PRODUCT} else -inf",
@@ -114,6 +128,15 @@ class AttentionsStep(Scratch):
             results = sorted(len(re.findall("tensor<", each)) for each in kernels)
             # Values; gradients of queries; statistics of rows; gradients of keys and of values.
             self.assertEqual(results, [1, 1, 2, 2], what)
+
+    def test_of_no_queries(self):
+        """The last of no queries is the one before the first, where there may be no memory."""
+        model = self.folder / "m.heddle"
+        model.write_text(CROSS)
+        given = {name: np.ones((1, size, 2, 16), np.float32) for name, size in zip("qckvu", (0, 0, 3, 3, 3))}
+        safetensors.save_file(given, self.folder / "in.safetensors")
+        must("run", model, "--in", self.folder / "in.safetensors", "--out", self.folder / "got.safetensors")
+        np.testing.assert_array_equal(safetensors.load_file(self.folder / "got.safetensors")["dk"], 0)
 
     def test_memory_is_linear_in_the_length_of_a_text(self):
         _, library = self.compiled(SCORES["causal"])
