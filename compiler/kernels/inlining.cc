@@ -1,6 +1,8 @@
 // Works on the Funcs that lowering made, not on MLIR: what an op means is decided in one place.
 #include "compiler/kernels/inlining.h"
 
+#include "compiler/kernels/loads_first.h"
+
 namespace heddle {
 
 using Halide::Expr;
@@ -168,6 +170,13 @@ void join_outputs(LoweredKernel &kernel) {
     if (axis.size >= 0)
       outputs.back().func.bound(axis.var, 0, int(axis.size));
   outputs.erase(outputs.begin(), outputs.end() - 1);
+}
+
+void join_outputs_loads_first(LoweredKernel &kernel) {
+  bool several = kernel.outputs.size() > 1;
+  join_outputs(kernel);
+  if (several && kernel.outputs.size() == 1)
+    kernel.passes.push_back(loads_first());
 }
 
 namespace {

@@ -59,6 +59,9 @@ std::vector<Halide::Expr> scalars_of(LoweredKernel &kernel);
 /// Makes one output of the outputs of a kernel, with a tuple of their values, where all have the same shape: one loop
 /// nest writes them all.
 void join_outputs(LoweredKernel &kernel);
+/// The same; where it has joined several, all of an element's values are computed before any is written
+/// (loads_first.h).
+void join_outputs_loads_first(LoweredKernel &kernel);
 
 /// A Func in the place of `output.func`: the same bounds and strides, another definition of each of its values.
 Halide::Func redefine(KernelOutput &output, const std::function<Halide::Expr(const Halide::Expr &value)> &definition);

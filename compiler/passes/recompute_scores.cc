@@ -225,8 +225,8 @@ private:
   bool needs(Operation *op, const Ops &any) const {
     return llvm::any_of(any, [&](Operation *one) { return needs(op, one); });
   }
-  bool needs(Operation *op, Operation *one) const {
-    const llvm::BitVector &bits = ancestors_[number_.lookup(op)];
+  bool needs(Operation *op, Operation *one) const { return has(ancestors_[number_.lookup(op)], one); }
+  bool has(const llvm::BitVector &bits, Operation *one) const {
     unsigned n = number_.lookup(one);
     return n < bits.size() && bits.test(n);
   }
@@ -325,10 +325,7 @@ private:
     for (Operation *op : group)
       all |= ancestors_[number_.lookup(op)];
     for (llvm::BitVector &bits : ancestors_)
-      if (llvm::any_of(group, [&](Operation *op) {
-            unsigned n = number_.lookup(op);
-            return n < bits.size() && bits.test(n);
-          }))
+      if (llvm::any_of(group, [&](Operation *op) { return has(bits, op); }))
         bits |= all;
   }
 

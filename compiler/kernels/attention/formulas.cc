@@ -3,7 +3,6 @@
 
 #include "compiler/halide/ranges.h"
 #include "compiler/halide/threads.h"
-#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/product/operands.h"
 
 #include <algorithm>
@@ -196,13 +195,6 @@ std::pair<Expr, Expr> Formulas::common_factors(const Expr &weights,
     return {first ? select(choice->condition, zero, scale) : select(choice->condition, scale, zero), rest};
   }
   return {Expr(), weights};
-}
-
-void join_results(LoweredKernel &kernel) {
-  if (kernel.outputs.size() == 1)
-    return;
-  join_outputs(kernel);
-  kernel.passes.push_back(loads_first());
 }
 
 Result<Halide::Func> Formulas::result_of(const std::function<Expr(LoweredOp &)> &weighted) {

@@ -18,9 +18,6 @@ namespace heddle::attention {
 
 namespace hi = Halide::Internal;
 
-/// Results of one shape become one Func's, whose elements are computed before any of them is written.
-void join_results(LoweredKernel &kernel);
-
 class Formulas {
 protected:
   using Expr = Halide::Expr;

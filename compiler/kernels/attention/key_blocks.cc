@@ -310,7 +310,7 @@ bool takes_key_blocks(const Match &match, bool several) {
 
 Status schedule_key_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel,
                            const KeyBlockSizes &sizes, const Target &target) {
-  join_results(kernel);
+  join_outputs_loads_first(kernel);
   return KeyBlocks(kernel, match, micro_kernel, sizes, target).build();
 }
 

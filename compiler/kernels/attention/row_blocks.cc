@@ -471,7 +471,7 @@ private:
 
 Status schedule_row_blocks(LoweredKernel &kernel, const Match &match, const MicroKernel &micro_kernel, int rows,
                            int blocks, const Target &target) {
-  join_results(kernel);
+  join_outputs_loads_first(kernel);
   return RowBlocks(kernel, match, micro_kernel, rows, blocks, target).build();
 }
 

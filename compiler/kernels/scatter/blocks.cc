@@ -7,7 +7,6 @@
 //
 // Asking every number once per block costs little as long as a block is as much work as asking.
 #include "compiler/kernels/inlining.h"
-#include "compiler/kernels/loads_first.h"
 #include "compiler/kernels/scatter/scatter.h"
 #include "compiler/kernels/sizes.h"
 
@@ -273,10 +272,7 @@ Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Targe
 
 Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   int place = place_axis(kernel.function);
-  bool several = kernel.outputs.size() > 1;
-  join_outputs(kernel);
-  if (several && kernel.outputs.size() == 1)
-    kernel.passes.push_back(loads_first());
+  join_outputs_loads_first(kernel);
   for (KernelOutput &output : kernel.outputs)
     if (Status status =
             ScatterNest(kernel, output, place, int(row.params.at("rows")), int(row.params.at("columns")), target.lanes)
