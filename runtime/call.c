@@ -146,15 +146,17 @@ static heddle_status reserve_nothing(heddle_session *session, const uint8_t **no
   const rt_call *call = &session->call;
   int64_t bytes = call->entry->nothing_bytes ? call->entry->nothing_bytes(call->dims) : 0;
   int64_t before = (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN, all = 2 * before;
-  rt_memory *own = &session->nothing;
-  *nothing = bytes >= 0 && all <= session->arena.bytes ? session->arena.data + before : own->data + before;
-  if (bytes >= 0 && (all <= session->arena.bytes || all <= own->bytes))
-    return HEDDLE_OK;
   if (bytes < 0)
     return rt_fail(HEDDLE_OUT_OF_MEMORY,
                    "entry '%s': a tensor without elements would have more than 2147483647 of them, were its extents of "
                    "0 extents of 1, and kernels can't address it; give smaller inputs",
                    call->entry->name);
+  rt_memory *own = &session->nothing;
+  const rt_memory *from = all <= session->arena.bytes ? &session->arena : own;
+  if (all <= from->bytes) {
+    *nothing = all ? from->data + before : NULL;
+    return HEDDLE_OK;
+  }
   rt_memory_release(own);
   heddle_status status = HEDDLE_OK;
   if (session->queue)

@@ -1,5 +1,5 @@
 // Large blocks straight from the system, or from an allocator of the caller's: arenas, states, scratch slabs and copied
-// weights. Blocks of the system's from 4 MiB on are aligned to huge pages and ask for them. A margin before and after
+// weights. Blocks of the system's from 2 MiB on are aligned to huge pages and ask for them. A margin before and after
 // is readable, because kernels may load (never use) an element beside an empty tensor.
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
