@@ -42,6 +42,9 @@ namespace {
 /// Terms of a product up to which it is worth less to keep it than to compute it again: features of a head.
 constexpr int64_t most_terms = 512;
 
+/// Products over keys in one kernel, which compiles longer the more it has.
+constexpr size_t most_products = 4;
+
 using Ops = llvm::SetVector<Operation *>;
 
 class Scores {
@@ -252,7 +255,7 @@ private:
     if (tile_kernel_for({&product, 1}, target_))
       return false;
     for (Ops &group : groups)
-      if (is_product(group.front()) && llvm::all_of(group, [&](Operation *one) {
+      if (is_product(group.front()) && group.size() < most_products && llvm::all_of(group, [&](Operation *one) {
             return !needs(sum, one) && !needs(one, sum) && fit(cast<LinalgOp>(sum), cast<LinalgOp>(one));
           })) {
         group.insert(sum);
