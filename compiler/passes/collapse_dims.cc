@@ -1,5 +1,6 @@
 // Merges loops of a kernel that always stand side by side into one, and drops loops of one iteration, so that schedules
-// see few, long loops. Callers reshape with tensor.collapse_shape and expand_shape, which cost nothing.
+// see few, long loops (merged_loops.h says which). Callers reshape with tensor.collapse_shape and expand_shape, which
+// cost nothing.
 //
 // clang-format off
 //   %y = call @k0(%B, %S, %x, %w)              %M = arith.muli %B, %S
@@ -7,13 +8,11 @@
 //     %x: [B, S, D], %w: [H, E, D]             %y2 = call @k0(%M, %x2, %w2)         kernel: loops (m, n, d)
 //     %y: [B, S, H, E]                         %y = tensor.expand_shape %y2 [[0, 1], [2, 3]] output_shape [%B, %S, H, E]
 // clang-format on
-//
-// Two loops merge when every tensor of the kernel has both, one right behind the other, or neither, and every op runs
-// both, as loops of the same type, or neither. A loop whose number a body asks for (linalg.index) stays as it is.
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/passes/equal_kernels.h"
-#include "compiler/passes/loop_classes.h"
+#include "compiler/passes/kernel_sizes.h"
+#include "compiler/passes/merged_loops.h"
 #include "compiler/passes/passes.h"
 
 #include "mlir/Transforms/RegionUtils.h"
@@ -47,192 +46,11 @@ void unshare_outs(func::FuncOp kernel) {
   });
 }
 
-/// What becomes of the loops of a kernel: the analysis.
-class Merging {
-public:
-  explicit Merging(func::FuncOp kernel);
-
-  bool changes_anything() const { return changes_; }
-  /// The old axes behind each new axis of a tensor; unit axes go with a neighbour.
-  SmallVector<ReassociationIndices> groups_of(Value tensor) const;
-  /// The old loops behind each new loop of an op. Dropped loops are in none.
-  SmallVector<SmallVector<unsigned>> groups_of(LinalgOp op) const;
-  bool knows(Value tensor) const { return classes_.has_axes(tensor); }
-
-private:
-  static SmallVector<LinalgOp> ops_of(func::FuncOp kernel) {
-    SmallVector<LinalgOp> out;
-    kernel.walk([&](LinalgOp op) { out.push_back(op); });
-    return out;
-  }
-  void freeze(func::FuncOp kernel);
-  void drop_units();
-  void find_followers();
-  SmallVector<unsigned> kept_axes(Value tensor) const;
-
-  SmallVector<LinalgOp> ops_;
-  LoopClasses classes_;
-  SmallVector<Value> tensors_;
-  llvm::SmallBitVector frozen_, dropped_;
-  SmallVector<int> follower_; // the class that always stands right behind, or -1
-  bool changes_ = false;
-};
-
-Merging::Merging(func::FuncOp kernel)
-    : ops_(ops_of(kernel)), classes_(ops_, [](Value) { return true; }), frozen_(classes_.size()),
-      dropped_(classes_.size()), follower_(classes_.size(), -1) {
-  DenseSet<Value> seen;
-  for (LinalgOp op : ops_) {
-    for (Value operand : op->getOperands())
-      if (knows(operand) && seen.insert(operand).second)
-        tensors_.push_back(operand);
-    for (Value result : op->getResults())
-      if (seen.insert(result).second)
-        tensors_.push_back(result);
-  }
-  freeze(kernel);
-  drop_units();
-  find_followers();
-}
-
-void Merging::freeze(func::FuncOp kernel) {
-  auto freeze_duplicates = [&](ArrayRef<unsigned> classes) {
-    DenseSet<unsigned> seen;
-    for (unsigned c : classes)
-      if (!seen.insert(c).second)
-        frozen_.set(c);
-  };
-  for (LinalgOp op : ops_) {
-    SmallVector<unsigned> loops;
-    for (unsigned i = 0; i < op.getNumLoops(); ++i)
-      loops.push_back(classes_.of_loop(op, i));
-    freeze_duplicates(loops);
-    op.getBlock()->walk([&](linalg::IndexOp index) { frozen_.set(loops[index.getDim()]); });
-    for (OpOperand &operand : op->getOpOperands())
-      if (knows(operand.get()))
-        for (auto [axis, expr] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
-          if (!isa<AffineDimExpr>(expr)) { // not of our making; leave all of it alone
-            frozen_.set(classes_.of_axis(operand.get(), axis));
-            for (unsigned c : loops)
-              frozen_.set(c);
-          }
-  }
-  for (Value tensor : tensors_) {
-    SmallVector<unsigned> axes;
-    for (unsigned i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i)
-      axes.push_back(classes_.of_axis(tensor, i));
-    freeze_duplicates(axes);
-    bool opaque = llvm::any_of(tensor.getUsers(), [](Operation *user) { return !isa<LinalgOp, func::ReturnOp>(user); });
-    Operation *source = tensor.getDefiningOp();
-    opaque |= source && !isa<LinalgOp, tensor::EmptyOp>(source);
-    if (opaque)
-      for (unsigned c : axes)
-        frozen_.set(c);
-  }
-}
-
-/// Parallel loops of one iteration; a reduction over one element keeps its loop, which tells that it is one.
-void Merging::drop_units() {
-  llvm::SmallBitVector unit(classes_.size());
-  for (Value tensor : tensors_)
-    for (auto [axis, extent] : llvm::enumerate(cast<RankedTensorType>(tensor.getType()).getShape()))
-      if (extent == 1)
-        unit.set(classes_.of_axis(tensor, axis));
-  for (LinalgOp op : ops_)
-    for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray()))
-      if (type != utils::IteratorType::parallel)
-        unit.reset(classes_.of_loop(op, loop));
-  unit.reset(frozen_);
-  dropped_ = unit;
-  changes_ |= unit.any();
-}
-
-SmallVector<unsigned> Merging::kept_axes(Value tensor) const {
-  SmallVector<unsigned> out;
-  for (unsigned i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i)
-    if (unsigned c = classes_.of_axis(tensor, i); !dropped_.test(c))
-      out.push_back(c);
-  return out;
-}
-
-void Merging::find_followers() {
-  int n = classes_.size();
-  constexpr int unknown = -2, none = -1;
-  SmallVector<int> next(n, unknown), before(n, unknown);
-  auto agree = [&](int &known, int now) { known = known == unknown || known == now ? now : none; };
-  for (Value tensor : tensors_) {
-    auto axes = kept_axes(tensor);
-    for (size_t i = 0; i < axes.size(); ++i) {
-      agree(next[axes[i]], i + 1 < axes.size() ? int(axes[i + 1]) : none);
-      agree(before[axes[i]], i ? int(axes[i - 1]) : none);
-    }
-  }
-  for (int a = 0; a < n; ++a) {
-    int b = next[a];
-    if (b < 0 || before[b] != a || frozen_.test(a) || frozen_.test(b))
-      continue;
-    bool together = llvm::all_of(ops_, [&](LinalgOp op) {
-      std::optional<utils::IteratorType> type_a, type_b;
-      for (auto [loop, type] : llvm::enumerate(op.getIteratorTypesArray())) {
-        if (classes_.of_loop(op, loop) == unsigned(a))
-          type_a = type;
-        if (classes_.of_loop(op, loop) == unsigned(b))
-          type_b = type;
-      }
-      return type_a == type_b;
-    });
-    if (together) {
-      follower_[a] = b;
-      changes_ = true;
-    }
-  }
-}
-
-SmallVector<ReassociationIndices> Merging::groups_of(Value tensor) const {
-  SmallVector<ReassociationIndices> out;
-  ReassociationIndices leading; // dropped axes before the first kept one
-  int last = -1;
-  for (int i = 0; i < cast<RankedTensorType>(tensor.getType()).getRank(); ++i) {
-    unsigned c = classes_.of_axis(tensor, i);
-    if (dropped_.test(c)) {
-      (out.empty() ? leading : out.back()).push_back(i);
-      continue;
-    }
-    if (last >= 0 && follower_[last] == int(c)) {
-      out.back().push_back(i);
-    } else {
-      out.push_back(out.empty() ? leading : ReassociationIndices());
-      out.back().push_back(i);
-    }
-    last = c;
-  }
-  return out;
-}
-
-SmallVector<SmallVector<unsigned>> Merging::groups_of(LinalgOp op) const {
-  DenseMap<int, unsigned> loop_of;
-  llvm::SmallBitVector follows(classes_.size());
-  for (unsigned i = 0; i < op.getNumLoops(); ++i)
-    loop_of[classes_.of_loop(op, i)] = i;
-  for (auto [c, loop] : loop_of)
-    if (follower_[c] >= 0)
-      follows.set(follower_[c]);
-  SmallVector<SmallVector<unsigned>> out;
-  for (unsigned i = 0; i < op.getNumLoops(); ++i) {
-    int c = classes_.of_loop(op, i);
-    if (dropped_.test(c) || follows.test(c))
-      continue;
-    out.push_back({i}); // not by its class: two loops that read one tensor along the same axis are one class
-    while ((c = follower_[c]) >= 0)
-      out.back().push_back(loop_of.lookup(c));
-  }
-  return out;
-}
-
 /// One kernel and all its calls.
 class Collapser {
 public:
-  Collapser(func::FuncOp kernel, ArrayRef<func::CallOp> calls) : kernel_(kernel), calls_(calls), merging_(kernel) {}
+  Collapser(func::FuncOp kernel, ArrayRef<func::CallOp> calls, ArrayRef<SizeRange> sizes)
+      : kernel_(kernel), calls_(calls), merged_(kernel, sizes) {}
   LogicalResult run();
 
 private:
@@ -256,11 +74,11 @@ private:
 
   func::FuncOp kernel_;
   ArrayRef<func::CallOp> calls_;
-  Merging merging_;
+  MergedLoops merged_;
   unsigned old_sizes_ = 0;
   SmallVector<NewSize> new_sizes_;
   SmallVector<bool> kept_;                           // of the old and new sizes
-  DenseMap<Value, SmallVector<AffineExpr>> extents_; // old, of every tensor that merging_ knows
+  DenseMap<Value, SmallVector<AffineExpr>> extents_; // old, of every tensor that merged_ knows
   SmallVector<Groups> argument_groups_, result_groups_;
   SmallVector<mlir::Type> argument_types_;                   // new
   SmallVector<AffineMap> argument_extents_, result_extents_; // new, over old and new sizes
@@ -270,7 +88,7 @@ private:
 RankedTensorType Collapser::collapsed_type(Value tensor) const {
   auto type = cast<RankedTensorType>(tensor.getType());
   SmallVector<int64_t> shape;
-  for (auto &group : merging_.groups_of(tensor)) {
+  for (auto &group : merged_.groups_of(tensor)) {
     int64_t extent = 1;
     for (int64_t axis : group)
       extent = ShapedType::isDynamic(extent) || type.isDynamicDim(axis) ? ShapedType::kDynamic
@@ -292,7 +110,7 @@ unsigned Collapser::size_number(ArrayRef<AffineExpr> factors) {
 AffineMap Collapser::collapsed_extents(Value tensor) {
   const auto &old = extents_.find(tensor)->second;
   SmallVector<AffineExpr> out;
-  for (auto &group : merging_.groups_of(tensor)) {
+  for (auto &group : merged_.groups_of(tensor)) {
     SmallVector<AffineExpr> factors;
     int64_t constant = 1;
     for (int64_t axis : group)
@@ -334,8 +152,12 @@ void Collapser::collapse_empty(tensor::EmptyOp op) {
 
 /// The operands have their new types already; maps and loops follow.
 void Collapser::collapse_op(LinalgOp op) {
-  auto groups = merging_.groups_of(op);
-  SmallVector<int> new_loop(op.getNumLoops(), -1); // of the first old loop of each group
+  auto groups = merged_.groups_of(op);
+  unsigned op_loops = op.getNumLoops(); // before
+  SmallVector<bool> single;
+  for (unsigned loop = 0; loop < op_loops; ++loop)
+    single.push_back(merged_.is_single(op, loop));
+  SmallVector<int> new_loop(op_loops, -1); // of the first old loop of each group
   for (auto [i, group] : llvm::enumerate(groups))
     new_loop[group.front()] = i;
   SmallVector<AffineExpr> renumbered;
@@ -361,7 +183,20 @@ void Collapser::collapse_op(LinalgOp op) {
     iterators.push_back(generic.getIteratorTypes()[group.front()]);
   generic.setIndexingMapsAttr(Builder(context()).getAffineMapArrayAttr(maps));
   generic.setIteratorTypesAttr(ArrayAttr::get(context(), iterators));
-  generic.getBlock()->walk([&](linalg::IndexOp index) { index.setDim(new_loop[index.getDim()]); });
+  SmallVector<unsigned> group_of(op_loops);
+  for (auto [i, group] : llvm::enumerate(groups))
+    for (unsigned loop : group)
+      group_of[loop] = i;
+  generic.getBlock()->walk([&](linalg::IndexOp index) {
+    unsigned group = group_of[index.getDim()];
+    if (groups[group].size() > 1 && single[index.getDim()]) {
+      OpBuilder builder(index);
+      index.replaceAllUsesWith(arith::ConstantIndexOp::create(builder, index.getLoc(), 0).getResult());
+      index.erase();
+    } else {
+      index.setDim(group);
+    }
+  });
 }
 
 /// What every tensor looks like before and after. Must come first: the other steps change types.
@@ -369,7 +204,7 @@ LogicalResult Collapser::survey() {
   old_sizes_ = ir::size_count(kernel_);
   WalkResult known = kernel_.walk([&](Operation *op) {
     for (Value value : op->getOperands()) {
-      if (!isa<RankedTensorType>(value.getType()) || !merging_.knows(value) || extents_.contains(value))
+      if (!isa<RankedTensorType>(value.getType()) || !merged_.knows(value) || extents_.contains(value))
         continue;
       auto extents = ir::extent_formulas(value);
       if (failed(extents)) {
@@ -386,14 +221,14 @@ LogicalResult Collapser::survey() {
   for (BlockArgument argument : block.getArguments()) {
     bool collapses = extents_.contains(argument);
     auto old = kernel_.getArgAttrOfType<AffineMapAttr>(argument.getArgNumber(), ir::names::extents);
-    argument_groups_.push_back(collapses ? merging_.groups_of(argument) : Groups());
+    argument_groups_.push_back(collapses ? merged_.groups_of(argument) : Groups());
     argument_types_.push_back(collapses ? mlir::Type(collapsed_type(argument)) : argument.getType());
     argument_extents_.push_back(collapses ? collapsed_extents(argument) : old ? old.getValue() : AffineMap());
   }
   for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
     bool collapses = extents_.contains(value);
     old_result_extents_.push_back(kernel_.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents).getValue());
-    result_groups_.push_back(collapses ? merging_.groups_of(value) : Groups());
+    result_groups_.push_back(collapses ? merged_.groups_of(value) : Groups());
     result_extents_.push_back(collapses ? collapsed_extents(value) : old_result_extents_.back());
   }
   kernel_.walk([&](tensor::EmptyOp empty) {
@@ -421,6 +256,9 @@ void Collapser::collapse_body() {
     block.getArgument(i < old_sizes_ ? i : i + new_sizes_.size()).setType(type);
   for (LinalgOp op : ops)
     collapse_op(op);
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) // extents that nothing needs any more
+    if (isOpTriviallyDead(&op))
+      op.erase();
 }
 
 /// The function's new type and the shapes written on it, without the sizes that nothing needs any more.
@@ -459,7 +297,7 @@ void Collapser::collapse_signature() {
 }
 
 LogicalResult Collapser::run() {
-  if (!merging_.changes_anything())
+  if (!merged_.changes_anything())
     return success();
   if (failed(survey()))
     return failure();
@@ -528,9 +366,12 @@ struct CollapseDims : PassWrapper<CollapseDims, OperationPass<ModuleOp>> {
     DenseMap<StringRef, SmallVector<func::CallOp>> calls;
     for (func::CallOp call : kernel_calls_of(module))
       calls[call.getCallee()].push_back(call);
+    llvm::StringMap<SmallVector<SizeRange>> sizes = kernel_sizes(module, /*expected=*/false);
     for (func::FuncOp kernel : kernels_of(module)) {
       unshare_outs(kernel);
-      if (failed(Collapser(kernel, calls[kernel.getName()]).run()))
+      SmallVector<SizeRange> own = sizes.lookup(kernel.getName());
+      own.resize(ir::size_count(kernel)); // of a kernel without calls, too
+      if (failed(Collapser(kernel, calls[kernel.getName()], own).run()))
         return signalPassFailure();
     }
     merge_equal_kernels(module);

@@ -34,8 +34,15 @@ LINE, LEFT, INDENT, WIDTH = 24, 14, 16, 760
 
 
 def short_shape(shape):
-    """With (Y + 3) // 4, the size of a picture's quarter, written Y/4."""
-    shape = re.sub(r"\((\w+) \+ (\d+)\) // (\d+)", lambda at: f"{at[1]}/{at[3]}" if int(at[2]) + 1 == int(at[3]) else at[0], shape)
+    """With (Y + 3) // 4, the size of a picture's quarter, written Y/4, and (T + 1023) // 1024, one token if there is
+    any, written min(T, 1)."""
+
+    def rounded_up(at):
+        if int(at[2]) + 1 != int(at[3]):
+            return at[0]
+        return f"{at[1]}/{at[3]}" if int(at[3]) < 256 else f"min({at[1]}, 1)"
+
+    shape = re.sub(r"\((\w+) \+ (\d+)\) // (\d+)", rounded_up, shape)
     return shape if len(shape) < 46 else shape[:44] + "…"
 
 
@@ -56,7 +63,7 @@ class Line:
         self.more = int(more[1]) if more else 0
         self.formula = unescape(re.search(r'<br><code class="soft">([^<]*)</code>', row)[1])
         self.shape = short_shape(unescape(re.findall(r"<code>([^<]*)</code>", re.split(r"<td[^>]*>", row)[5])[0]))
-        self.same = self.kind, re.sub(r"\d+", "#", self.definition), self.formula  # of every layer
+        self.same = self.kind, re.sub(r"\d+", "#", self.definition), self.formula, self.shape  # of every layer
 
 
 def kernels(model, entry, settings):

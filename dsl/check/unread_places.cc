@@ -39,20 +39,26 @@ struct Seen {
 
 /// What is left of a dimension; all of it where that is nothing.
 struct Cut {
-  Size first;
-  int64_t count;
+  Size first, count;
+
+  bool drops_axis() const { return count == Size(1); }
 };
 using Cuts = std::vector<std::optional<Cut>>;
 
+/// Places that a call may have of a dimension whose last one alone is left; twice as many must be a number of 32 bits.
+constexpr double most_places = 0x1p30;
+
 /// The places that a subscript takes, for all values of the stage's indices.
-std::optional<Interval> interval_of(const Expr *e, const std::vector<Index> &indices) {
+std::optional<Interval> interval_of(const Expr *e, const std::vector<Index> &indices, const std::vector<Dim> &dims) {
   if (auto size = as_size(e))
     return Interval{*size, *size};
-  if (e->op == Expr::index)
-    return Interval{Size(0), indices[e->position].extent - Size(1)};
+  if (e->op == Expr::index) {
+    const Size &extent = indices[e->position].extent;
+    return Interval{Size(0), values_of(extent, dims).most <= 1 ? Size(0) : extent - Size(1)};
+  }
   if (e->op != Expr::add && e->op != Expr::sub)
     return std::nullopt;
-  auto a = interval_of(e->args[0], indices), b = interval_of(e->args[1], indices);
+  auto a = interval_of(e->args[0], indices, dims), b = interval_of(e->args[1], indices, dims);
   if (!a || !b)
     return std::nullopt;
   return e->op == Expr::add ? Interval{a->first + b->first, a->last + b->last}
@@ -94,7 +100,7 @@ public:
       return;
     for (Tensor &tensor : program_.tensors)
       if (auto cuts = cuts_.find(&tensor); cuts != cuts_.end())
-        tensor.shape = kept(tensor.shape, cuts->second, [](const Size &, const Cut &cut) { return Size(cut.count); });
+        tensor.shape = kept(tensor.shape, cuts->second, [](const Size &, const Cut &cut) { return cut.count; });
     cut_reads(steps);
   }
 
@@ -116,7 +122,7 @@ private:
       if (read->op == Expr::read && read->tensor->kind == Tensor::stage) {
         std::vector<Seen> &seen = seen_of(read->tensor);
         for (size_t k = 0; k < seen.size(); ++k)
-          seen[k].add(interval_of(read->args[k], indices));
+          seen[k].add(interval_of(read->args[k], indices, program_.dims));
       }
   }
 
@@ -129,12 +135,16 @@ private:
     Size count = seen.places.last - seen.places.first + Size(1);
     if (!count.is_constant() || count.constant() < 1)
       return std::nullopt;
-    // A place that a call may lack is none that its definition can be asked for.
-    if (!never_negative(seen.places.first) || !never_negative(extent - Size(1) - seen.places.last))
-      return std::nullopt;
     if (extent.is_constant() && extent.constant() < 2 * count.constant())
       return std::nullopt;
-    return Cut{seen.places.first, count.constant()};
+    if (never_negative(seen.places.first) && never_negative(extent - Size(1) - seen.places.last))
+      return Cut{seen.places.first, count};
+    // A place that a call may lack is none that its definition can be asked for. Of the last one there are as many as
+    // this rounded up says: 0 of no place, else 1.
+    double most = values_of(extent, program_.dims).most;
+    if (seen.places.first != extent - Size(1) || !never_negative(extent) || most < 2 || most > most_places)
+      return std::nullopt;
+    return Cut{seen.places.first, (extent + Size(int64_t(most) - 1)).floor_div(int64_t(most))};
   }
 
   /// `all` without the dimensions of which one place is left; `cut` says what others become.
@@ -143,7 +153,7 @@ private:
     for (size_t k = 0; k < all.size(); ++k)
       if (!cuts[k])
         left.push_back(all[k]);
-      else if (cuts[k]->count > 1)
+      else if (!cuts[k]->drops_axis())
         left.push_back(cut(all[k], *cuts[k]));
     return left;
   }
@@ -162,7 +172,7 @@ private:
     int next = 0;
     for (size_t k = 0; k < stage.space.size() + stage.over.size(); ++k) {
       const std::optional<Cut> &cut = k < cuts.size() ? cuts[k] : std::nullopt;
-      if (cut && cut->count == 1) {
+      if (cut && cut->drops_axis()) {
         now.push_back(build_.of_size(cut->first));
         continue;
       }
@@ -173,7 +183,7 @@ private:
       return node->op == Expr::index ? now[node->position] : with == node ? nullptr : folded(with);
     });
     stage.space = kept(stage.space, cuts, [](Index index, const Cut &cut) {
-      index.extent = Size(cut.count);
+      index.extent = cut.count;
       return index;
     });
     cuts_[stage.result] = std::move(cuts);

@@ -69,6 +69,23 @@ TEST(UnreadPlaces, StayWhereACallMayLackThemAndInResults) {
             "  output u: f32 = u\n");
 }
 
+TEST(UnreadPlaces, LeaveTheLastPlaceWhereThereIsOne) {
+  EXPECT_EQ(text_of("dim S <= 8\nmodel M { param w: real[4, 4] entry run(x: real[S, 4]) -> y: real[4] {\n"
+                    "  a[t in S, d] = sum[e](x[t, e] * w[d, e])\n"
+                    "  c[t in S, d] = exp(a[t, d])\n"
+                    "  y[d] = c[S - 1, d | 0]\n"
+                    "  return y } }\n"),
+            "program M\n"
+            "dim S <= 8\n"
+            "weight w: f32[4, 4] as \"w\" stored [4, 4]\n"
+            "entry run\n"
+            "  input x: f32[S, 4]\n"
+            "  a[t in (S + 7) // 8, d in 4]: f32 = sum[e in 4](x[t + (S - 1), e] * w[d, e])\n"
+            "  c[t in (S + 7) // 8, d in 4]: f32 = exp(a[t, d])\n"
+            "  y[d in 4]: f32 = if 0 <= S - 1 then c[0, d]? else 0.0\n"
+            "  output y: f32[4] = y\n");
+}
+
 TEST(UnreadPlaces, HaveNoGradients) {
   EXPECT_EQ(text_of("dim B\nmodel M { param w: real[4, 4] entry run(x: real[B, 10, 4]) -> g: real[4, 4] {\n"
                     "  a[b, t, d] = sum[e](x[b, t, e] * w[d, e])\n"
