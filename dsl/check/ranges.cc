@@ -134,7 +134,9 @@ void Ranges::bare_uses(const Tree &e, const std::string &name, bool pack, Frame 
         Entity base = expressions_.eval(*e.callee, frame); // says what is wrong with it
         frame.per_element = outer;
         if (base.kind != Entity::list && base.kind != Entity::array) {
-          if (base.kind != Entity::error && !base.tensor_like())
+          if (base.kind == Entity::family)
+            report(Code::E085, e.span, {text(e.callee->span), "`" + name + "` is none of them"});
+          else if (base.kind != Entity::error && !base.tensor_like())
             subscripts_.refuse_subscripts(base, *e.callee, frame);
           out.push_back({{}, {}});
         }
