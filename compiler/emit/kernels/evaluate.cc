@@ -47,6 +47,9 @@ Status EvaluatedFunction::run(ArrayRef<const std::byte *> inputs, std::byte *res
     Halide::Target target(halide_name(/*cpu_features=*/0));
     target.set_feature(Halide::Target::JIT);
     target.set_feature(Halide::Target::StrictFloat); // sums and products keep their order
+    // Without the instruction Halide rounds NaN to an infinity of f16.
+    if (Halide::get_host_target().has_feature(Halide::Target::F16C))
+      target.set_feature(Halide::Target::F16C);
     Halide::Buffer<void> out = buffer_of(function_.getResultTypes().front(), result);
     code_->pipeline.realize(out, target);
     return Done{};
