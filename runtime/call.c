@@ -219,7 +219,7 @@ static heddle_status run_kernels(heddle_session *session, int64_t staged, const 
     rt_room_begin_run(session);
   int32_t error = call->entry->run(&arguments);
   rt_room_end_run(session, error > 0);
-  heddle_status finished = session->queue && session->queue->status != HEDDLE_OK ? rt_room_finish(session) : HEDDLE_OK;
+  heddle_status finished = rt_room_failure(session);
   rt_float_mode_leave(mode);
   if (session->pool)
     session->pool->leave(cpu);

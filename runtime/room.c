@@ -17,7 +17,10 @@ heddle_status rt_room_get(heddle_session *session, rt_memory *memory, int64_t by
     return status;
   *memory = (rt_memory){.data = data, .bytes = bytes, .map = data, .device = session->queue->device};
   rt_room_clear(session, memory);
-  return HEDDLE_OK;
+  status = rt_room_failure(session);
+  if (status != HEDDLE_OK)
+    rt_memory_release(memory);
+  return status;
 }
 
 void rt_room_clear(heddle_session *session, rt_memory *memory) {
@@ -82,4 +85,8 @@ void rt_room_end_run(heddle_session *session, bool refused) {
 
 heddle_status rt_room_finish(heddle_session *session) {
   return session->queue ? api_of(session)->finish(session->queue) : HEDDLE_OK;
+}
+
+heddle_status rt_room_failure(heddle_session *session) {
+  return session->queue && session->queue->status != HEDDLE_OK ? rt_room_finish(session) : HEDDLE_OK;
 }

@@ -19,6 +19,7 @@ void rt_room_move_down(heddle_session *session, uint8_t *to, int64_t by, int64_t
 void rt_room_begin_run(heddle_session *session); // rt_device_api says what these are for
 void rt_room_end_run(heddle_session *session, bool refused);
 heddle_status rt_room_finish(heddle_session *session);
+heddle_status rt_room_failure(heddle_session *session); // the same, without waiting for what has not failed so far
 
 // ---- transfer.c: a run's inputs and results on a device, in this order
 // From the caller's tensors to call->inputs, where these are places in the arena.

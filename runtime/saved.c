@@ -391,8 +391,8 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
   buffer += sizeof header;
   if (header.bytes != bytes - sizeof header || header.checksum != rt_checksum(buffer, header.bytes))
     return refuse_saved();
-  // First all that can fail, then the change.
-  for (int pass = 0; pass < 2; pass++) {
+  // First all that can fail: rooms, then what is written to them. Then the change.
+  for (int pass = 0; pass < 3; pass++) {
     const uint8_t *at = buffer;
     int64_t left = (int64_t)header.bytes;
     for (int32_t s = 0; s < session->states.count; s++) {
@@ -406,15 +406,19 @@ static heddle_status restore(heddle_session *session, const uint8_t *buffer, siz
           return status;
       } else if (pass == 1 && saved.is_set) {
         rt_room_write(session, state->buffers[1 - state->current].data, saved.value, state->wanted);
+      } else if (pass == 2 && saved.is_set) {
         take_over(state, -1, state->saved_dims);
-      } else if (pass == 1) {
+      } else if (pass == 2) {
         state->holds = RT_NOTHING;
       }
     }
     if (left != 0)
       return refuse_saved();
+    heddle_status status = pass == 1 ? rt_room_finish(session) : HEDDLE_OK;
+    if (status != HEDDLE_OK)
+      return status;
   }
-  return rt_room_finish(session);
+  return HEDDLE_OK;
 }
 
 heddle_status heddle_session_restore(heddle_session *session, const void *buffer, size_t bytes) {

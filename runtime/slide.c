@@ -32,23 +32,31 @@ int64_t rt_state_room(const rt_state *state) {
 
 void *rt_state_value(const rt_state *state) { return (uint8_t *)state->buffers[state->current].data + state->begin; }
 
+// A device may put off what a run asks for. Where the value begins is noted when the move can't be left out any more,
+// whatever becomes of the run.
+static bool move_to_front(heddle_session *session, rt_state *state, window w) {
+  rt_room_end_run(session, false);
+  rt_room_move_down(session, state->buffers[state->current].data, state->begin, w.parts * w.rows * w.row_bytes);
+  if (session->queue && session->queue->status != HEDDLE_OK)
+    return false;
+  state->begin = 0;
+  return true;
+}
+
 int32_t heddle_slide(void *context, int32_t number, int64_t part, int64_t parts, int64_t rows, const void *from) {
   heddle_session *session = ((const rt_slot *)context)->session;
   rt_state *state = &session->states.list[number];
   window w = window_of(state);
   if (part < 0 || parts < 0 || rows < 0 || parts > w.parts || part > w.parts - parts)
     return 0;
-  uint8_t *data = state->buffers[state->current].data;
   if (!state->slid) { // the first parts: all move alike
     state->slid = true;
     int64_t on = rows < w.rows ? rows * w.row_bytes : 0;
-    if (state->begin + on > w.rows * w.row_bytes) {
-      rt_room_move_down(session, data, state->begin, w.parts * w.rows * w.row_bytes);
-      state->begin = 0;
-    }
+    if (state->begin + on > w.rows * w.row_bytes && !move_to_front(session, state, w))
+      return 1; // the device has failed, as the end of the run will tell
     state->next_begin = state->begin + on;
   }
-  data += state->next_begin;
+  uint8_t *data = (uint8_t *)state->buffers[state->current].data + state->next_begin;
   int64_t kept = rows < w.rows ? rows : w.rows;
   for (int64_t i = 0; kept > 0 && i < parts; i++) // of no rows there may be no address
     rt_room_copy(session, data + ((part + i + 1) * w.rows - kept) * w.row_bytes,

@@ -241,26 +241,37 @@ const uint8_t *rt_parameter(const heddle_session *session, const heddle_paramete
   return (session->queue ? session->model->device->weights : session->model->payload) + parameter->offset;
 }
 
-static void fill_initial(heddle_session *session, rt_state *state) {
+static void write_initial(heddle_session *session, rt_state *state) {
   rt_memory *memory = &state->buffers[state->current];
-  state->begin = 0;
   if (state->desc->parameter) {
     const uint8_t *from = rt_parameter(session, state->desc->parameter);
     rt_room_copy(session, memory->data, from, state->wanted);
     if (!session->queue)
       rt_weights_copied(session->model, from, state->wanted);
-    state->zero[state->current] = false;
-    return;
+  } else if (state->desc->initial == 0) { // every dtype's zero is all bits zero
+    rt_room_clear(session, memory);
+  } else {
+    int64_t elements = rt_state_room(state) / rt_dtype_bytes(state->desc->dtype);
+    rt_room_fill(session, memory->data, state->desc->dtype, state->desc->initial, elements);
   }
-  if (state->desc->initial == 0) { // every dtype's zero is all bits zero
-    if (!state->zero[state->current])
-      rt_room_clear(session, memory);
-    state->zero[state->current] = true;
-    return;
+}
+
+// What a device has not done is not noted as done: a later call would read what lay there before.
+static heddle_status fill_initial(heddle_session *session, rt_state *state) {
+  bool *zero = &state->zero[state->current], is_zero = !state->desc->parameter && state->desc->initial == 0;
+  state->begin = 0;
+  state->holds = RT_NOTHING;
+  if (!*zero || !is_zero) {
+    *zero = false;
+    write_initial(session, state);
   }
-  int64_t elements = rt_state_room(state) / rt_dtype_bytes(state->desc->dtype);
-  rt_room_fill(session, memory->data, state->desc->dtype, state->desc->initial, elements);
-  state->zero[state->current] = false;
+  heddle_status status = rt_room_failure(session);
+  if (status != HEDDLE_OK)
+    return status;
+  *zero = is_zero;
+  note_dims(state, session->call.dims);
+  state->holds = RT_INITIAL;
+  return HEDDLE_OK;
 }
 
 heddle_status rt_states_prepare(heddle_session *session) {
@@ -273,13 +284,11 @@ heddle_status rt_states_prepare(heddle_session *session) {
     heddle_status status = rt_state_grow(session, state, old);
     if (status == HEDDLE_OK && next != old)
       status = rt_state_grow(session, state, next);
+    bool initial = old >= 0 && state->holds != RT_VALUE;
+    if (status == HEDDLE_OK && initial && !(state->holds == RT_INITIAL && same_dims(state, call->dims)))
+      status = fill_initial(session, state);
     if (status != HEDDLE_OK)
       return status;
-    if (old >= 0 && state->holds != RT_VALUE && !(state->holds == RT_INITIAL && same_dims(state, call->dims))) {
-      fill_initial(session, state);
-      note_dims(state, call->dims);
-      state->holds = RT_INITIAL;
-    }
     if (next >= 0)
       state->zero[next] = false;
     if (next >= 0 && next == old && state->holds == RT_INITIAL)

@@ -105,7 +105,7 @@ static heddle_status read_span(heddle_session *session, const heddle_tensor *the
   *here = *there;
   here->data = at + ((uintptr_t)there->data - first);
   here->memory = HEDDLE_MAIN_MEMORY;
-  return session->queue->status == HEDDLE_OK ? HEDDLE_OK : rt_room_finish(session);
+  return rt_room_failure(session);
 }
 
 // ---- Inputs
@@ -182,9 +182,7 @@ heddle_status rt_transfer_out(heddle_session *session) {
     else
       rt_room_read(session, value->given->data, call->results[r], value->bytes);
   }
-  heddle_status status = HEDDLE_OK;
-  if (must_wait(session) || session->queue->status != HEDDLE_OK)
-    status = rt_room_finish(session);
+  heddle_status status = must_wait(session) ? rt_room_finish(session) : rt_room_failure(session);
   for (int32_t r = 0; status == HEDDLE_OK && r < call->entry->n_results; r++)
     if (results[r].elements && is_here(&results[r]) && results[r].lodging >= 0)
       rt_stage_out(&results[r], session->staging.data + results[r].lodging);

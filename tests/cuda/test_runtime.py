@@ -156,6 +156,63 @@ class Faults(Little):
         self.fail_each(719, {"DEVICE_FAILED"}, False)
 
 
+class Retries(Little):
+    """A driver call fails in the life of a session that goes on: what was refused has changed nothing, and the same call
+    made again gives what it would have given."""
+
+    MOST = 40  # a run takes fewer driver calls
+
+    def insist(self, number, run):
+        self.emulator.fail(number, 2)
+        try:
+            return run()
+        except heddle.Error as error:
+            self.assertEqual(error.status, "OUT_OF_MEMORY", error)
+            return run()
+        finally:
+            self.emulator.fail(0, 0)
+
+    def test_states_begin_with_their_first_values(self):
+        for graphs in (-1, 8):
+            with self.load() as model, model.session(graphs=graphs) as session:
+                for number in range(1, self.MOST):
+                    session.reset()
+                    got = [self.insist(number, lambda: session.run({"ids": TOKENS[0]}))]
+                    got += [session.run({"ids": ids}) for ids in TOKENS[1:]]
+                    with self.subTest(graphs=graphs, call=number):
+                        self.assert_as_wanted(got)
+
+    def test_a_state_slides_as_if_nothing_had_failed(self):
+        folder, draw = Path(self.scratch.name), np.random.default_rng(8)
+        np.savez(folder / "s.npz", weight=draw.normal(size=(5, 5)).astype(np.float32))
+        must("compile", ROOT / "tests" / "cuda" / "sliding.heddle", "--weights", folder / "s.npz", "--target", "cuda:sm_80", "-o",
+             folder / "sliding")
+        for graphs in (-1, 8):
+            with heddle.load(folder / "sliding") as model, model.session(graphs=graphs) as session, model.session() as plain:
+                for number in range(2 * self.MOST):
+                    x = draw.normal(size=(2, 5)).astype(np.float32)
+                    got = self.insist(number // 2 + 1, lambda: session.run({"x": x})["y"])
+                    np.testing.assert_array_equal(got, plain.run({"x": x})["y"], err_msg=f"{graphs}, call {number}")
+
+    def test_a_session_is_restored_whole_or_not_at_all(self):
+        with self.load() as model, model.session() as session:
+            session.run({"ids": TOKENS[0]})
+            saved = session.save()
+            session.run({"ids": TOKENS[1]})
+            before, refused = session.save(), 0
+            for number in range(1, self.MOST):
+                self.emulator.fail(number, 2)
+                try:
+                    session.restore(saved)
+                except heddle.Error:
+                    refused += 1
+                    self.emulator.fail(0, 0)
+                    self.assertEqual(session.save(), before, f"call {number}")
+                self.emulator.fail(0, 0)
+                session.restore(before)
+            self.assertGreater(refused, 2)
+
+
 class FaultsOfTexts(Faults):
     """The same of a model that writes texts: opened, asked for one greedily and one by a search, closed."""
 
