@@ -12,9 +12,10 @@
 //     if (heddle_run(session, 0, &ids, 1, &out, 1)) puts(heddle_last_error());
 //
 // Rules that hold for every function:
-// - It returns a status. On anything but HEDDLE_OK nothing was changed except that results may be partly written,
-//   and heddle_last_error() of the same thread says in one sentence what was wrong and what to do. Nothing in a
-//   library aborts, exits or prints.
+// - It returns a status. On anything but HEDDLE_OK nothing was changed except that results may be partly written
+//   (and states that are updated in place, where a GPU fails while its results are read), and heddle_last_error()
+//   of the same thread says in one sentence what was wrong and what to do. Nothing in a library aborts, exits or
+//   prints.
 // - Threads: a model is immutable and may be used by many threads. A session is one caller's: two calls on one
 //   session at the same time are refused with HEDDLE_BUSY. Many sessions of one model may run at once.
 // - Memory: tensors belong to the caller. A session keeps one arena and its states and grows them only when a call
