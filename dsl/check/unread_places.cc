@@ -139,8 +139,8 @@ private:
       return std::nullopt;
     if (never_negative(seen.places.first) && never_negative(extent - Size(1) - seen.places.last))
       return Cut{seen.places.first, count};
-    // A place that a call may lack is none that its definition can be asked for. Of the last one there are as many as
-    // this rounded up says: 0 of no place, else 1.
+    // A place that a call may lack is none that its definition can be asked for. Of the last one there is one, or none
+    // where the extent is 0: the extent over its bound, rounded up.
     double most = values_of(extent, program_.dims).most;
     if (seen.places.first != extent - Size(1) || !never_negative(extent) || most < 2 || most > most_places)
       return std::nullopt;

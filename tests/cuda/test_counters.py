@@ -138,14 +138,15 @@ class Counters(OnEmulatedGpu):
     def test_gpt2_decodes(self):
         """A token behind 950."""
         words = ["--set", "n_layer=1", "--dim", "B=1", "--dim", "T=1", "--dim", "P=950"]
-        products = [(1, 3 * 768, 768), (1, 768, 768), (1, 768, 3072), (1, 3072, 768), (1, 50257, 768)]
+        projected, others, attended = (1, 3 * 768, 768), [(1, 3072, 768), (1, 768, 3072), (1, 50257, 768)], (1, 768, 768)
         for precision in ("f32", "bf16"):
             folder = self.compiled("decoder_lm", precision, words)
             calls = [("step", {"input_ids": np.zeros((1, count), np.int32)}) for count in (950, 1)]
-            # In bf16 queries, keys and values leave the forward pass's kernel rounded, and the step has one of its own behind its others.
-            order = products if precision == "f32" else [*products[1:], products[0]]
+            # The step's last product of attention is its own, as it is of the last token alone. In bf16 queries, keys and
+            # values leave the forward pass's kernel rounded, and the step has one of its own for them, too.
+            order = [projected, *others, attended] if precision == "f32" else [*others, projected, attended]
             kinds = self.check(folder, calls, order, (1, 951), precision == "bf16")
-            self.assertEqual(kinds["pointwise"], 2, "queries, keys and values are parts of one product; keys and values go to their heads")
+            self.assertEqual(kinds["pointwise"], 3, "the last token's queries of one product; keys and values go to their heads")
 
 
 if __name__ == "__main__":
