@@ -15,7 +15,7 @@
 #include "compiler/passes/merged_loops.h"
 #include "compiler/passes/passes.h"
 
-#include "mlir/Transforms/RegionUtils.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace heddle::passes {
 
@@ -153,13 +153,13 @@ void Collapser::collapse_empty(tensor::EmptyOp op) {
 /// The operands have their new types already; maps and loops follow.
 void Collapser::collapse_op(LinalgOp op) {
   auto groups = merged_.groups_of(op);
-  unsigned op_loops = op.getNumLoops(); // before
-  SmallVector<bool> single;
-  for (unsigned loop = 0; loop < op_loops; ++loop)
-    single.push_back(merged_.is_single(op, loop));
-  SmallVector<int> new_loop(op_loops, -1); // of the first old loop of each group
+  SmallVector<int> new_loop(op.getNumLoops(), -1); // -1: it is dropped
+  llvm::SmallBitVector follows(op.getNumLoops());  // it goes with the loop before it
   for (auto [i, group] : llvm::enumerate(groups))
-    new_loop[group.front()] = i;
+    for (unsigned loop : group) {
+      new_loop[loop] = i;
+      follows[loop] = loop != group.front();
+    }
   SmallVector<AffineExpr> renumbered;
   for (int loop : new_loop)
     renumbered.push_back(loop >= 0 ? getAffineDimExpr(loop, context()) : getAffineConstantExpr(0, context()));
@@ -168,7 +168,7 @@ void Collapser::collapse_op(LinalgOp op) {
     SmallVector<AffineExpr> results;
     for (AffineExpr expr : map.getResults()) {
       auto loop = dyn_cast<AffineDimExpr>(expr);
-      if (!loop || new_loop[loop.getPosition()] >= 0) // else it goes with the loop before it, or is dropped
+      if (!loop || (new_loop[loop.getPosition()] >= 0 && !follows[loop.getPosition()]))
         results.push_back(expr.replaceDims(renumbered));
     }
     maps.push_back(AffineMap::get(groups.size(), 0, results, context()));
@@ -183,19 +183,15 @@ void Collapser::collapse_op(LinalgOp op) {
     iterators.push_back(generic.getIteratorTypes()[group.front()]);
   generic.setIndexingMapsAttr(Builder(context()).getAffineMapArrayAttr(maps));
   generic.setIteratorTypesAttr(ArrayAttr::get(context(), iterators));
-  SmallVector<unsigned> group_of(op_loops);
-  for (auto [i, group] : llvm::enumerate(groups))
-    for (unsigned loop : group)
-      group_of[loop] = i;
   generic.getBlock()->walk([&](linalg::IndexOp index) {
-    unsigned group = group_of[index.getDim()];
-    if (groups[group].size() > 1 && single[index.getDim()]) {
-      OpBuilder builder(index);
-      index.replaceAllUsesWith(arith::ConstantIndexOp::create(builder, index.getLoc(), 0).getResult());
-      index.erase();
-    } else {
-      index.setDim(group);
+    unsigned loop = index.getDim();
+    if (groups[new_loop[loop]].size() == 1 || !merged_.is_single(op, loop)) {
+      index.setDim(new_loop[loop]);
+      return;
     }
+    OpBuilder builder(index);
+    index.replaceAllUsesWith(arith::ConstantIndexOp::create(builder, index.getLoc(), 0).getResult());
+    index.erase();
   });
 }
 

@@ -34,8 +34,8 @@ LINE, LEFT, INDENT, WIDTH = 24, 14, 16, 760
 
 
 def short_shape(shape):
-    """With (Y + 3) // 4, the size of a picture's quarter, written Y/4, and (T + 1023) // 1024, one token if there is
-    any, written min(T, 1)."""
+    """With (Y + 3) // 4, the size of a picture's quarter, written Y/4, and (T + 1023) // 1024, one token of up to
+    1024 if there is any, written min(T, 1): pictures are cut into less than 256 parts."""
 
     def rounded_up(at):
         if int(at[2]) + 1 != int(at[3]):
