@@ -199,17 +199,17 @@ int32_t floats_run(const heddle_call *c) {
 
 const heddle_entry_desc entries[] = {
     {"encode", "Rows of numbers.", 2, 2, encode_inputs, encode_results, encode_extents, encode_arena, encode_run, 0, 0,
-     nullptr, nullptr, nullptr},
+     nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, 0},
     {"spread", nullptr, 1, 1, spread_inputs, spread_results, spread_extents, no_arena, spread_run, 0, 0, nullptr,
-     nullptr, nullptr},
+     nullptr, nullptr, nullptr, nullptr, nullptr, 0, 0},
     {"types", "", 5, 5, types_inputs, types_results, types_extents, no_arena, types_run, 0, 0, nullptr, nullptr,
-     nullptr},
+     nullptr, nullptr, nullptr, nullptr, 0, 0},
     {"window", "", 5, 2, window_inputs, window_results, window_extents, no_arena, window_run, 0, 0, nullptr, nullptr,
-     nullptr},
+     nullptr, nullptr, nullptr, nullptr, 0, 0},
     {"custom", "", 1, 1, custom_inputs, custom_results, custom_extents, custom_arena_bytes, custom_run, 0, 0, nullptr,
-     nullptr, nullptr, custom_nothing_bytes, custom_once_bytes, custom_once_dims, 1},
+     nullptr, nullptr, custom_nothing_bytes, custom_once_bytes, custom_once_dims, 1, 0},
     {"floats", "", 4, 4, floats_inputs, floats_results, floats_extents, no_arena, floats_run, 0, 0, nullptr, nullptr,
-     nullptr},
+     nullptr, nullptr, nullptr, nullptr, 0, 0},
 };
 const heddle_dim_desc dims[] = {{"B", 8}, {"S", 512}, {"N", -1}};
 
@@ -247,7 +247,8 @@ constexpr heddle_model_desc descriptor(uint32_t features, const char *target, co
           0,
           nullptr,
           0,
-          lower};
+          lower,
+          nullptr};
 }
 #ifdef FAKE_TARGETS // the first one that this machine can run is `here`; `beneath` could run, too
 constexpr heddle_model_desc beneath = descriptor(0, "beneath", nullptr), here = descriptor(0, "here", &beneath),

@@ -23,7 +23,7 @@ namespace {
 
 /// What a copy reads of an input of the kernel: the address, in terms of loops.
 struct Source {
-  const KeysAhead::Copy *copy;
+  const KeysAhead::Copy *copy = nullptr;
   Expr address;
   std::vector<std::pair<std::string, Expr>> around; // loops outside of the copy and where they begin, outermost first
   std::vector<const For *> keys, others;            // outermost first
@@ -91,7 +91,9 @@ private:
     Expr first = ramp ? ramp->base : op->index;
     if (!first.type().is_scalar())
       return;
-    Source source{.copy = copy_, .around = around_};
+    Source source;
+    source.copy = copy_;
+    source.around = around_;
     Expr element = Cast::make(Halide::Int(64), first) * op->type.bytes();
     source.address = reinterpret(Halide::UInt(64), Variable::make(Halide::Handle(), op->name)) +
                      Cast::make(Halide::UInt(64), element);
