@@ -9,7 +9,7 @@ from pathlib import Path
 MODEL = Path(__file__).resolve().parents[2] / "models" / "detr" / "detr.heddle"
 PICTURE = {"B": 1, "YI": 480, "XI": 640}
 WEIGHT = re.compile(r'heddle\.weight @\S+ : .*? names \["([^"]+)".*? stored \[([0-9, ]*)\]')
-PRECISIONS = {"bf16": ["--precision", "bf16"], "int8": ["--precision", "int8"]}
+PRECISIONS = {"f32": [], "bf16": ["--precision", "bf16"], "int8": ["--precision", "int8"]}
 
 
 def weights_of(graph):
