@@ -5,6 +5,7 @@ tests/runtime/test_python.py compares every size and offset with what a C compil
 
 import ctypes as c
 import glob
+import operator
 import os
 import struct
 import weakref
@@ -33,6 +34,36 @@ class Error(Exception):
         self.status = status
 
 
+def text(given):
+    """A name as C takes it, which ends at a zero."""
+    try:
+        return _whole(given.encode(), given)
+    except (AttributeError, UnicodeEncodeError):
+        raise Error(f"{given!r} is no name; give it as text", "INVALID_ARGUMENT") from None
+
+
+def path(given):
+    """The same of a path."""
+    return _whole(os.fsencode(given), given)
+
+
+def _whole(encoded, given):
+    if b"\0" in encoded:
+        raise Error(f"{given!r} has a zero in it, which no name and no path may have", "INVALID_ARGUMENT")
+    return encoded
+
+
+def number(name, given):
+    """A whole number that int64 holds: ctypes would cut off the rest."""
+    try:
+        given = operator.index(given)
+    except TypeError:
+        raise Error(f"{name} is {given!r}; give a whole number", "INVALID_ARGUMENT") from None
+    if c.c_int64(given).value != given:
+        raise Error(f"{name} is {given}, which is more than 64 bits hold", "OUT_OF_RANGE")
+    return given
+
+
 class Tensor(c.Structure):
     _fields_ = [
         ("name", c.c_char_p),
@@ -52,6 +83,12 @@ class Info(c.Structure):
     def __init__(self, **fields):
         super().__init__(**fields)
         self.struct_size = c.sizeof(self)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        held = getattr(self, name)
+        if isinstance(held, int) and held != value:
+            raise Error(f"{name} is {value}, which is out of range", "INVALID_ARGUMENT")
 
 
 class ModelOptions(Info):
@@ -269,7 +306,7 @@ class Api(c.Structure):
 
 def find_library(path):
     """The lib<name>.so that an artifact folder holds, or the library itself."""
-    path = os.fspath(path)
+    path = os.fsdecode(_whole(os.fsencode(path), path))
     if os.path.isdir(path):
         found = glob.glob(os.path.join(glob.escape(path), "lib*.so"))
         if len(found) != 1:
@@ -354,6 +391,8 @@ class Library:
         spelled = spell(path)
         try:
             self.handle = c.CDLL(spelled, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+        except UnicodeDecodeError:  # in the loader's own message, which names the path
+            raise Error(f"{path}: cannot be loaded", "FILE_ERROR") from None
         except OSError as error:
             why = str(error).replace(spelled, path)  # as the caller knows it
             raise Error(f"{path}: cannot be loaded: {why}", "FILE_ERROR") from None

@@ -65,7 +65,7 @@ def describe(tensor, name, array, wanted=None):
     """Fills a Tensor that looks into `array`."""
     if array.ndim > _c.RANK:
         raise _c.Error(f"'{name}' has {array.ndim} dimensions; at most {_c.RANK} are supported", "BAD_TENSOR")
-    tensor.name = name.encode()
+    tensor.name = _c.text(name)
     tensor.data = address(array)
     raw_bf16 = wanted == "bf16" and array.dtype == np.uint16
     tensor.dtype = _c.DTYPES.index("bf16") if raw_bf16 else dtype_code(name, array)

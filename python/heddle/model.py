@@ -97,7 +97,7 @@ def _give_weights(options, weights, failed):
     if weights is None:
         return None
     if isinstance(weights, (str, os.PathLike)):
-        options.weights = os.fsencode(weights)
+        options.weights = _c.path(weights)
         return None
     if not callable(weights):
         view = np.frombuffer(weights, np.uint8)
@@ -128,7 +128,7 @@ class Model(_c.Owner):
         library = _c.Library(_c.find_library(path))
         options = _c.ModelOptions(flags=_c.COPY_WEIGHTS if copy_weights else 0)
         if target is not None:
-            options.target = target.encode()
+            options.target = _c.text(target)
         failed = []
         self._kept = _give_weights(options, weights, failed)
         pointer = c.c_void_p()
@@ -212,7 +212,7 @@ class Model(_c.Owner):
         if name in self._numbers:
             return self._numbers[name]
         number = c.c_int32()
-        self._call("entry_find", None if name is None else name.encode(), c.byref(number))
+        self._call("entry_find", None if name is None else _c.text(name), c.byref(number))
         return number.value
 
     def session(self, threads: int = 0, memory_limit: int = 0, pool: typing.Any = None, graphs: int = 0,
@@ -240,7 +240,7 @@ class Model(_c.Owner):
         """Bytes of memory that a call with these dims takes inside, as in memory_needed(B=8, S=128)."""
         for name in dims:
             self._number("dim", (dim.name for dim in self.dims), name)
-        values = (c.c_int64 * (len(self.dims) + 1))(*(dims.get(dim.name, 0) for dim in self.dims))
+        values = (c.c_int64 * (len(self.dims) + 1))(*(_c.number(dim.name, dims.get(dim.name, 0)) for dim in self.dims))
         needed = c.c_int64()
         self._call("memory_needed", self._entry_number(entry), values, c.byref(needed))
         return needed.value

@@ -450,7 +450,7 @@ class Session(_c.Owner):
 
     def _generate_options(self, tokens, keep_state):
         pairs = [(name, value) for name, ids in (tokens or {}).items() for value in np.ravel(ids)]
-        array = (_c.Token * (len(pairs) + 1))(*((name.encode(), int(value)) for name, value in pairs))
+        array = (_c.Token * (len(pairs) + 1))(*((_c.text(name), _c.number(name, value)) for name, value in pairs))
         return _c.GenerateOptions(
             n_tokens=len(pairs), tokens=array, steps=1, beams=1, length_penalty=1, temperature=1, top_p=1,
             flags=_c.KEEP_STATE if keep_state else 0,
@@ -474,7 +474,7 @@ class Session(_c.Owner):
         makes it the declared bound again."""
         for name, size in dims.items():
             number = self.model._number("dim", (dim.name for dim in self.model.dims), name)
-            self._call("session_capacity", number, -1 if size is None else size)
+            self._call("session_capacity", number, -1 if size is None else _c.number(name, size))
 
     def state(self, name):
         """A copy of what a state holds, or None where nothing was written yet. A parameter begins as the weights file's."""
@@ -512,7 +512,7 @@ class Session(_c.Owner):
         """The states as bytes, for `restore` of any session of the same library; or written to a file, whole or not at
         all, whatever ends the process. Parameters are among them: a run goes on from there bit for bit."""
         if path is not None:
-            return self._call("session_save_file", os.fsencode(path))
+            return self._call("session_save_file", _c.path(path))
         size = c.c_size_t()
         self._call("session_save", None, 0, c.byref(size))
         buffer = c.create_string_buffer(size.value)
@@ -522,8 +522,9 @@ class Session(_c.Owner):
     def restore(self, saved):
         """Takes over states that `save` gave, as bytes or in the file that is named."""
         if isinstance(saved, (str, os.PathLike)):
-            return self._call("session_restore_file", os.fsencode(saved))
-        self._call("session_restore", saved, len(saved))
+            return self._call("session_restore_file", _c.path(saved))
+        view = np.frombuffer(saved, np.uint8)
+        self._call("session_restore", view.ctypes.data, view.nbytes)
 
     def clone(self):
         """A second session with the same options and a copy of the states."""

@@ -3,6 +3,7 @@ event loops, and what a call costs."""
 
 import asyncio
 import ctypes
+import os
 import pathlib
 import shutil
 import sys
@@ -338,6 +339,56 @@ class Calls(unittest.TestCase):
     def test_a_message_that_is_no_utf8_is_an_error_of_heddle_s(self):
         with self.assertRaises(heddle.Error):
             heddle.load(STATEFUL, weights=b"/nowhere/\xff".decode(errors="surrogateescape"))
+
+    def test_names_and_paths_with_a_zero_are_not_cut_off(self):
+        before = sorted(pathlib.Path(self.folder.name).iterdir())
+        with self.model.session() as session:
+            for call in (
+                lambda: session.run({"ids\0": [[1]]}, "encode"),
+                lambda: session.run({"ids": [[1]]}, "encode\0"),
+                lambda: session.save(self.folder.name + "/states\0"),
+                lambda: session.parameters.save(self.folder.name + "/states\0"),
+                lambda: heddle.load(self.folder.name + "\0"),
+                lambda: heddle.load(self.folder.name, weights="fake.weights\0"),
+                lambda: heddle.load(self.folder.name, target="x86-64-v3\0"),
+            ):
+                with self.assertRaisesRegex(heddle.Error, "has a zero in it, which no name and no path may have"):
+                    call()
+            with self.assertRaisesRegex(heddle.Error, "5 is no name; give it as text"):
+                session.run({5: [[1]]}, "encode")
+        self.assertEqual(sorted(pathlib.Path(self.folder.name).iterdir()), before)
+
+    def test_numbers_that_are_too_large_are_not_cut_off(self):
+        with self.model.session() as session:
+            for call in (
+                lambda: self.model.session(threads=2**32 + 1),
+                lambda: self.model.session(memory_limit=2**64 + 64),
+                lambda: self.model.memory_needed("encode", B=2**64 + 1),
+                lambda: session.capacity(B=2**64 + 1),
+                lambda: session.generate({"ids": [[1]]}, 2**32 + 1),
+                lambda: session.generate({"ids": [[1]]}, 1, tokens={"eos_token_id": [2**64]}),
+            ):
+                with self.assertRaisesRegex(heddle.Error, "is out of range|more than 64 bits hold"):
+                    call()
+            with self.assertRaisesRegex(heddle.Error, "B is 1.5; give a whole number"):
+                session.capacity(B=1.5)
+
+    def test_states_are_restored_from_whatever_holds_bytes(self):
+        with self.model.session() as session:
+            saved = session.save()
+            for same in (bytearray(saved), memoryview(saved), np.frombuffer(saved, np.uint8), np.frombuffer(saved, np.uint32)):
+                session.restore(same)
+
+    def test_folders_whose_names_are_no_utf8(self):
+        folder = pathlib.Path(self.folder.name + "/\udcff")
+        shutil.copytree(self.folder.name, folder, ignore=lambda *_: [folder.name])
+        for path in (folder, os.fsencode(folder)):
+            with heddle.load(path) as model, model.session() as session:
+                self.assertEqual(session.run({"ids": [[10]]}, "encode")["y"].tolist(), [[[10.5, 11.5, 12.5, 13.5]]])
+        (folder / "libnone.so").write_bytes(b"no library")
+        with self.assertRaises(heddle.Error):
+            heddle.load(folder / "libnone.so")
+        shutil.rmtree(folder)
 
     def test_a_memory_limit_is_kept(self):
         with self.model.session(memory_limit=64) as session, self.assertRaises(heddle.Error) as caught:
