@@ -30,6 +30,19 @@ def _bf16_bits(array):
     return np.where(np.isnan(reals), np.uint64(0x7FC0), bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
 
 
+def whole_numbers_as(name, dtype, array):
+    """An array of whole numbers as one of a state's type, which must hold them; any other array as it is."""
+    wanted = result_type(dtype)
+    if array.dtype in (wanted, NUMPY[dtype]) or array.dtype.kind not in "iub":
+        return array
+    if dtype == "bf16" and wanted.kind == "u":
+        return _bf16_bits(array)
+    out = array.astype(wanted)
+    if wanted.kind in "iu" and not np.array_equal(out, array):
+        raise _c.Error(f"'{name}': {dtype} does not hold all of these numbers", "OUT_OF_RANGE")
+    return out
+
+
 def dtype_code(name, array):
     dtype = "bf16" if array.dtype.name == "bfloat16" else NAMES.get(array.dtype)
     if dtype is None:

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from heddle import _c
 from heddle._tensors import OnDevice, address, aligned, array_of, block_of, describe, is_torch, named, result_type
-from heddle._tensors import room_address, room_for, torch_address, traits
+from heddle._tensors import room_address, room_for, torch_address, traits, whole_numbers_as
 from heddle.device import DeviceTensor, handle_of
 from heddle.parameters import Parameters
 
@@ -496,9 +496,7 @@ class Session(_c.Owner):
         """Gives a state a value, from which the next call goes on. States whose dims calls tell can't be given one."""
         number = self.model._number("state", self.model.states, name)
         dtype = self.model.states[name].dtype
-        array = np.asarray(array_of(name, value, {name: dtype}), order="C")
-        if array.dtype != result_type(dtype) and array.dtype.kind in "iub":
-            array = array.astype(result_type(dtype))
+        array = np.asarray(whole_numbers_as(name, dtype, array_of(name, value, {name: dtype})), order="C")
         tensor = _c.Tensor()
         describe(tensor, name, array, dtype)
         self._call("session_write_state", number, c.byref(tensor))

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Sessions that train: their parameters, the files that they leave, and runs that go on from these."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -128,6 +130,49 @@ class Sessions(Program):
         self.assertEqual(session.state("step"), 7)
         with self.assertRaisesRegex(heddle.Error, r"state 'm.last' is f32 \[3, 2, 3\], but the tensor to write is f32 \[2\]"):
             session.set_state("m.last", np.zeros(2, np.float32))
+        for number in (2**31, -(2**40), np.uint64(2**63)):
+            with self.assertRaisesRegex(heddle.Error, "'step': i32 does not hold all of these numbers"):
+                session.set_state("step", number)
+        self.assertEqual(session.state("step"), 7)
+
+    def test_parameters_of_a_file_are_taken_over_all_or_none(self):
+        session, path = self.session(), self.folder / "parameters.safetensors"
+        session.parameters.save(path)
+        whole = path.read_bytes()
+        begin = 8 + int.from_bytes(whole[:8], "little")
+        whole = whole[:begin] + np.float32(77).tobytes() + whole[begin + 4 :]  # the first of them has another value
+        header = json.loads(whole[8:begin])
+        last = header["net.last"]
+        os.mkfifo(self.folder / "pipe")
+
+        def with_last(**changes):
+            text = json.dumps(header | {"net.last": last | changes}).encode()
+            return len(text).to_bytes(8, "little") + text + whole[begin:]
+
+        for content, status in (
+            (b"", "BAD_WEIGHTS"),
+            (whole[:4], "BAD_WEIGHTS"),
+            (whole[: begin - 1], "BAD_WEIGHTS"),
+            (whole[:-1], "BAD_WEIGHTS"),
+            (b"\xff" * 99, "BAD_WEIGHTS"),
+            (bytes([2]) + bytes(7) + b"[]", "BAD_WEIGHTS"),
+            (with_last(shape=[3, -6]), "BAD_WEIGHTS"),
+            (with_last(data_offsets=[0]), "BAD_WEIGHTS"),
+            (with_last(dtype=None), "BAD_WEIGHTS"),
+            (with_last(dtype="F64"), "BAD_TENSOR"),
+            (with_last(shape=[6, 3]), "BAD_TENSOR"),
+            (with_last(dtype="F16", shape=[6, 6]), "BAD_TENSOR"),
+            (self.folder / "pipe", "FILE_ERROR"),
+            (self.folder, "FILE_ERROR"),
+            (self.folder / "nowhere", "FILE_ERROR"),
+        ):
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            with self.subTest(content=str(content)[:60]), self.assertRaises(heddle.Error) as caught:
+                session.parameters.load(path if isinstance(content, bytes) else content)
+            self.assertEqual(caught.exception.status, status)
+            for name in TRAINED:
+                np.testing.assert_array_equal(session.parameters[name], WEIGHTS[name])
 
     def test_saved_parameters_are_weights_for_the_next_compilation(self):
         session = self.session()
