@@ -3,6 +3,7 @@
 import asyncio
 import ctypes as c
 import os
+import signal
 import sys
 import threading
 import typing
@@ -31,6 +32,27 @@ Rooms = typing.Mapping[str, ArrayLike] | None
 Results = dict[str, typing.Any]
 SMALL = 1024  # bytes
 COUNTED = getattr(sys, "_is_gil_enabled", lambda: True)()  # else the number of an object's users is no such thing
+
+
+class _Interrupts:
+    """Ctrl-C while the library calls back. Python would raise it at the very begin of a callback, where nothing there catches it,
+    and ctypes print and forget it: so it is raised when the library has returned."""
+
+    def __enter__(self):
+        self.came = False
+        self.taken = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if self.taken:
+            signal.signal(signal.SIGINT, self.note)
+        return self
+
+    def note(self, *_):
+        self.came = True
+
+    def __exit__(self, *_):
+        if self.taken:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.came:
+            raise KeyboardInterrupt
 
 
 class _Loop:
@@ -351,7 +373,10 @@ class Session(_c.Owner):
             key = entry if not on_device else (entry,)
             plan = self._plans.pop(key, None) or _Plan(self, self.model._entry_number(entry))
             try:
-                return plan.run(inputs, out, self if on_device else None)
+                if self._kept is None and self._observer is None:
+                    return plan.run(inputs, out, self if on_device else None)
+                with _Interrupts():
+                    return plan.run(inputs, out, self if on_device else None)
             finally:
                 self._plans[key] = plan
         finally:
@@ -374,7 +399,8 @@ class Session(_c.Owner):
 
         `inputs` are the source, or the prompt of a decoder. `tokens` replaces ids of the model: {"eos_token_id": [2]}.
         `listener(step, tokens)` is told of the new tokens after every step of a greedy search or of sampling; when it
-        returns something true, the generation ends there. An exception of it is raised when the call returns."""
+        returns something true, the generation ends there. An exception of it is raised when the call returns. Ctrl-C ends
+        a generation after a step, too; a beam search at its end."""
         options = self._generate_options(tokens, keep_state)
         options.steps, options.min_steps, options.beams = steps, min_steps, beams
         options.length_penalty, options.early_stopping = length_penalty, _c.EARLY_STOPPING[early_stopping]
@@ -384,12 +410,14 @@ class Session(_c.Owner):
 
         def listen(_, step, new, texts):
             try:
-                return bool(listener(step, np.ctypeslib.as_array(new, (texts,)).copy()))
+                heard = listener and listener(step, np.ctypeslib.as_array(new, (texts,)).copy())
+                return bool(heard) or interrupts.came
             except BaseException as error:
                 failed.append(error)
                 return True
 
-        if listener:
+        interrupts = _Interrupts()
+        if listener or beams == 1:
             options.listener = _c.Listener(listen)
         given, count, _arrays = self._given(inputs)
         result, score, length = _c.Tensor(), _c.Tensor(), c.c_int64()
@@ -398,7 +426,8 @@ class Session(_c.Owner):
         scores = np.empty(result.shape[0], np.float32)
         describe(result, "sequences", sequences)
         describe(score, "scores", scores)
-        self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), c.byref(score))
+        with interrupts:
+            self._call("generate", c.byref(options), given, count, c.byref(result), c.byref(length), c.byref(score))
         if failed:
             raise failed[0]
         return sequences[:, : length.value], scores

@@ -6,9 +6,11 @@ import ctypes
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 import threading
+import time
 import timeit
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -335,6 +337,31 @@ class Calls(unittest.TestCase):
                 function, *arguments = call
                 function(*arguments)
             self.assertGreater(len(pool.kept), 5)
+
+    def test_ctrl_c_within_a_callback_is_raised_by_the_call(self):
+        class Interrupted(ThreadPoolExecutor):
+            def submit(self, *call):
+                signal.raise_signal(signal.SIGINT)
+                return super().submit(*call)
+
+        x = {"x": np.ones(2000, np.float32)}
+        room = np.zeros_like(self.model.session().run(x, "spread")["y"])
+        with Interrupted(1) as pool, self.model.session(pool=pool) as session:
+            self.assertRaises(KeyboardInterrupt, session.run, x, "spread", {"y": room})
+            np.testing.assert_array_equal(room[-1], 2000)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(STATEFUL.with_name("libheddle_fake_text_3.so"), pathlib.Path(folder) / "libtext.so")
+            (pathlib.Path(folder) / "text.weights").write_bytes(weights_file(b"t\x03", b""))
+            with heddle.load(folder) as model, model.session() as session:
+                for number in range(30):
+                    caller = threading.Timer(number * 1e-4, signal.raise_signal, [signal.SIGINT])
+                    with self.assertRaises(KeyboardInterrupt):
+                        caller.start()
+                        session.generate({"ids": np.ones((200, 1), int)}, 28, min_steps=28, listener=lambda *_: None)
+                        caller.join()
+                        time.sleep(0.01)
+                    caller.join()
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
     def test_a_message_that_is_no_utf8_is_an_error_of_heddle_s(self):
         with self.assertRaises(heddle.Error):
