@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <fcntl.h>
@@ -35,6 +37,7 @@ struct Files {
   std::mutex mutex;
   bool stay = false;
   std::map<std::pair<dev_t, ino_t>, const char *> known; // why each stays
+  std::set<std::string> planned;                         // places of outputs, which may not be there yet
 };
 
 void note(const struct stat &info, const char *why) {
@@ -92,6 +95,7 @@ FilesStay::~FilesStay() {
   std::lock_guard lock(Files::all().mutex);
   Files::all().stay = false;
   Files::all().known.clear();
+  Files::all().planned.clear();
 }
 
 void note_input(const std::string &path) { note(path, read_before); }
@@ -105,6 +109,25 @@ std::string why_it_stays(const std::string &path) {
   std::lock_guard lock(files.mutex);
   auto known = files.known.find(Files::identity(info));
   return known == files.known.end() ? "" : known->second;
+}
+
+/// However it is written.
+static std::string place_of(const std::string &path) {
+  std::error_code failed;
+  std::string place = std::filesystem::weakly_canonical(std::filesystem::absolute(path, failed), failed);
+  return failed ? path : place;
+}
+
+std::string plan_output(const std::string &path) {
+  Files &files = Files::all();
+  std::lock_guard lock(files.mutex);
+  return files.stay && !files.planned.insert(place_of(path)).second ? written_before : "";
+}
+
+std::string why_it_is_taken(const std::string &path) {
+  Files &files = Files::all();
+  std::lock_guard lock(files.mutex);
+  return files.planned.count(place_of(path)) ? written_before : "";
 }
 
 Result<std::string> read_file(const std::string &path) {

@@ -37,5 +37,9 @@ void note_input(const std::string &path);
 void note_output(const std::string &path);
 /// Why no output may replace the file; empty where it may.
 std::string why_it_stays(const std::string &path);
+/// Says that a file will be written; why not, where another output is to have that place.
+std::string plan_output(const std::string &path);
+/// Why nothing else may be written there; empty where it may.
+std::string why_it_is_taken(const std::string &path);
 
 } // namespace heddle

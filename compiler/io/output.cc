@@ -144,7 +144,11 @@ Status try_to_write(const std::string &path) {
   if (path.empty())
     return Done{};
   auto file = OutputFile::create(path); // and gone
-  return file ? Status(Done{}) : file.error();
+  if (!file)
+    return file.error();
+  if (std::string why = plan_output(path); !why.empty())
+    return stays(path, why, "file to write");
+  return Done{};
 }
 
 MappedOutput::~MappedOutput() {
@@ -158,6 +162,8 @@ Result<OutputFolder> OutputFolder::create(const std::string &path) {
   std::error_code ignored;
   if (fs::exists(out.path_, ignored) && !fs::is_directory(out.path_, ignored))
     return Error{path + ": is a file; name a folder to write into"};
+  if (std::string why = why_it_is_taken(out.path_); !why.empty())
+    return stays(path, why, "folder to write into");
   fs::path parent = fs::path(out.path_).parent_path();
   if (!parent.empty())
     fs::create_directories(parent, ignored);
@@ -252,9 +258,13 @@ Status OutputFolder::replace_files() {
     std::string place, old; // a second name of what was there, or nothing
   };
   std::vector<Replaced> replaced;
-  for (const fs::path &file : files)
-    if (std::string why = why_it_stays(path_ + "/" + file.filename().string()); !why.empty())
-      return stays(path_ + "/" + file.filename().string(), why, "folder to write into");
+  for (const fs::path &file : files) {
+    std::string place = path_ + "/" + file.filename().string(), why = why_it_stays(place);
+    if (why.empty())
+      why = why_it_is_taken(place);
+    if (!why.empty())
+      return stays(place, why, "folder to write into");
+  }
   for (const fs::path &file : files) {
     std::string name = file.filename().string(), place = path_ + "/" + name;
     std::string old = temporary_.path() + "/.old-" + name;

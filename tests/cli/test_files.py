@@ -235,6 +235,27 @@ class Inputs(FileScratch):
         self.assertRegex(err, message)
         self.assertTrue((self.folder / "q.db").read_bytes().startswith(b"SQLite"))
 
+    def test_an_output_that_is_another_output(self):
+        """It is refused before the first of them is written."""
+        self.done("compile", "net.heddle", "--weights", "w.safetensors", "-o", "old")
+        (self.folder / "y.safetensors").write_text("old")
+        compile = ("compile", "net.heddle", "--weights", "w.safetensors", "--depfile")
+        run = ("run", "old", "--in", "x.safetensors", "--out", "y.safetensors")
+        message = r"[^\n]*: is another output of this command, which this one would replace; name another (file to write|folder to write into)"
+        for words in (
+            (*run, "--profile", "y.safetensors"),
+            (*run, "--profile", "./old/../y.safetensors"),
+            (*run, "--in", "x.safetensors", "--out", "y.safetensors"),
+            (*run, "--in", "x.safetensors", "--out", "z.safetensors", "--profile", "z.safetensors"),
+            (*compile, "new", "-o", "new"),
+            (*compile, "old/net.h", "-o", "old"),
+            (*compile, "old/net.weights", "-o", "./old/"),
+            ("tune", "--db", "q.db", "--export", "y.safetensors", "--report", "y.safetensors", "net.heddle",
+             "--weights", "w.safetensors", "--dim", "B=1", "--dim", "S=4"),
+        ):
+            with self.subTest(words):
+                self.fails(message, *words)
+
 
 class Meanwhile(FileScratch):
     """What other programs do while a command works."""
