@@ -3,6 +3,7 @@
 // system's temporary files is known by its lock, which ended with the process, and the next one removes it.
 #include "compiler/io/unfinished.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -38,8 +39,25 @@ static Live &live() {
 
 std::unique_lock<std::recursive_mutex> no_end_meanwhile() { return std::unique_lock(live().mutex); }
 
+/// Looking into a folder takes a descriptor, and there may be no more.
+static std::atomic<int> spare = -1;
+static void spare_one() {
+  if (spare < 0)
+    spare = open("/", O_PATH | O_CLOEXEC);
+}
+static void remove_all(const std::string &path) {
+  std::error_code failed;
+  fs::remove_all(path, failed);
+  if (failed != std::errc::too_many_files_open || spare < 0)
+    return;
+  close(spare.exchange(-1));
+  fs::remove_all(path, failed);
+  spare_one();
+}
+
 Unfinished Unfinished::folder(std::string pattern) {
   auto lock = no_end_meanwhile();
+  spare_one();
   Unfinished out;
   if (mkdtemp(pattern.data()))
     live().paths.insert(out.path_ = pattern);
@@ -70,8 +88,7 @@ Unfinished &Unfinished::operator=(Unfinished &&other) noexcept {
 void Unfinished::remove() {
   if (path_.empty())
     return;
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  remove_all(path_);
   keep();
 }
 
@@ -134,7 +151,7 @@ void remove_unfinished() {
   for (const std::string &path : live().paths) {
     std::error_code failed;
     for (int turn = 0; turn < most_turns && fs::exists(fs::symlink_status(path, failed)); ++turn)
-      fs::remove_all(path, failed);
+      remove_all(path);
   }
   live().paths.clear();
 }

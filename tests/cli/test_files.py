@@ -105,6 +105,34 @@ class Memory(FileScratch):
         self.assertLessEqual({0, 1}, seen)
 
 
+class Limits(FileScratch):
+    """Others that a shell sets."""
+
+    def test_where_descriptors_run_out_one_message_says_so_and_nothing_stays(self):
+        seen = set()
+        for most in range(4, 20):
+            with self.subTest(most):
+                status, out, err = self.heddle("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out",
+                                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))  # fmt: skip
+                seen.add(status)
+                if status == 127:  # not even the command's own libraries can be opened
+                    continue
+                if status:
+                    self.assertEqual(status, 1, err)
+                    self.assertRegex(err, r"\Aerror: [^\n]*Too many open files[^\n]*\n\Z")
+                    self.assertEqual(list(self.folder.glob("out*")), [])
+                self.assertEqual(list(self.temporary.iterdir()), [])
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+        self.assertLessEqual({0, 1}, seen)
+
+    def test_a_small_stack_is_enough(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, 64 << 10))
+
+        status, _, err = self.heddle("compile", "net.heddle", "--weights", "w.safetensors", "-o", "out", preexec_fn=limit)
+        self.assertEqual((status, err), (0, ""))
+
+
 class Space(FileScratch):
     """As many bytes as there are, none more: a full disk and the limit of a file's size look the same."""
 

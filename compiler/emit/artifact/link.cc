@@ -103,10 +103,13 @@ static Result<std::string> link(const std::string &name, std::vector<std::string
   llvm::raw_string_ostream out_stream(out), err_stream(err);
   lld::Result result = lld::lldMain(arguments, out_stream, err_stream, {{lld::Gnu, &lld::elf::link}});
   std::string bytes = output.finish();
-  if (result.retCode)
-    return Error{name +
-                 " did not link; this is a bug of Heddle: " + llvm::StringRef(err.empty() ? out : err).trim().str()};
-  return bytes;
+  if (!result.retCode)
+    return bytes;
+  std::string said = llvm::StringRef(err.empty() ? out : err).trim().str();
+  for (int error : {EMFILE, ENFILE, ENOMEM})
+    if (said.find(std::strerror(error)) != said.npos)
+      return Error{name + ": cannot be linked: " + std::strerror(error)};
+  return Error{name + " did not link; this is a bug of Heddle: " + said};
 }
 
 Result<std::string> link_library(const LinkJob &job) {
