@@ -76,6 +76,17 @@ class Kept(Scratch):
             self.assertTrue(self.compile("third") == first)
             self.assertTrue(self.files() == mended, "what was mended is whole: it is not made once more")
 
+    def test_what_is_no_file_is_not_waited_for(self):
+        first = self.compile("first")
+        for path in [*self.files(), self.cache / "llvmcache.timestamp"]:
+            path.unlink()
+            os.mkfifo(path)
+        self.assertTrue(self.compile("second") == first)
+        for path in self.files():
+            path.unlink()
+            path.symlink_to("/dev/zero")
+        self.assertTrue(self.compile("third") == first)
+
     def test_another_compiler_finds_nothing(self):
         self.compile("first")
         made = self.files()

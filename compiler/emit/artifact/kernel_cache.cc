@@ -65,7 +65,7 @@ std::string KernelCache::key(llvm::ArrayRef<KernelRow> rows, const Target &targe
 }
 
 std::optional<std::string> KernelCache::find(const std::string &key) const {
-  if (folder_.empty())
+  if (folder_.empty() || !fs::is_regular_file(path(key))) // a FIFO would be waited for, a device read for ever
     return std::nullopt;
   auto file = fs::openNativeFileForRead(path(key), fs::OF_UpdateAtime); // by which prune() knows what is used
   if (!file) {
@@ -97,7 +97,8 @@ void KernelCache::keep(const std::string &key, const std::string &object) const 
 }
 
 void KernelCache::prune() const {
-  if (folder_.empty())
+  std::string stamp = folder_ + "/llvmcache.timestamp";
+  if (folder_.empty() || (fs::exists(stamp) && !fs::is_regular_file(stamp)))
     return;
   llvm::CachePruningPolicy policy;
   policy.Interval = std::chrono::hours(1);
