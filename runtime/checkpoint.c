@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 typedef struct output {
-  const char *path;
+  const char *path;     // as the caller wrote it
+  char place[PATH_MAX]; // where symbolic links lead
   char part[PATH_MAX];
   int file;
 } output;
@@ -31,10 +32,14 @@ static heddle_status cannot_write(const char *path) {
 
 static heddle_status begin_output(output *out, const char *path) {
   struct stat old, held, there;
+  bool exists = stat(path, &old) == 0;
   out->path = path;
-  if (stat(path, &old) == 0 && !S_ISREG(old.st_mode))
+  if (exists && !S_ISREG(old.st_mode))
     return rt_fail(HEDDLE_FILE_ERROR, "%s is no regular file; name a file to write", path);
-  if ((size_t)snprintf(out->part, sizeof out->part, "%s.part", path) >= sizeof out->part) {
+  if (exists && !realpath(path, out->place))
+    return cannot_write(path);
+  if ((!exists && (size_t)snprintf(out->place, sizeof out->place, "%s", path) >= sizeof out->place) ||
+      (size_t)snprintf(out->part, sizeof out->part, "%s.part", out->place) >= sizeof out->part) {
     errno = ENAMETOOLONG;
     return cannot_write(path);
   }
@@ -53,8 +58,11 @@ static heddle_status begin_output(output *out, const char *path) {
       break;
     close(out->file); // another one has renamed it meanwhile
   }
-  if (S_ISREG(held.st_mode) && ftruncate(out->file, 0) == 0)
+  if (S_ISREG(held.st_mode) && ftruncate(out->file, 0) == 0) {
+    if (exists)
+      fchmod(out->file, old.st_mode & 07777); // as far as it may
     return HEDDLE_OK;
+  }
   close(out->file);
   return cannot_write(path);
 }
@@ -99,13 +107,13 @@ static void sync_folder(const char *path) {
 
 // `status`: of what was written.
 static heddle_status end_output(output *out, heddle_status status) {
-  if (status == HEDDLE_OK && (fsync(out->file) != 0 || rename(out->part, out->path) != 0))
+  if (status == HEDDLE_OK && (fsync(out->file) != 0 || rename(out->part, out->place) != 0))
     status = cannot_write(out->path);
   if (status != HEDDLE_OK)
     unlink(out->part);
   close(out->file);
   if (status == HEDDLE_OK)
-    sync_folder(out->path);
+    sync_folder(out->place);
   return status;
 }
 

@@ -74,6 +74,17 @@ TEST_F(SessionFiles, the_limit_of_a_file_s_size_does_not_end_the_program) {
   EXPECT_FALSE(sigismember(&blocked, SIGXFSZ));
 }
 
+TEST_F(SessionFiles, a_link_stays_and_a_file_keeps_its_mode) {
+  std::ofstream(path) << "old";
+  fs::permissions(path, fs::perms(0600));
+  fs::create_symlink("session", folder / "link");
+  EXPECT_EQ(heddle_session_save_file(session, (folder / "link").c_str()), HEDDLE_OK) << heddle_last_error();
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms(0600));
+  EXPECT_EQ(heddle_session_restore_file(session, path.c_str()), HEDDLE_OK) << heddle_last_error();
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2);
+}
+
 TEST_F(SessionFiles, another_file_is_refused_before_it_is_read) {
   std::ofstream(path) << "not one of ours";
   fs::resize_file(path, uintmax_t(1) << 40); // sparse, and more than there is memory
