@@ -99,7 +99,7 @@ static std::string wanted_of(const Entity *initial) {
   return type == Type::boolean ? "a bool" : is_floating(type) ? "a real number" : "a whole number";
 }
 
-/// Whether its whole numbers, which may stand in a list, are numbers of the language.
+/// Whether its whole numbers, which may stand in a list, are whole numbers of the language.
 static bool fits_32_bits(const Value &given) {
   if (auto *whole = std::get_if<int64_t>(&given.what))
     return *whole <= INT32_MAX && *whole >= INT32_MIN;
@@ -109,17 +109,18 @@ static bool fits_32_bits(const Value &given) {
 
 Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
   Entity value = value_entity(given);
-  bool fits = !is_nested(given) && (!initial || value.kind == initial->kind);
+  bool fits = !is_nested(given) && (!initial || value.kind == initial->kind), is_real = false;
   if (initial && initial->kind == Entity::scalar) {
     Type type = initial->value->type;
-    if (fits && is_floating(type) && value.value->type == Type::i32)
+    is_real = is_floating(type);
+    if (fits && is_real && value.value->type == Type::i32)
       value = entity(build_.convert(value.value, type));
     fits = fits && value.value->type == type;
   }
-  if (fits && !fits_32_bits(given)) {
+  if (fits && !is_real && !fits_32_bits(given)) {
     report(Code::E048, setting.name.span,
            {"`" + setting.name.text + "` is set to a whole number that does not fit 32 bits",
-            "set it to at most " + std::to_string(INT32_MAX)});
+            "set it to one from " + std::to_string(INT32_MIN) + " to " + std::to_string(INT32_MAX)});
     return {};
   }
   if (!fits) {

@@ -376,13 +376,25 @@ TEST(Settings, WithoutADefaultTakeAnyKind) {
             "m.heddle:1:8: error[E048]: `A` is set to a whole number that does not fit 32 bits\n"
             "  1 | config A \"a\"\n"
             "    |        ^\n"
-            "  help: set it to at most 2147483647                                  heddle explain E048\n");
+            "  help: set it to one from -2147483648 to 2147483647                  heddle explain E048\n");
   EXPECT_EQ(settings_of("config W = [1, 2]\nmodel M { entry run(x: real[W[1]]) -> y: real[W[1]] { return x } }\n",
                         {{{"W", {std::vector<Value>{{int64_t(2)}, {int64_t(1) << 40}}}}}, {}}),
             "m.heddle:1:8: error[E048]: `W` is set to a whole number that does not fit 32 bits\n"
             "  1 | config W = [1, 2]\n"
             "    |        ^\n"
-            "  help: set it to at most 2147483647                                  heddle explain E048\n");
+            "  help: set it to one from -2147483648 to 2147483647                  heddle explain E048\n");
+}
+
+TEST(Settings, ThatAreRealTakeWholeNumbersOfAnySize) {
+  CheckOptions options;
+  options.settings.by_key["a"] = Value{int64_t(1) << 40};
+  EXPECT_EQ(
+      text_of("config A \"a\" = 0.5\nmodel M { entry run(x: real[3]) -> y: real[3] { return x * A } }\n", options),
+      "program M\n"
+      "entry run\n"
+      "  input x: f32[3]\n"
+      "  y[i0 in 3]: f32 = x[i0] * 1099511627776.0\n"
+      "  output y: f32[3] = y\n");
 }
 
 TEST(Settings, OfOtherShapesAreRefusedWithOrWithoutADefault) {
