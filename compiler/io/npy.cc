@@ -3,7 +3,6 @@
 #include "compiler/io/npy.h"
 
 #include "compiler/io/input.h"
-#include "compiler/io/output.h"
 
 #include <cctype>
 #include <charconv>
@@ -169,36 +168,6 @@ Result<HostTensor> read_npy(const std::string &path) {
     return Error{path + ": is in Fortran order; save numpy.ascontiguousarray of it"};
   const TensorView &tensor = array->tensor;
   return HostTensor{tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
-}
-
-Status write_npy(const std::string &path, const TensorView &tensor) {
-  const Descr *descr = nullptr;
-  for (const Descr &d : descrs)
-    if (d.dtype == tensor.dtype)
-      descr = &d;
-  if (!descr)
-    return Error{path + ": the .npy format has no " + std::string(dtype_name(tensor.dtype)) +
-                 "; write a .safetensors file"};
-  std::string shape;
-  for (size_t i = 0; i < tensor.shape.size(); ++i)
-    shape += (i ? ", " : "") + std::to_string(tensor.shape[i]);
-  if (tensor.shape.size() == 1)
-    shape += ",";
-  std::string header =
-      "{'descr': '" + std::string(descr->text) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  // The elements begin at a multiple of 64.
-  header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
-  header += '\n';
-  std::string head = std::string(magic) + std::string("\x01\x00", 2) + static_cast<char>(header.size() & 255) +
-                     static_cast<char>(header.size() >> 8);
-  Result<OutputFile> file = OutputFile::create(path);
-  if (!file)
-    return file.error();
-  if (Status status = file->write(head + header); !status)
-    return status;
-  if (Status status = file->write(tensor.bytes); !status)
-    return status;
-  return file->commit();
 }
 
 } // namespace heddle

@@ -13,6 +13,5 @@ struct NpyArray {
 Result<NpyArray> parse_npy(const std::string &where, std::span<const std::byte> bytes);
 
 Result<HostTensor> read_npy(const std::string &path);
-Status write_npy(const std::string &path, const TensorView &tensor);
 
 } // namespace heddle
