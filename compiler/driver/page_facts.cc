@@ -149,7 +149,7 @@ private:
   }
 
   /// A tensor of a kernel's signature, at one call.
-  PageTensor shaped(func::FuncOp kernel, func::CallOp call, mlir::Type type, AffineMapAttr extents) {
+  PageTensor shaped(func::CallOp call, mlir::Type type, AffineMapAttr extents) {
     auto tensor = cast<RankedTensorType>(type);
     PageTensor out{"", type_text(tensor.getElementType()), ir::element_bytes(tensor.getElementType())};
     SmallVector<std::string> words;
@@ -324,8 +324,8 @@ private:
     for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
       if (!isa<RankedTensorType>(operand.getType()))
         continue;
-      auto tensor = shaped(function, call, function.getArgumentTypes()[i],
-                           function.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents));
+      auto tensor =
+          shaped(call, function.getArgumentTypes()[i], function.getArgAttrOfType<AffineMapAttr>(i, ir::names::extents));
       tensor.what = place_text(operand, entry);
       if (auto get = passes::bytes_of(operand).getDefiningOp<ir::GetOp>()) {
         auto &users = facts.weights[weight_numbers_.at(get.getWeight().str())].kernels;
@@ -341,7 +341,7 @@ private:
     }
     int at = out.steps.size();
     for (auto [i, result] : llvm::enumerate(call.getResults())) {
-      auto tensor = shaped(function, call, function.getResultTypes()[i],
+      auto tensor = shaped(call, function.getResultTypes()[i],
                            function.getResultAttrOfType<AffineMapAttr>(i, ir::names::extents));
       tensor.what = place_text(result, entry);
       if (call->hasAttr("heddle.places"))

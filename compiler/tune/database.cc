@@ -329,7 +329,7 @@ Result<std::vector<Record>> Database::all() const {
   return collect(query, path_);
 }
 
-static Status put(const Database &database, Statement &insert, const Search *search) {
+static Status put(Statement &insert, const Search *search) {
   if (!search)
     return Done{};
   insert.bind(search->name).bind(search->seed).bind(search->spent).bind(int64_t(search->finished));
@@ -356,7 +356,7 @@ Status Database::add(std::span<const Record> records, bool confirmed, const Sear
       return put;
   }
   Statement state(*this, put_search);
-  if (Status written = put(*this, state, search); !written)
+  if (Status written = put(state, search); !written)
     return written;
   if (!all.commit())
     return failure();
@@ -377,7 +377,7 @@ Status Database::confirm(const Place &place, std::span<const Subject> subjects, 
       return changed;
   }
   Statement state(*this, put_search);
-  if (Status written = put(*this, state, &search); !written)
+  if (Status written = put(state, &search); !written)
     return written;
   if (!all.commit())
     return failure();

@@ -114,7 +114,7 @@ bool Modules::add_members(Instance &instance, const std::vector<Member> &members
     case Member::state:
     case Member::entry:
       if (m.kind == Member::state)
-        add(m.name, m.type.scalar.empty() ? params_.state_of_params(m, frame) : state(instance, m, frame));
+        add(m.name, m.type.scalar.empty() ? params_.state_of_params(m, frame) : state(m, frame));
       else
         declared_.entries.push_back(m.entry_point.get());
       break;
@@ -336,7 +336,7 @@ Entity Modules::sub(Instance &instance, const Member &m, Frame &frame) {
   return e;
 }
 
-Entity Modules::state(Instance &instance, const Member &m, Frame &frame) {
+Entity Modules::state(const Member &m, Frame &frame) {
   std::vector<Extent> shape;
   std::vector<Size> sizes;
   for (const syntax::Place &place : m.type.shape) {

@@ -33,7 +33,7 @@ private:
   std::optional<std::vector<std::string>> paths(const std::vector<std::string> &prefixes, const syntax::Member &m,
                                                 Frame &frame);
   Entity sub(Instance &instance, const syntax::Member &m, Frame &frame);
-  Entity state(Instance &instance, const syntax::Member &m, Frame &frame);
+  Entity state(const syntax::Member &m, Frame &frame);
 
   Conversions &conversions_;
   Expressions &expressions_;
