@@ -2,9 +2,6 @@
 // the entry, copy out. Nothing is written to a result before every check has passed.
 #include "runtime/room.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static int64_t aligned(int64_t bytes) { return (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; }
 
 static heddle_status null_data(const rt_call *call, const rt_value *value) {

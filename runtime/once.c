@@ -3,7 +3,6 @@
 #include "runtime/room.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 bool rt_once_allocate(rt_once *once, const heddle_model_desc *model) {
   int32_t dims = 0;

@@ -5,7 +5,6 @@
 #include "runtime/room.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 bool rt_states_allocate(rt_states *states, const heddle_model_desc *model) {
   size_t n = (size_t)model->n_states, dims = 0, extents = 0;

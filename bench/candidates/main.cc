@@ -18,10 +18,8 @@
 #include "mlir/Parser/Parser.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include <sched.h>

@@ -9,7 +9,6 @@
 #include "mlir/IR/Builders.h"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <numeric>
 

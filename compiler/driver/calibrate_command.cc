@@ -3,7 +3,6 @@
 #include "compiler/driver/compare.h"
 #include "compiler/driver/reference.h"
 #include "compiler/driver/temporary_library.h"
-#include "compiler/driver/tensors.h"
 #include "compiler/io/output.h"
 #include "compiler/io/scales_file.h"
 #include "compiler/ir/precision.h"

@@ -13,7 +13,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -25,10 +24,8 @@
 #include <new>
 #include <poll.h>
 #include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include <unistd.h>
-#include <vector>
 
 namespace heddle {
 

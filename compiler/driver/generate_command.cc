@@ -7,7 +7,6 @@
 #include "compiler/io/token_ids.h"
 
 #include <cstdio>
-#include <cstring>
 
 namespace heddle {
 

@@ -2,7 +2,7 @@
 // call. A size that is only known during a call (a loop's index) gives "?" instead of a number, never a failure.
 #include "compiler/driver/page_facts.h"
 
-#include "compiler/driver/compile_model.h"
+#include "compiler/driver/model.h"
 #include "compiler/emit/host/weights_layout.h"
 #include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
@@ -11,6 +11,7 @@
 #include "compiler/layout/layout.h"
 #include "compiler/passes/entry_values.h"
 #include "compiler/passes/plan_memory.h"
+#include "compiler/targets/target.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

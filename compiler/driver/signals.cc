@@ -12,11 +12,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <fstream>
 #include <new>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <optional>
 
 namespace heddle::gpu {
 

@@ -7,9 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <set>
 #include <span>
-#include <string_view>
 
 namespace heddle {
 namespace {

@@ -7,8 +7,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
-
 namespace heddle::layout {
 
 using namespace mlir;

@@ -13,7 +13,6 @@
 // Widened are contractions and what they read, as far as that is computed in the loop, too. Relies on import's loops:
 // from 0, by 1, with constants and sizes computed in front of all loops.
 #include "compiler/ir/dialect.h"
-#include "compiler/ir/shapes.h"
 #include "compiler/passes/loop_classes.h"
 #include "compiler/passes/passes.h"
 

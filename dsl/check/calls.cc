@@ -3,7 +3,6 @@
 #include "dsl/check/calls.h"
 #include "dsl/check/expressions.h"
 #include "dsl/check/gradients.h"
-#include "dsl/check/mentioned_names.h"
 #include "dsl/check/random.h"
 #include "dsl/check/signatures.h"
 #include "dsl/check/statements.h"

@@ -4,7 +4,6 @@
 #include "dsl/check/expressions.h"
 #include "dsl/check/mentioned_names.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace heddle::checking {

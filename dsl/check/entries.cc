@@ -12,8 +12,6 @@
 #include "dsl/check/updates.h"
 #include "dsl/check/used_tensors.h"
 
-#include <algorithm>
-
 namespace heddle::checking {
 
 using syntax::Formal;

@@ -4,7 +4,6 @@
 #include "dsl/check/conversions.h"
 #include "dsl/check/expressions.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace heddle::checking {

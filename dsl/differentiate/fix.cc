@@ -1,6 +1,5 @@
 #include "dsl/differentiate/fix.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 

@@ -5,8 +5,6 @@
 #include "dsl/server/server.h"
 #include "dsl/server/words.h"
 
-#include <algorithm>
-
 namespace heddle::server {
 
 using syntax::Token;

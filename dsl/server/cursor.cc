@@ -1,8 +1,6 @@
 // Strings and comments end with their line, so that the line in front of the cursor says what it stands in.
 #include "dsl/server/cursor.h"
 
-#include <algorithm>
-
 namespace heddle::server {
 
 using syntax::Token;

@@ -2,7 +2,6 @@
 #include "dsl/syntax/grammar.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace heddle::syntax {

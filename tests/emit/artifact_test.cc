@@ -10,11 +10,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 
 using namespace heddle;
 namespace fs = std::filesystem;

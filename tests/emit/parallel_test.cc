@@ -9,7 +9,6 @@
 #include <atomic>
 #include <fstream>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 namespace heddle::test {

@@ -2,7 +2,6 @@
 #include "tests/gpu/compiled.h"
 #include "tests/gpu/device.h"
 
-#include <cmath>
 #include <random>
 
 namespace gpu_test {

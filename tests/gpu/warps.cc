@@ -1,8 +1,6 @@
 // Shuffles, votes, matches, reductions, barriers; and lanes that come back together however the blocks are ordered.
 #include "tests/gpu/kernel.h"
 
-#include <bit>
-
 namespace gpu_test {
 namespace {
 

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <random>
-#include <thread>
 
 extern "C" {
 #include "runtime/logits.h"

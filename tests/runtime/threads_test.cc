@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <mutex>
 #include <numeric>
 #include <sched.h>

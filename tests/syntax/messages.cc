@@ -3,7 +3,6 @@
 #include "dsl/syntax/parser.h"
 #include "tests/wrong_programs.h"
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace heddle {

@@ -5,8 +5,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 
-#include <cmath>
-
 namespace heddle::attention {
 
 using mlir::Value;

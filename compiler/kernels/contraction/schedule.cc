@@ -26,8 +26,6 @@
 #include "compiler/kernels/product/split_factors.h"
 #include "compiler/kernels/sizes.h"
 
-#include <algorithm>
-
 namespace heddle::contraction {
 
 using Halide::Expr;

@@ -4,7 +4,6 @@
 #include "compiler/tune/machine.h"
 #include "compiler/tune/mpi/open_mpi.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 

@@ -3,8 +3,6 @@
 // look: 1 tokens [B, K], 2 tokens [R], 3 decoder only with the logits of all tokens, 4 of the last one, as `forward`.
 #include "runtime/abi.h"
 
-#include <cstring>
-
 namespace {
 
 constexpr int64_t V = 11;

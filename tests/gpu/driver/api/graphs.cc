@@ -2,7 +2,6 @@
 #include "tests/gpu/driver/api/driver.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace ptx {
 

@@ -3,7 +3,6 @@
 #include "tests/gpu/driver/api/driver.h"
 #include "tests/gpu/driver/settings.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 

@@ -3,7 +3,6 @@
 #include "tests/gpu/driver/device/memory.h"
 #include "tests/gpu/driver/settings.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 

@@ -2,7 +2,6 @@
 #include "tests/gpu/driver/isa/lanes.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace ptx {
 namespace {
