@@ -29,21 +29,19 @@ void rt_cpus_allowed(rt_cpus *cpus) {
     CPU_ZERO(&mask);
     CPU_SET(cpu >= 0 && cpu < RT_MOST_CPUS ? cpu : 0, &mask);
   }
-  static const uint8_t first_time = 0, seen = 1;
-  uint8_t cores[RT_MOST_CPUS];
-  memset(cores, first_time, sizeof cores);
+  bool seen[RT_MOST_CPUS] = {false}; // cores
   uint16_t second[RT_MOST_CPUS], second_core[RT_MOST_CPUS];
   int32_t seconds = 0;
   for (int cpu = 0; cpu < RT_MOST_CPUS; cpu++) {
     if (!CPU_ISSET(cpu, &mask))
       continue;
     int core = core_of(cpu);
-    if (cores[core] == seen) {
+    if (seen[core]) {
       second[seconds] = (uint16_t)cpu;
       second_core[seconds++] = (uint16_t)core;
       continue;
     }
-    cores[core] = seen;
+    seen[core] = true;
     cpus->cpu[cpus->cores] = (uint16_t)cpu;
     cpus->core[cpus->cores++] = (uint16_t)core;
   }
