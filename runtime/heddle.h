@@ -665,8 +665,8 @@ static inline heddle_status heddle_session_write_state(heddle_session *session, 
   return HEDDLE_CALL(session, session_write_state, session, state, from);
 }
 
-// A second session with the same options and a copy of the state. Custom threads cannot be cloned (HEDDLE_UNSUPPORTED):
-// `release` would be called twice.
+// A second session with the same options and a copy of the state. HEDDLE_UNSUPPORTED: the session has custom threads,
+// whose `release` would be called twice, or an arena of the caller's.
 static inline heddle_status heddle_session_clone(heddle_session *session, heddle_session **copy) {
   return HEDDLE_CALL(session, session_clone, session, copy);
 }

@@ -13,7 +13,7 @@
 namespace heddle {
 
 /// The first index of reduction loop `loop` from which on every term is neutral, for all values of the other loops, as
-/// a formula over the kernel's arguments (`argument_names` by number) and the loops' extents. Undefined where the body
+/// a formula over the kernel's arguments (`arguments` by number) and the loops' extents. Undefined where the body
 /// doesn't say so, or says it without a run-time scalar: bounds that only sizes decide are not worth another form of
 /// loop.
 Halide::Expr needed_extent(mlir::func::FuncOp kernel, mlir::linalg::LinalgOp op, unsigned loop,

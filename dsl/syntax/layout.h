@@ -42,9 +42,9 @@ public:
 
   /// Whether the author wrote the next `{` and the `}` that closes it on one line, without a comment.
   bool author_kept_block_on_one_line() const;
-  /// Tries the words that `inline_block` puts: keeps them if they stand on one line of the page and break nothing
-  /// before them, else takes them back. What is kept is never broken, whatever follows: a block's words stand on one
-  /// line or each statement has its own.
+  /// Tries what `words` puts: keeps it if it stands on one line of the page and breaks nothing before it, else takes it
+  /// back. What is kept is never broken, whatever follows: a block's words stand on one line or each statement has its
+  /// own.
   template <class Words> bool try_on_one_line(Words words) {
     State before = state();
     size_t first = pieces_.size();
