@@ -78,6 +78,46 @@ void Scalars::fail(mlir::Operation *op, const std::string &what) {
   error_ = Error{"`" + op->getName().getStringRef().str() + "` " + what + " (" + place + ")"};
 }
 
+namespace {
+
+class Selects : public Halide::Internal::IRGraphVisitor {
+public:
+  bool any = false;
+
+private:
+  using IRGraphVisitor::visit;
+  void visit(const Halide::Internal::Select *) override { any = true; }
+  void visit(const Halide::Internal::Call *call) override {
+    IRGraphVisitor::visit(call);
+    if (call->call_type == Halide::Internal::Call::Halide)
+      for (const Expr &of_stage : Halide::Internal::Function(call->func).values())
+        of_stage.accept(this);
+  }
+};
+
+/// A place that is chosen, one choice of which is data with one limit (`min(15, k[i])`), has a range with one end.
+/// Halide 21 writes the other one, which has no type, for a number where the place is a let, and its simplifier stops.
+bool lacks_an_end(mlir::Value value, const Expr &expr) {
+  auto users = value.getUsers();
+  auto is_place = [](mlir::Operation *user) { return llvm::isa<arith::IndexCastOp>(user); };
+  if (expr.type() != Halide::Int(32) || llvm::none_of(users, is_place) ||
+      !llvm::all_of(users, [&](mlir::Operation *user) { return is_place(user) || llvm::isa<arith::CmpIOp>(user); }) ||
+      !reads_tensors(expr))
+    return false;
+  Selects selects;
+  expr.accept(&selects);
+  return selects.any;
+}
+
+/// The same, of which Halide knows that it is a number of 32 bits.
+Expr with_both_ends(const Expr &place) {
+  using Halide::Internal::Call;
+  Halide::Type type = place.type();
+  return Call::make(type, Call::unsafe_promise_clamped, {place, type.min(), type.max()}, Call::PureIntrinsic);
+}
+
+} // namespace
+
 Expr Scalars::value(mlir::Value value) {
   if (auto found = known_.find(value); found != known_.end())
     return found->second;
@@ -97,6 +137,8 @@ Expr Scalars::value(mlir::Value value) {
       error_ = error_ ? error_ : Error{"a kernel reads a value that isn't one of its arguments"};
     expr = Halide::Internal::make_zero(type_of(value));
   }
+  if (lacks_an_end(value, expr))
+    expr = with_both_ends(expr);
   known_[value] = expr;
   return expr;
 }

@@ -374,6 +374,25 @@ class Numbers(Program):
         for n, m in ((1, 1), (9, 7), (4, 6)):
             self.check([("e", {"x": real(n, m)})])
 
+    def test_rows_of_a_table_in_buckets_that_grow(self):
+        """Halide 21 takes the end that the range of such a choice lacks for a number: T5's relative positions."""
+        self.compile("""
+            dim N <= 60
+            fn bucket(n: i32, N: i32) -> i32 = if n < N // 2 then n else min(N - 1, N // 2 + i32(log(n / (N // 2)) * 3))
+            model Net {
+              param table: real[32, 4]
+              entry both(x: real[N]) -> y: real[4, N, N] {
+                y[h in 4, i, j] = table[if j > i then 16 + bucket(j - i, 16) else bucket(i - j, 16), h | 0] + x[i] * x[j]
+                return y
+              }
+              entry last(k: i32[N, N]) -> y: real[N, N, 4] {
+                y[i in N, j in N, h in 4] = table[if i - j < 8 then i - j else min(15, k[i, j]), h | 0]
+                return y
+              }
+            }""", {"table": real(32, 4)})
+        for n in (1, 2, 23, 60):
+            self.check([("both", {"x": real(n)}), ("last", {"k": whole(*range(n * n)).reshape(n, n) % 40 - 9})])
+
     def test_an_axis_that_splits_beside_others_that_turn(self):
         """MLIR asks a tensor for its extents where it splits an axis of what is read beside a sum."""
         self.compile("""
