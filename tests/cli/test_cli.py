@@ -452,7 +452,7 @@ class Refusals(Scratch):
 
     def test_a_missing_tensor(self):
         self.save("bad.safetensors", {"table": self.weights["table"], "fc.weights": self.weights["fc.weight"], "fc.bias": self.weights["fc.bias"]})
-        self.refused("error: bad.safetensors: there is no tensor `fc.weight`; the nearest name in it is `fc.weights`\n",
+        self.refused("error: bad.safetensors: there is no tensor `fc.weight`; the nearest name that nothing reads is `fc.weights`\n",
                      "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
 
     def test_a_tensor_of_another_shape(self):

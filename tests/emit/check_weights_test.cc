@@ -73,8 +73,15 @@ TEST_F(CheckWeights, tensors_that_nothing_reads_are_listed) {
 
 TEST_F(CheckWeights, a_missing_tensor_is_named_with_the_nearest_one) {
   EXPECT_EQ(message("net.fc.weights", DType::f32, {6}),
-            path +
-                ": there is no tensor `net.fc.weight` (nor `fc.weight`); the nearest name in it is `net.fc.weights`");
+            path + ": there is no tensor `net.fc.weight` (nor `fc.weight`); the nearest name that nothing reads is "
+                   "`net.fc.weights`");
+}
+
+TEST_F(CheckWeights, what_another_weight_reads_is_no_nearest_name) {
+  program.tensors.push_back({Tensor::weight, "fd.weight", Type::f32, {Size(6)}, {}});
+  program.weights.push_back({&program.tensors[1], {"fd.weight"}, {6}});
+  EXPECT_EQ(message("fc.weight", DType::f32, {6}),
+            path + ": there is no tensor `fd.weight`; do the settings (config.json, --set) belong to these weights?");
 }
 
 TEST_F(CheckWeights, a_wrong_shape_is_named_with_the_right_one) {

@@ -10,6 +10,8 @@
 
 namespace heddle {
 
+static const char *const suspicion = "; do the settings (config.json, --set) belong to these weights?";
+
 static const TensorView *find(const Weight &weight, const WeightFiles &files, std::string &name) {
   for (const std::string &candidate : weight.names)
     if (const TensorView *tensor = files.find(candidate)) {
@@ -49,30 +51,29 @@ static std::string unfit_value(const TensorView &tensor, Type type) {
   return "";
 }
 
-static std::string nearest_name(const std::string &name, const WeightFiles &files) {
+/// Of those that no weight reads; "" where there is none.
+static std::string nearest_name(const std::string &name, const Program &program, const WeightFiles &files) {
   std::string best;
   unsigned distance = ~0u;
-  for (const auto &[candidate, tensor] : files.tensors())
+  for (const std::string &candidate : unread_tensors(program, files))
     if (unsigned d = llvm::StringRef(name).edit_distance(candidate, true, distance); d < distance)
       distance = d, best = candidate;
   return best;
 }
 
-static Status check_weight(const Weight &weight, const WeightFiles &files) {
+static Status check_weight(const Weight &weight, const Program &program, const WeightFiles &files) {
   std::string name = weight.names[0];
   const TensorView *tensor = find(weight, files, name);
   if (!tensor) {
     std::string message = files.path() + ": there is no tensor `" + name + "`";
     for (size_t i = 1; i < weight.names.size(); ++i)
       message += " (nor `" + weight.names[i] + "`)";
-    if (std::string near = nearest_name(name, files); !near.empty())
-      message += "; the nearest name in it is `" + near + "`";
-    return Error{message};
+    std::string near = nearest_name(name, program, files);
+    return Error{message + (near.empty() ? suspicion : "; the nearest name that nothing reads is `" + near + "`")};
   }
   if (tensor->shape != weight.stored)
     return Error{files.path() + ": tensor `" + name + "` has shape " + shape_text(tensor->shape) +
-                 ", the model wants " + shape_text(weight.stored) +
-                 "; do the settings (config.json, --set) belong to these weights?"};
+                 ", the model wants " + shape_text(weight.stored) + suspicion};
   Type type = weight.tensor->type;
   if (is_floating(type) != is_floating(natural_type(tensor->dtype)))
     return Error{files.path() + ": tensor `" + name + "` is " + std::string(dtype_name(tensor->dtype)) +
@@ -85,7 +86,7 @@ static Status check_weight(const Weight &weight, const WeightFiles &files) {
 
 Status check_weights(const Program &program, const WeightFiles &files) {
   for (const Weight &weight : program.weights)
-    if (Status status = check_weight(weight, files); !status)
+    if (Status status = check_weight(weight, program, files); !status)
       return status;
   return Done{};
 }

@@ -7,7 +7,7 @@
 namespace heddle {
 
 /// Whether the files have every tensor that the program reads, in its stored shape and with values that its type holds.
-/// The message names the tensor, and the nearest name or both shapes. Looks at values only where their type is not the
+/// The message names the tensor, and the nearest name of what is not read, or both shapes. Looks at values only where their type is not the
 /// model's.
 Status check_weights(const Program &program, const WeightFiles &files);
 
