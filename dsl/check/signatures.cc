@@ -199,7 +199,7 @@ Entity Signatures::results(const syntax::Function &f, Frame &callee) {
     const syntax::Type &declared = f.results[i];
     Entity value = callee.results[i];
     if (!value.tensor_like() && value.kind != Entity::scalar) {
-      report(Code::E031, place, {"the result of `" + f.name.text + "`", "not made of numbers", text(declared.span)});
+      report(Code::E031, place, {f.name.text + "(…)", "not made of numbers", text(declared.span)});
       return {};
     }
     std::vector<Extent> shape = value.kind == Entity::scalar ? std::vector<Extent>{} : value.extents(), named = shape;
@@ -207,7 +207,7 @@ Entity Signatures::results(const syntax::Function &f, Frame &callee) {
       report(Code::E032, place, {f.name.text, text(shape), text(declared.span)});
       return {};
     }
-    auto right = conversions_.converted(value, type_of(declared), "the result of `" + f.name.text + "`", place);
+    auto right = conversions_.converted(value, type_of(declared), f.name.text + "(…)", place);
     if (!right)
       return {};
     bool own =

@@ -49,7 +49,7 @@ fn three(x: real[B, B]) -> real = max[k](x)
             (5, "w[n, n]", "E025", "`w` has shape [N], but is given 2 subscripts\nhelp: give one subscript for each dimension"),
             (6, "softmax(z, y)", "E029", "`softmax` takes 1 argument, but is given 2\nhelp: call it as `softmax(x)`"),
             (9, "N", "E036", "size `N` is used only once\nhelp: write `_`: it constrains nothing"),
-            (11, "return y", "E031", "`the result of `two`` is f32 where bool is needed\nhelp: convert it (`real(x)`, `i32(x)`), or compare it (`x != 0`)"),
+            (11, "return y", "E031", "`two(…)` is f32 where bool is needed\nhelp: convert it (`real(x)`, `i32(x)`), or compare it (`x != 0`)"),
             (13, "k", "E023", "index `k` has no range\nhelp: no subscript is just `k`: write `k in N` where it is introduced"),
             (9, "n", "W103", "parameter `n` is never used\nhelp: remove it, or call it `_n`"),
         ])
