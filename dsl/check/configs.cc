@@ -46,6 +46,46 @@ std::string one_of(const std::vector<std::string> &words) {
   return out;
 }
 
+/// Whether the file has an extent, a bound or a number of members that is just this name: a whole number then.
+class Sizes {
+public:
+  explicit Sizes(const std::string &name) : name_(name) {}
+
+  bool have(const syntax::Declaration &d) const {
+    auto is_bound = [&](const syntax::Bound &bound) { return is(bound.most); };
+    if (std::any_of(d.bounds.begin(), d.bounds.end(), is_bound) || (d.fn && have(*d.fn)))
+      return true;
+    if (!d.module_body)
+      return false;
+    const std::vector<syntax::Name> &own = d.module_body->sizes;
+    auto hides = [&](const syntax::Name &size) { return size.text == name_; };
+    return std::none_of(own.begin(), own.end(), hides) && have(d.module_body->members);
+  }
+
+private:
+  bool is(const syntax::ExprPtr &e) const { return e && e->kind == Tree::name && e->text == name_; }
+  bool have(const std::vector<syntax::Place> &places) const {
+    return std::any_of(places.begin(), places.end(), [&](const syntax::Place &place) { return is(place.expr); });
+  }
+  bool have(const syntax::Type &type) const { return is(type.range) || have(type.shape); }
+  bool have(const std::vector<syntax::Formal> &formals) const {
+    return std::any_of(formals.begin(), formals.end(), [&](const syntax::Formal &formal) { return have(formal.type); });
+  }
+  bool have(const syntax::Function &fn) const {
+    auto has = [&](const syntax::Type &type) { return have(type); };
+    return have(fn.formals) || std::any_of(fn.results.begin(), fn.results.end(), has);
+  }
+  bool have(const std::vector<syntax::Member> &members) const {
+    return std::any_of(members.begin(), members.end(), [&](const syntax::Member &m) {
+      return have(m.type) || have(m.stored) || is(m.count.expr) || is(m.count.upper) || (m.fn && have(*m.fn)) ||
+             (m.entry_point && (have(m.entry_point->formals) || have(m.entry_point->results))) || have(m.members) ||
+             have(m.otherwise);
+    });
+  }
+
+  const std::string &name_;
+};
+
 /// What an entity of these kinds would be given as; nothing for one that is no constant.
 std::optional<Value> value_of(const Entity &e) {
   if (e.kind == Entity::text)
@@ -107,7 +147,8 @@ static bool fits_32_bits(const Value &given) {
   return !list || std::all_of(list->begin(), list->end(), fits_32_bits);
 }
 
-Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial) {
+Entity Configs::setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial,
+                              const FileScope &file) {
   Entity value = value_entity(given);
   bool fits = !is_nested(given) && (!initial || value.kind == initial->kind), is_real = false;
   if (initial && initial->kind == Entity::scalar) {
@@ -117,6 +158,14 @@ Entity Configs::setting_value(const syntax::Setting &setting, const Value &given
       value = entity(build_.convert(value.value, type));
     fits = fits && value.value->type == type;
   }
+  if (fits && !initial && (value.kind != Entity::scalar || value.value->type != Type::i32)) {
+    const std::vector<syntax::Declaration> &all = file.tree->declarations;
+    Sizes sizes(setting.name.text);
+    if (std::any_of(all.begin(), all.end(), [&](const syntax::Declaration &d) { return sizes.have(d); })) {
+      report(Code::E039, setting.name.span, {setting.name.text, "a whole number", kind_of(given)});
+      return {};
+    }
+  }
   if (fits && !is_real && !fits_32_bits(given)) {
     report(Code::E048, setting.name.span,
            {"`" + setting.name.text + "` is set to a whole number that does not fit 32 bits",
@@ -124,7 +173,10 @@ Entity Configs::setting_value(const syntax::Setting &setting, const Value &given
     return {};
   }
   if (!fits) {
-    report(Code::E039, setting.name.span, {setting.name.text, wanted_of(initial), kind_of(given)});
+    std::string wanted = wanted_of(initial);
+    Diagnostic &d = report(Code::E039, setting.name.span, {setting.name.text, wanted, kind_of(given)});
+    if (wanted == "a bool")
+      d.help = "give `true` or `false`";
     return {};
   }
   return value;
@@ -169,7 +221,7 @@ Entity Configs::value(const syntax::Setting &setting, Frame &frame) {
 
   Entity value = initial;
   if (given && (!setting.initial || initial.kind != Entity::error))
-    value = setting_value(setting, *given, setting.initial ? &initial : nullptr);
+    value = setting_value(setting, *given, setting.initial ? &initial : nullptr, *frame.home);
   for (const std::string &key : keys) { // what stands in a nested object has dotted keys
     auto inside = options_.settings.by_key.lower_bound(key + ".");
     if (!given && inside != options_.settings.by_key.end() && inside->first.starts_with(key + ".")) {

@@ -15,8 +15,10 @@ public:
   void check_known();
 
 private:
-  /// `initial`: its default, whose kind it keeps; null: it has none.
-  Entity setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial);
+  /// `initial`: its default, whose kind it keeps; null: it has none, and is a whole number where `file` has it as a
+  /// size.
+  Entity setting_value(const syntax::Setting &setting, const Value &given, const Entity *initial,
+                       const FileScope &file);
   Entity value_entity(const Value &value);
 
   Expressions &expressions_;

@@ -172,13 +172,17 @@ std::optional<Size> Expressions::size(const Tree &e, Frame &frame, const char *w
   const Expr *value = scalar(e, frame);
   if (!value)
     return std::nullopt;
+  // What is wrong with a name's value is said once, however many sizes have it.
+  auto is_new = [&] { return e.kind != Tree::name || refused_sizes_.insert(e.text).second; };
   auto result = as_size(value);
   if (!result) {
-    report(Code::E043, e.span, {what});
+    if (is_new())
+      report(Code::E043, e.span, {what});
     return std::nullopt;
   }
   if (result->is_constant() && result->constant() < 0) {
-    report(Code::E056, e.span, {what, std::to_string(result->constant()), " for these settings"});
+    if (is_new())
+      report(Code::E056, e.span, {what, std::to_string(result->constant()), " for these settings"});
     return std::nullopt;
   }
   if (!result->is_constant() && result->as_dim() < 0) {
@@ -361,12 +365,16 @@ Entity Expressions::eval_field(const Tree &e, Frame &frame) {
     return found->second;
   }
   std::vector<std::string> known;
-  for (const auto &[name, member] : base.module->members)
+  std::string all;
+  const std::vector<syntax::Name> &sizes = base.module->module->sizes;
+  for (const auto &[name, member] : base.module->members) {
     known.push_back(name);
+    if (std::none_of(sizes.begin(), sizes.end(), [&](const syntax::Name &size) { return size.text == name; }))
+      all += (all.empty() ? "" : ", ") + name;
+  }
   std::string close = nearest_of(e.text, known);
-  report(Code::E047, e.span,
-         {text(e.callee->span), e.text,
-          close.empty() ? "it is a `" + base.module->module->name.text + "`" : "did you mean `" + close + "`?"});
+  std::string what = "its module `" + base.module->module->name.text + "` has " + (all.empty() ? "none" : all);
+  report(Code::E047, e.span, {text(e.callee->span), e.text, close.empty() ? what : "did you mean `" + close + "`?"});
   return {};
 }
 

@@ -41,6 +41,7 @@ private:
   Conversions &conversions_;
   Reductions &reductions_;
   Subscripts &subscripts_;
+  std::set<std::string> refused_sizes_; // names of what is no size
 };
 
 } // namespace heddle::checking

@@ -62,7 +62,7 @@ void Files::declare(FileScope &file, const Declaration &d) {
   if (d.kind == Declaration::require)
     declared_.settings_refused |= !requirements_.declare(*d.expr, d.message, d.span, frame);
   if (d.kind == Declaration::let) {
-    Entity value = expressions_.eval(*d.expr, frame);
+    Entity value = declared_.settings_refused ? Entity() : expressions_.eval(*d.expr, frame);
     std::vector<Entity> values = value.kind == Entity::tuple ? value.items : std::vector<Entity>{value};
     values.resize(d.names.size());
     for (size_t i = 0; i < d.names.size(); ++i)
