@@ -7,6 +7,9 @@
 #include "runtime/logits.h"
 #include "runtime/runtime.h"
 
+#include <math.h>
+#include <stdbool.h>
+
 // ---- decoder.c: a model that tells logits of the next token
 
 typedef struct rt_decoder {
@@ -73,6 +76,14 @@ bool rt_is_end(const rt_rules *rules, int64_t token);
 // so far; NULL: they stand in `texts`.
 void rt_rules_apply(const rt_rules *rules, int32_t source, const int64_t *tokens, int32_t step, float *scores,
                     int64_t vocabulary);
+
+// ---- search.c and sample.c
+
+// Below, at or above 0 as `a` is the worse, equal or the better one. What is no number is the worst.
+static inline int rt_compare_scores(float a, float b) {
+  bool above = a > b || (isnan(b) && !isnan(a)), below = b > a || (isnan(a) && !isnan(b));
+  return above - below;
+}
 
 // ---- search.c
 typedef struct rt_beams rt_beams;

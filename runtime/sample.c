@@ -63,9 +63,8 @@ typedef struct candidate {
 // The least probable first, what is no number before all; of equals the later one.
 static int compare(const void *a, const void *b) {
   const candidate *x = a, *y = b;
-  int above = x->probability > y->probability || (isnan(y->probability) && !isnan(x->probability));
-  int below = y->probability > x->probability || (isnan(x->probability) && !isnan(y->probability));
-  return above != below ? above - below : x->token > y->token ? -1 : 1;
+  int order = rt_compare_scores(x->probability, y->probability);
+  return order != 0 ? order : x->token > y->token ? -1 : 1;
 }
 
 // Drops the least probable tokens that together have no more than `rest` of the probability; `list` has room for n.

@@ -103,11 +103,9 @@ void rt_beams_free(rt_beams *beams) {
   free(beams);
 }
 
-// No number is the worst.
 static bool comes_before(const rank *a, const rank *b) {
-  bool above = a->score > b->score || (isnan(b->score) && !isnan(a->score));
-  bool below = b->score > a->score || (isnan(a->score) && !isnan(b->score));
-  return above || (!below && a->place < b->place);
+  int order = rt_compare_scores(a->score, b->score);
+  return order > 0 || (order == 0 && a->place < b->place);
 }
 
 static int compare_ranks(const void *a, const void *b) { return comes_before(a, b) ? -1 : comes_before(b, a) ? 1 : 0; }

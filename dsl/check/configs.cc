@@ -158,12 +158,13 @@ Entity Configs::setting_value(const syntax::Setting &setting, const Value &given
       value = entity(build_.convert(value.value, type));
     fits = fits && value.value->type == type;
   }
+  std::string wanted = wanted_of(initial);
   if (fits && !initial && (value.kind != Entity::scalar || value.value->type != Type::i32)) {
     const std::vector<syntax::Declaration> &all = file.tree->declarations;
     Sizes sizes(setting.name.text);
     if (std::any_of(all.begin(), all.end(), [&](const syntax::Declaration &d) { return sizes.have(d); })) {
-      report(Code::E039, setting.name.span, {setting.name.text, "a whole number", kind_of(given)});
-      return {};
+      fits = false;
+      wanted = "a whole number";
     }
   }
   if (fits && !is_real && !fits_32_bits(given)) {
@@ -173,7 +174,6 @@ Entity Configs::setting_value(const syntax::Setting &setting, const Value &given
     return {};
   }
   if (!fits) {
-    std::string wanted = wanted_of(initial);
     Diagnostic &d = report(Code::E039, setting.name.span, {setting.name.text, wanted, kind_of(given)});
     if (wanted == "a bool")
       d.help = "give `true` or `false`";

@@ -8,6 +8,8 @@
 #include "dsl/check/reductions.h"
 #include "dsl/check/subscripts.h"
 
+#include <algorithm>
+
 namespace heddle::checking {
 
 using syntax::Operator;

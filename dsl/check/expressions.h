@@ -4,6 +4,9 @@
 
 #include "dsl/check/context.h"
 
+#include <set>
+#include <string>
+
 namespace heddle::checking {
 
 class Calls;

@@ -38,12 +38,13 @@ class _Interrupts:
     """Ctrl-C while the library calls back. Python would raise it at the very begin of a callback, where nothing there catches it,
     and ctypes print and forget it: so it is raised when the library has returned."""
 
-    def __enter__(self):
+    def __init__(self):
         self.came = False
         self.taken = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def __enter__(self):
         if self.taken:
             signal.signal(signal.SIGINT, self.note)
-        return self
 
     def note(self, *_):
         self.came = True
@@ -417,7 +418,7 @@ class Session(_c.Owner):
                 return True
 
         interrupts = _Interrupts()
-        if listener or beams == 1:
+        if listener or (beams == 1 and interrupts.taken):
             options.listener = _c.Listener(listen)
         given, count, _arrays = self._given(inputs)
         result, score, length = _c.Tensor(), _c.Tensor(), c.c_int64()
