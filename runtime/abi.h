@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_ABI_VERSION 11
+#define HEDDLE_ABI_VERSION 12
 #define HEDDLE_MAX_RANK 8
 
 // How the runtime hands out scratch: blocks of whole lines, each behind a header.
@@ -122,7 +122,7 @@ typedef struct heddle_entry_desc {
   int64_t (*once_bytes)(const int64_t *dims);
   const int32_t *once_dims; // numbers of dims, ascending
   int32_t n_once_dims;
-  int32_t reserved;
+  uint32_t signature; // that the caller of a typed function must tell
 } heddle_entry_desc;
 
 // A tensor of the weights file that a session has as a state, in its own copy: row-major at `offset` of the payload.
@@ -166,7 +166,8 @@ typedef struct heddle_token_desc {
 
 // What generated code may call beside the halide_* hooks: the functions of heddle.h under their own names (compile
 // with HEDDLE_ONLY_TYPES to see the types alone). The typed function of an entry is one call of
-//   int32_t heddle_run_dense(session, entry, const int64_t *dims, const void *const *inputs, void *const *results)
+//   int32_t heddle_run_typed(session, entry, uint32_t signature, const int64_t *dims, const void *const *inputs,
+//                            void *const *results)
 // with dims in the model's order, and the library exports `heddle_api_1`, which the linker must be told to keep
 // (--undefined=heddle_api_1): it pulls the rest of the runtime out of its archive. Generated code that needs the table
 // refers to it by its hidden name, `heddle_table`: the exported one may be bound to another library's.

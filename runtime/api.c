@@ -48,6 +48,7 @@ const heddle_api heddle_table = {
     .session_wait = heddle_session_wait,
     .session_copy = heddle_session_copy,
     .session_observe_tasks = heddle_session_observe_tasks,
+    .run_typed = heddle_run_typed,
 };
 
 extern const heddle_api heddle_api_1 __attribute__((alias("heddle_table"), visibility("default")));

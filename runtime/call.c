@@ -363,6 +363,22 @@ heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int
   return rt_session_leave(session, status);
 }
 
+heddle_status heddle_run_typed(heddle_session *session, int32_t entry, uint32_t signature, const int64_t *dims,
+                               const void *const *inputs, void *const *results) {
+  if (!session)
+    return rt_null("session");
+  if (session->head.api != &heddle_table)
+    return rt_fail(HEDDLE_INVALID_ARGUMENT, "the session is one of another library");
+  const heddle_model_desc *model = session->model->desc;
+  if (entry < 0 || entry >= model->n_entries || model->entries[entry].signature != signature)
+    return rt_fail(
+        HEDDLE_INVALID_ARGUMENT,
+        "model '%s' has other entries than the header that the program was compiled with; compile the program "
+        "with the header beside this library",
+        model->name);
+  return heddle_run_dense(session, entry, dims, inputs, results);
+}
+
 heddle_status rt_result_shapes(rt_call *call, int32_t entry, const heddle_tensor *inputs, int32_t n_inputs,
                                heddle_tensor *results, int32_t n_results) {
   rt_call_begin(call, entry);

@@ -254,8 +254,8 @@ typedef struct heddle_token { // one id of a name as in heddle_token_info; repla
   int64_t id;
 } heddle_token;
 
-// Told after every step: the new token of each text, the pad token for those that have ended. Not in a beam search,
-// where the texts change until its end. 0: go on, else the generation ends there. The session is busy meanwhile.
+// Told after every step: the new token of each text (of each of its beams, the best first), the pad token where it has
+// ended. 0: go on, else the generation ends there, with the best texts so far. The session is busy meanwhile.
 typedef int32_t (*heddle_listener)(void *context, int32_t step, const int64_t *tokens, int32_t texts);
 
 typedef struct heddle_generate_options {
@@ -347,6 +347,10 @@ struct heddle_api {
   heddle_status (*session_copy)(heddle_session *, const heddle_tensor *to, const heddle_tensor *from);
 
   heddle_status (*session_observe_tasks)(heddle_session *, heddle_task_observer observer, void *context);
+
+  // run_dense for the typed functions of a header: `signature` tells whether it is this model's header.
+  heddle_status (*run_typed)(heddle_session *, int32_t entry, uint32_t signature, const int64_t *dims,
+                             const void *const *inputs, void *const *results);
 };
 
 // How every heddle_model and heddle_session begins; the rest of them is the library's own.

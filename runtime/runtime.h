@@ -387,6 +387,8 @@ heddle_status heddle_run(heddle_session *session, int32_t entry, const heddle_te
                          const heddle_tensor *results, int32_t n_results);
 heddle_status heddle_run_dense(heddle_session *session, int32_t entry, const int64_t *dims, const void *const *inputs,
                                void *const *results);
+heddle_status heddle_run_typed(heddle_session *session, int32_t entry, uint32_t signature, const int64_t *dims,
+                               const void *const *inputs, void *const *results);
 heddle_status heddle_generate(heddle_session *session, const heddle_generate_options *options,
                               const heddle_tensor *inputs, int32_t n_inputs, heddle_tensor *sequences, int64_t *length,
                               const heddle_tensor *scores);

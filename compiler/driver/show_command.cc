@@ -50,7 +50,8 @@ static Status show_kernels(ModuleOp module, const Target &target, KernelForm for
 
 static Status show_host(const Model &model, ModuleOp module, const Target &target, const std::string &stage) {
   WeightsLayout layout = lay_out_weights({{module, target}}, model.library_name).front();
-  HostProgram program{module, model.library_name, target.name, cpu_features(module, target), &layout};
+  ModelInterface interface = model_interface(module, model.library_name);
+  HostProgram program{module, interface, target.name, cpu_features(module, target), &layout};
   DeviceCode device;
   if (target.gpu) {
     auto code = emit_device_code(module, target);

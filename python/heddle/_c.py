@@ -301,6 +301,7 @@ class Api(c.Structure):
         ("session_wait", _status(_void_p)),
         ("session_copy", _status(_void_p, _tensors, _tensors)),
         ("session_observe_tasks", _status(_void_p, _void_p, _void_p)),
+        ("run_typed", _status(_void_p, _i32, c.c_uint32, _i64_p, _out, _out)),
     ]
 
 

@@ -142,6 +142,45 @@ model Net {
 """)
         self.compiles_and_runs(name, out, self.call(name, "net_state_a", "session, 3, x, y"))
 
+    def test_a_header_of_another_model_is_refused(self):
+        def model(entry, width=3):
+            return f"model Net {{\n  entry {entry}\n  entry g(x: real[{width}]) -> y: real[{width}] {{ y[i] = x[i] * 2 return y }}\n}}\n"
+
+        double = "f(x: real[3]) -> y: real[3] { y[i] = x[i] * 2 return y }"
+        name, ours = self.compile("net", model(double))
+        for entry in (
+            "f(x: real[40000000]) -> y: real[40000000] { y[i] = x[i] * 2 return y }",
+            "f(x: real[3], z: real[3]) -> y: real[3] { y[i] = x[i] * z[i] return y }",
+            "f(x: real[3]) -> y: real[3], z: real[3] { y[i] = x[i] z[i] = x[i] return y, z }",
+            "f(z: real[3]) -> y: real[3] { y[i] = z[i] return y }",
+            "f(x: bf16[3]) -> y: real[3] { y[i] = x[i] return y }",
+        ):
+            _, other = self.compile("net", model(entry))
+            # By the header, and by the function that the library exports for other languages.
+            self.compiles_and_runs(name, ours, f'''  heddle_model *model, *own;
+  heddle_session *session, *own_session;
+  float x[3] = {{1, 2, 3}}, y[3] = {{0, 0, 0}};
+  union {{ void *data; heddle_status (*call)(heddle_session *, const float *, float *); }} exported;
+  (void)words;
+  if (heddle_open("{other}", NULL, &model) || heddle_session_create(model, NULL, &session) ||
+      heddle_open("{ours}", NULL, &own) || heddle_session_create(own, NULL, &own_session))
+    return 1;
+  exported.data = dlsym(((heddle_head *)own)->library, "net_f");
+  if (net_f(own_session, x, y) || exported.call(own_session, x, y) || y[2] != 6)
+    return 2;
+  if (exported.call(session, x, y) != HEDDLE_INVALID_ARGUMENT || net_f(session, x, y) != HEDDLE_INVALID_ARGUMENT)
+    return 3;
+  if (strcmp(heddle_last_error(), "model 'net' has other entries than the header that the program was compiled with; "
+                                  "compile the program with the header beside this library"))
+    return 4;
+  if (net_g(session, x, y) || net_f(NULL, x, y) != HEDDLE_INVALID_ARGUMENT)
+    return 5;
+  heddle_session_free(session);
+  heddle_session_free(own_session);
+  heddle_close(model);
+  heddle_close(own);
+  return 0;''', COMPILERS[:2])  # fmt: skip
+
 
 if __name__ == "__main__":
     unittest.main()

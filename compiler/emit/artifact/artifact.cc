@@ -188,10 +188,11 @@ static Status assemble_kernels(const ArtifactJob &job, std::vector<KernelCode> &
   return Done{};
 }
 
-static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts, size_t number,
+static Result<std::string> compile_host_object(const ArtifactJob &job, const ModelInterface &interface,
+                                               ArrayRef<WeightsLayout> layouts, size_t number,
                                                const DeviceCode &device) {
   auto [module, target] = job.modules[number];
-  HostProgram program{module,           job.name,
+  HostProgram program{module,           interface,
                       target.name,      cpu_features(module, target),
                       &layouts[number], job.form.embed_weights ? int64_t(packed_bytes(layouts[number])) : 0,
                       int(number),      number + 1 == job.modules.size(),
@@ -208,9 +209,9 @@ static Result<std::string> compile_host_object(const ArtifactJob &job, ArrayRef<
 
 /// Objects of all targets. Those of a target after the first become one, which shows its descriptor alone: kernels and
 /// functions of entries have the same names for all of them. `texts`: files of PTX, where these are asked for.
-static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, ArrayRef<WeightsLayout> layouts,
-                                                        const std::string &scratch, Progress &progress,
-                                                        std::map<std::string, std::string> &texts) {
+static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, const ModelInterface &interface,
+                                                        ArrayRef<WeightsLayout> layouts, const std::string &scratch,
+                                                        Progress &progress, std::map<std::string, std::string> &texts) {
   auto kernels = compile_kernels(job, scratch, progress);
   if (!kernels)
     return kernels.error();
@@ -222,7 +223,7 @@ static Result<std::vector<std::string>> compile_targets(const ArtifactJob &job, 
   progress.stage("compiling the host program");
   std::vector<std::string> out;
   for (size_t number = 0; number < job.modules.size(); ++number) {
-    auto host = compile_host_object(job, layouts, number, (*kernels)[number].device);
+    auto host = compile_host_object(job, interface, layouts, number, (*kernels)[number].device);
     if (!host)
       return host.error();
     std::string path = scratch + "/host" + std::to_string(number) + ".o";
@@ -300,8 +301,9 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
                  " MB of weights, and a library carries at most " + std::to_string(most_embedded >> 20) +
                  " MB; leave it out, and ship " + job.name + ".weights beside the library"};
 
+  ModelInterface model = model_interface(job.modules.front().module, job.name);
   std::map<std::string, std::string> texts;
-  auto objects = compile_targets(job, layouts, scratch->path(), progress, texts);
+  auto objects = compile_targets(job, model, layouts, scratch->path(), progress, texts);
   if (!objects)
     return objects.error();
   std::string carried;
@@ -311,7 +313,6 @@ Result<ArtifactReport> write_artifact(const ArtifactJob &job, Progress &progress
       return object.error();
     carried = std::move(*object);
   }
-  ModelInterface model = model_interface(job.modules.front().module, job.name);
   LinkJob link;
   link.soname = "lib" + job.name + ".so";
   link.build = layout.build;

@@ -100,7 +100,8 @@ static void write_entry(std::ostream &out, const ModelInterface &model, const In
   out << "  const int64_t heddle_dims[] = {" << join(dims, ", ") << "};\n"
       << "  const void *const heddle_inputs[] = {" << join(inputs, ", ") << "};\n"
       << "  void *const heddle_results[] = {" << join(results, ", ") << "};\n"
-      << "  return heddle_run_dense(session, " << number << ", heddle_dims, heddle_inputs, heddle_results);\n}\n\n";
+      << "  return HEDDLE_CALL(session, run_typed, session, " << number << ", " << entry.signature
+      << "u, heddle_dims, heddle_inputs,\n                     heddle_results);\n}\n\n";
 }
 
 /// What sessions keep, with the numbers by which heddle_session_state asks for it.
@@ -167,6 +168,9 @@ std::string c_header(const ModelInterface &model, const std::vector<std::string>
       << "static inline heddle_status " << model.name << "_load(const char *weights, heddle_model **model) {\n"
       << "  heddle_model_options options = HEDDLE_INIT(heddle_model_options);\n  options.weights = weights;\n"
       << "  const heddle_api *api = " << model.name << "_heddle_api();\n"
+      << "  if (api->size < sizeof(heddle_api))\n"
+      << "    return heddle_fail(HEDDLE_BAD_LIBRARY, \"%s: %s\", \"lib" << model.name
+      << "\", \"older than the header; compile the program with the header beside it\");\n"
       << "  return heddle_pass_on(api, api->model_load(&options, model));\n}\n\n";
   write_states(out, model);
   for (size_t i = 0; i < model.entries.size(); ++i)

@@ -1,4 +1,4 @@
-// Each function gathers its arguments into the arrays of heddle_run_dense and calls that through the table, so
+// Each function gathers its arguments into the arrays of heddle_run_typed and calls that through the table, so
 // that validation has one place.
 #include "compiler/emit/host/c_functions.h"
 
@@ -72,13 +72,14 @@ private:
     for (size_t i = 0; i < entry.results.size(); ++i)
       results.push_back(*argument++);
     Value field = LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), table(),
-                                      ArrayRef<LLVM::GEPArg>{int32_t(offsetof(heddle_api, run_dense))});
-    Value run_dense = LLVM::LoadOp::create(b, loc, pointer, field);
-    auto type = LLVM::LLVMFunctionType::get(i32, {pointer, i32, pointer, pointer, pointer});
+                                      ArrayRef<LLVM::GEPArg>{int32_t(offsetof(heddle_api, run_typed))});
+    Value run_typed = LLVM::LoadOp::create(b, loc, pointer, field);
+    auto type = LLVM::LLVMFunctionType::get(i32, {pointer, i32, i32, pointer, pointer, pointer});
     Value which = arith::ConstantIntOp::create(b, loc, number, 32);
-    auto call = LLVM::CallOp::create(
-        b, loc, type,
-        ValueRange{run_dense, session, which, array(i64, dims), array(pointer, inputs), array(pointer, results)});
+    Value signature = arith::ConstantIntOp::create(b, loc, int32_t(entry.signature), 32);
+    auto call = LLVM::CallOp::create(b, loc, type,
+                                     ValueRange{run_typed, session, which, signature, array(i64, dims),
+                                                array(pointer, inputs), array(pointer, results)});
     LLVM::ReturnOp::create(b, loc, call.getResult());
   }
 

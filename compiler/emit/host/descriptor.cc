@@ -70,7 +70,7 @@ public:
     auto *id_array = llvm::ConstantArray::get(llvm::ArrayType::get(llvm::Type::getInt8Ty(context), id.size()), id);
     llvm::Constant *model = record({i32(HEDDLE_ABI_VERSION),
                                     i32(program.cpu_features),
-                                    text(program.name),
+                                    text(program.interface.name),
                                     text(program.target),
                                     text(version),
                                     i64(program.weights->payload_bytes),
@@ -211,7 +211,7 @@ private:
                    array(results), function("extents"), function("arena_bytes"), function("run"), i32(uses.size()),
                    i32(messages.size()), array(uses), array(messages), function("scratch_bytes"),
                    function("nothing_bytes"), once_bytes ? once_bytes : null(), array(once_dims), i32(once_dims.size()),
-                   i32(0)});
+                   i32(program.interface.entries[number].signature)});
   }
 
   llvm::Constant *state_desc(ir::StateOp state) {

@@ -33,7 +33,7 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
   ModuleOp module = program.module;
   MLIRContext *context = module.getContext();
   context->getOrLoadDialect<LLVM::LLVMDialect>();
-  OwningOpRef<ModuleOp> host = ModuleOp::create(module.getLoc(), program.name);
+  OwningOpRef<ModuleOp> host = ModuleOp::create(module.getLoc(), program.interface.name);
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(host->getBody());
   for (auto function : module.getOps<func::FuncOp>())
@@ -61,7 +61,7 @@ OwningOpRef<ModuleOp> build_host(const HostProgram &program) {
     if (failed(build_entry(builder, program, entry, number)))
       return {};
   if (program.number == 0)
-    build_c_functions(builder, module.getLoc(), model_interface(module, program.name));
+    build_c_functions(builder, module.getLoc(), program.interface);
 
   PassManager passes(context);
   passes.addPass(createLowerAffinePass());
@@ -79,7 +79,7 @@ Result<std::unique_ptr<llvm::Module>> host_to_llvm(const HostProgram &program, M
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   host.getContext()->appendDialectRegistry(registry);
-  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(host, context, program.name);
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(host, context, program.interface.name);
   if (!module)
     return Error{"the host program did not translate to LLVM IR; this is a bug of Heddle"};
   auto machine = x86_machine(llvm::CodeGenOptLevel::Default);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compiler/emit/device/device.h"
+#include "compiler/emit/host/model_interface.h"
 #include "compiler/emit/host/weights_layout.h"
 #include "dsl/errors/result.h"
 
@@ -22,10 +23,10 @@ class Module;
 namespace heddle {
 
 struct HostProgram {
-  mlir::ModuleOp module; // after plan_memory
-  std::string name;      // of the library: prefix of its C functions
-  std::string target;    // as in --target, `native` resolved
-  uint32_t cpu_features; // HEDDLE_CPU_* that the kernels use
+  mlir::ModuleOp module;           // after plan_memory
+  const ModelInterface &interface; // the same for all targets of a library
+  std::string target;              // as in --target, `native` resolved
+  uint32_t cpu_features;           // HEDDLE_CPU_* that the kernels use
   const WeightsLayout *weights;
   int64_t embedded_bytes = 0; // of the weights file, where it is linked into the library under `embedded_symbol`
   // The library's targets are numbered from the most demanding one on; number 0 has the typed C functions, too.

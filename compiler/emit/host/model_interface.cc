@@ -11,6 +11,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include "llvm/Support/xxhash.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -138,6 +140,22 @@ static void name_symbols(ModelInterface &model) {
   }
 }
 
+/// Number of an entry's parameters: names, types and shapes, and where heddle_run_dense has them.
+static uint32_t signature_of(const ModelInterface &model, const InterfaceEntry &entry) {
+  std::string text = std::to_string(model.dims.size());
+  for (int dim : entry.dims)
+    text += " " + std::to_string(dim) + " " + model.dims[dim];
+  for (const std::vector<InterfaceValue> *values : {&entry.inputs, &entry.results}) {
+    text += "\n";
+    for (const InterfaceValue &value : *values) {
+      text += "\n" + value.name + " " + abi_type_name(value.abi_type);
+      for (const std::string &extent : value.extents)
+        text += "," + extent;
+    }
+  }
+  return uint32_t(llvm::xxh3_64bits(text));
+}
+
 ModelInterface model_interface(ModuleOp module, const std::string &name) {
   ModelInterface out{.name = name, .tokens = module_tokens(module)};
   std::vector<std::string> dims; // those that are products, too: they stand in extents
@@ -159,6 +177,7 @@ ModelInterface model_interface(ModuleOp module, const std::string &name) {
     for (const passes::StateUse &use : passes::state_uses(entry))
       item.uses.push_back({out.states[use.state].name, use.reads, use.updates, use.in_place});
     entry.walk([&](ir::RequireOp require) { item.requirements.push_back(require.getMessage().str()); });
+    item.signature = signature_of(out, item);
     out.entries.push_back(std::move(item));
   }
   name_symbols(out);

@@ -31,6 +31,7 @@ struct InterfaceEntry {
   std::vector<InterfaceValue> inputs = {}, results = {};
   std::vector<InterfaceUse> uses = {};
   std::vector<std::string> requirements = {}; // what is said where one doesn't hold
+  uint32_t signature = 0; // of its C function's parameters: equal where a caller of one may call the other
 };
 
 struct InterfaceState {

@@ -169,6 +169,7 @@ const Row rows[] = {
     FIELD(heddle_api, session_wait),
     FIELD(heddle_api, session_copy),
     FIELD(heddle_api, session_observe_tasks),
+    FIELD(heddle_api, run_typed),
     END(heddle_api),
 };
 } // namespace
