@@ -162,6 +162,12 @@ static void keep_last(rt_decoder *d, int64_t tokens) {
             sizeof(float) * (size_t)d->vocabulary);
 }
 
+// Tells the listener.
+static bool is_stopped(const rt_generation *g, int32_t step) {
+  const heddle_generate_options *o = &g->options;
+  return o->listener && o->listener(o->listener_context, step, g->tokens, g->decoder.rows);
+}
+
 // Greedy search and sampling: each text for itself.
 static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *length) {
   rt_decoder *d = &g->decoder;
@@ -186,8 +192,8 @@ static heddle_status choose_each(rt_generation *g, int64_t prompt, int64_t *leng
       all_ended &= g->ended[row];
     }
     *length = prompt + step + 1;
-    bool stop = g->options.listener && g->options.listener(g->options.listener_context, step, g->tokens, d->rows);
-    if (all_ended || stop || step + 1 == g->options.steps)
+    bool stopped = is_stopped(g, step);
+    if (all_ended || stopped || step + 1 == g->options.steps)
       break;
     heddle_status status = rt_decoder_next(d, g->tokens);
     if (status != HEDDLE_OK)
@@ -206,7 +212,8 @@ static heddle_status search_beams(rt_generation *g, int64_t prompt, int64_t *len
   int64_t *text = malloc(sizeof(int64_t) * (size_t)g->options.steps);
   heddle_status status = beams && text ? HEDDLE_OK : rt_fail(HEDDLE_OUT_OF_MEMORY, "no memory for %d beams", d->rows);
   for (int32_t step = 0; status == HEDDLE_OK; step++) {
-    if (!rt_beams_step(beams, step, d->logits, d->vocabulary, g->tokens, g->parents))
+    bool go_on = rt_beams_step(beams, step, d->logits, d->vocabulary, g->tokens, g->parents);
+    if (is_stopped(g, step) || !go_on)
       break;
     status = rt_decoder_follow(d, g->parents);
     if (status == HEDDLE_OK)

@@ -93,7 +93,7 @@ void rt_beams_free(rt_beams *beams);
 // Takes the logits of all rows for new token number `step` (they are changed); gives the next token and the parent of
 // every row. False: nothing is left to do.
 bool rt_beams_step(rt_beams *beams, int32_t step, float *logits, int64_t vocabulary, int64_t *tokens, int32_t *parents);
-// The best text of a source: `steps` tokens, padded; returns how many count.
+// The best finished text of a source or, where none is, the best one: its tokens; returns how many there are.
 int32_t rt_beams_result(const rt_beams *beams, int32_t source, int64_t *tokens, float *score);
 
 // ---- sample.c

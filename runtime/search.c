@@ -311,8 +311,10 @@ bool rt_beams_step(rt_beams *s, int32_t step, float *logits, int64_t vocabulary,
 }
 
 int32_t rt_beams_result(const rt_beams *s, int32_t source, int64_t *tokens, float *score) {
-  const text *best = s->finished + (size_t)source * (size_t)s->width;
+  size_t first = (size_t)source * (size_t)s->width;
+  bool any = s->finished[first].finished; // none is where the search was stopped early
+  const text *best = any ? &s->finished[first] : &s->running[first];
   memcpy(tokens, best->tokens, sizeof(int64_t) * (size_t)best->length);
-  *score = best->score;
+  *score = any ? best->score : best->score / (float)pow(best->length, s->options->length_penalty);
   return best->length;
 }

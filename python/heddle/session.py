@@ -399,9 +399,9 @@ class Session(_c.Owner):
         """Writes texts (docs/generation.md): (sequences, scores), the tokens as int64 and what each text's probability is.
 
         `inputs` are the source, or the prompt of a decoder. `tokens` replaces ids of the model: {"eos_token_id": [2]}.
-        `listener(step, tokens)` is told of the new tokens after every step of a greedy search or of sampling; when it
-        returns something true, the generation ends there. An exception of it is raised when the call returns. Ctrl-C ends
-        a generation after a step, too; a beam search at its end."""
+        `listener(step, tokens)` is told of the new tokens after every step, [texts] or, in a beam search, [texts, beams]:
+        those of the texts looked at, the best first. When it returns something true, the generation ends there, with the
+        best texts so far. An exception of it is raised when the call returns. Ctrl-C ends a generation after a step, too."""
         options = self._generate_options(tokens, keep_state)
         options.steps, options.min_steps, options.beams = steps, min_steps, beams
         options.length_penalty, options.early_stopping = length_penalty, _c.EARLY_STOPPING[early_stopping]
@@ -411,14 +411,15 @@ class Session(_c.Owner):
 
         def listen(_, step, new, texts):
             try:
-                heard = listener and listener(step, np.ctypeslib.as_array(new, (texts,)).copy())
+                heard = listener and listener(step, np.ctypeslib.as_array(new, (texts,)).reshape(shape).copy())
                 return bool(heard) or interrupts.came
             except BaseException as error:
                 failed.append(error)
                 return True
 
         interrupts = _Interrupts()
-        if listener or (beams == 1 and interrupts.taken):
+        shape = (-1,) if beams == 1 else (-1, beams)
+        if listener or interrupts.taken:
             options.listener = _c.Listener(listen)
         given, count, _arrays = self._given(inputs)
         result, score, length = _c.Tensor(), _c.Tensor(), c.c_int64()
@@ -439,7 +440,7 @@ class Session(_c.Owner):
 
     async def stream(self, inputs, steps, **how):
         """Texts as they are written: `async for tokens in session.stream(…)` gives the new token of each text after every
-        step of a greedy search or of sampling. The options are those of `generate`. Leaving the loop ends the generation."""
+        step, of each of its beams in a beam search. The options are those of `generate`. Leaving the loop ends the generation."""
         loop, queue, left = asyncio.get_running_loop(), asyncio.Queue(), threading.Event()
 
         def listen(_, tokens):

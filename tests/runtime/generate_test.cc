@@ -373,6 +373,45 @@ TEST_F(GenerateTest, someone_listens_and_stops_it) {
     EXPECT_EQ(heard[i], (Text{result[0][2 + i], result[1][2 + i]}));
 }
 
+TEST_F(GenerateTest, a_beam_search_may_be_stopped_after_any_step) {
+  open(4);
+  Text prompts = {1, 2, 5, 6};
+  auto input = tensor(nullptr, HEDDLE_I64, prompts.data(), {2, 2});
+  struct Heard {
+    int32_t last;
+    std::vector<int32_t> texts;
+  };
+  for (int32_t steps = 1; steps <= 6; steps++) {
+    Heard heard = {steps - 1, {}};
+    heddle_generate_options options = heddle_generate_defaults(9);
+    options.beams = 3;
+    options.min_steps = 9; // no text is finished
+    options.length_penalty = 2;
+    options.listener_context = &heard;
+    options.listener = [](void *context, int32_t step, const int64_t *tokens, int32_t texts) -> int32_t {
+      auto *h = static_cast<Heard *>(context);
+      h->texts.push_back(texts);
+      for (int32_t i = 0; i < texts; i++)
+        EXPECT_TRUE(tokens[i] > 0 && tokens[i] <= pad) << tokens[i];
+      return step == h->last;
+    };
+    Texts stopped = generate(options, {input});
+    ASSERT_EQ(status, HEDDLE_OK) << heddle_last_error();
+    std::vector<float> stopped_scores = scores;
+    EXPECT_EQ(heard.texts, std::vector<int32_t>(size_t(steps), 6));
+    options.listener = nullptr;
+    options.steps = options.min_steps = steps;
+    EXPECT_EQ(stopped, generate(options, {input}));
+    EXPECT_EQ(stopped_scores, scores);
+  }
+  // Finished texts win over open ones.
+  heddle_generate_options options = heddle_generate_defaults(9);
+  options.beams = 4;
+  Texts best = generate(options, {input});
+  options.listener = [](void *, int32_t step, const int64_t *, int32_t) -> int32_t { return step == 8; };
+  EXPECT_EQ(best, generate(options, {input}));
+}
+
 TEST_F(GenerateTest, given_texts_have_their_log_probabilities) {
   for (int form = 1; form <= 4; form++) {
     open(form);

@@ -357,7 +357,7 @@ class Calls(unittest.TestCase):
                     caller = threading.Timer(number * 1e-4, signal.raise_signal, [signal.SIGINT])
                     with self.assertRaises(KeyboardInterrupt):
                         caller.start()
-                        session.generate({"ids": np.ones((200, 1), int)}, 28, min_steps=28, listener=lambda *_: None)
+                        session.generate({"ids": np.ones((200, 1), int)}, 28, min_steps=28, beams=1 + number % 2, listener=lambda *_: None)
                         caller.join()
                         time.sleep(0.01)
                     caller.join()
