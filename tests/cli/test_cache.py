@@ -76,6 +76,14 @@ class Kept(Scratch):
             self.assertTrue(self.compile("third") == first)
             self.assertTrue(self.files() == mended, "what was mended is whole: it is not made once more")
 
+    def test_an_object_under_the_name_of_another_is_none(self):
+        first, made = self.compile("first"), self.files()
+        self.assertGreater(len(made), 1)
+        for path, whole in zip(made, [*made.values()][1:] + [*made.values()][:1]):
+            path.write_bytes(whole)
+        self.assertTrue(self.compile("second") == first)
+        self.assertEqual(set(self.files()), set(made))
+
     def test_what_is_no_file_is_not_waited_for(self):
         first = self.compile("first")
         for path in [*self.files(), self.cache / "llvmcache.timestamp"]:

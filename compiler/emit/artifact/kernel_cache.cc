@@ -1,6 +1,6 @@
-// A file is a hash of the object and the object, under the name that llvm::pruneCache looks for; one that is cut short
-// or changed is none. Files appear whole, by being renamed, and are not synced: what a crash of the machine leaves is
-// found out by the hash.
+// A file is a hash of its key and the object, and the object, under the name that llvm::pruneCache looks for; one that
+// is cut short, changed or renamed is none. Files appear whole, by being renamed, and are not synced: what a crash of
+// the machine leaves is found out by the hash.
 #include "compiler/emit/artifact/kernel_cache.h"
 
 #include "compiler/version.h"
@@ -23,6 +23,8 @@ static std::string hash_of(llvm::StringRef bytes) {
   auto hash = llvm::BLAKE3::hash<16>(llvm::arrayRefFromStringRef(bytes));
   return llvm::toHex(hash, true);
 }
+
+static std::string checksum(const std::string &key, llvm::StringRef object) { return hash_of(key + hash_of(object)); }
 
 /// The program by its content, since a build that was installed may have any time, and each library by place, size and
 /// time, since they have hundreds of megabytes.
@@ -77,7 +79,7 @@ std::optional<std::string> KernelCache::find(const std::string &key) const {
   if (!bytes)
     return std::nullopt;
   llvm::StringRef content = (*bytes)->getBuffer(), object = content.drop_front(std::min<size_t>(32, content.size()));
-  if (object.empty() || content.take_front(32) != hash_of(object))
+  if (object.empty() || content.take_front(32) != checksum(key, object))
     return std::nullopt;
   return object.str();
 }
@@ -89,7 +91,7 @@ void KernelCache::keep(const std::string &key, const std::string &object) const 
   if (!file)
     return llvm::consumeError(file.takeError());
   llvm::raw_fd_ostream out(file->FD, false);
-  out << hash_of(object) << object;
+  out << checksum(key, object) << object;
   out.flush();
   bool whole = !out.has_error();
   out.clear_error(); // else the stream ends the process
