@@ -41,6 +41,8 @@ class Model:
 MODELS = {
     "vit-b16": Model("ViT-B/16, 224 x 224", ("logits",)),
     "bert-base-s128": Model("BERT-base, 128 tokens", ("last_hidden_state", "pooler_output")),
+    "bert-base-s512": Model("BERT-base, 512 tokens", ("last_hidden_state", "pooler_output")),
+    "minilm-s32": Model("MiniLM-L6, 32 tokens", ("last_hidden_state", "pooler_output")),
     "transformer-base": Model("Transformer base (marian), 40 tokens to 40", ("logits",), "forward"),
     "transformer-greedy": Model(f"Transformer base (marian), 40 tokens, greedy search of {STEPS}", ("sequences",), "generate", SEARCH),
     "transformer-beam": Model(f"Transformer base (marian), 40 tokens, search of {STEPS} by 4 beams", ("sequences",), "generate", SEARCH, 4),

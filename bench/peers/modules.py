@@ -115,9 +115,13 @@ def vit(batch):
     return t.ViTForImageClassification(t.ViTConfig(num_labels=1000)), {"pixel_values": torch.randn(batch, 3, 224, 224)}, None
 
 
-def bert(batch):
-    words = ids(30522, batch, 128)
-    return t.BertModel(t.BertConfig()), {"input_ids": words, "attention_mask": torch.ones_like(words)}, None
+def bert(length, batch, **sizes):
+    words = ids(30522, batch, length)
+    return t.BertModel(t.BertConfig(**sizes)), {"input_ids": words, "attention_mask": torch.ones_like(words)}, None
+
+
+def minilm(batch):
+    return bert(32, batch, hidden_size=384, num_hidden_layers=6, intermediate_size=1536)
 
 
 def marian():
@@ -179,7 +183,8 @@ def seq2seq(attends, batch):
     return (Seq2seqAttention if attends else Seq2seq)(16000, 1000, 4), inputs, config
 
 
-MAKERS = {"vit-b16": vit, "bert-base-s128": bert, "transformer-base": transformer, "transformer-greedy": transformer_search,
+MAKERS = {"vit-b16": vit, "bert-base-s128": lambda batch: bert(128, batch), "bert-base-s512": lambda batch: bert(512, batch),
+          "minilm-s32": minilm, "transformer-base": transformer, "transformer-greedy": transformer_search,
           "transformer-beam": transformer_search, "torch-transformer": torch_transformer, "attention-s512": attention, "gpt2-s128": gpt2,
           "gpt2-greedy": gpt2_greedy, "detr-r50": detr, "setr-pup-base": setr, "seq2seq-lstm": lambda batch: seq2seq(False, batch),
           "seq2seq-attention": lambda batch: seq2seq(True, batch)}
