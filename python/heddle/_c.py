@@ -64,6 +64,13 @@ def number(name, given):
     return given
 
 
+def early_stopping(given):
+    try:
+        return EARLY_STOPPING[given]
+    except (KeyError, TypeError):
+        raise Error(f"early_stopping is {given!r}; give False, True or 'never'", "INVALID_ARGUMENT") from None
+
+
 class Tensor(c.Structure):
     _fields_ = [
         ("name", c.c_char_p),

@@ -233,6 +233,8 @@ def array_of(name, given, wanted={}, stream=None):
         except Exception:  # bf16, or what the next line has words for
             pass
         return _from_dlpack(name, given, stream)
+    if given is None:
+        raise _c.Error(f"'{name}' is None; give an array, or leave it out where it is optional", "BAD_TENSOR")
     try:
         array = np.asarray(given)
     except ValueError as error:  # lists of different lengths

@@ -404,7 +404,7 @@ class Session(_c.Owner):
         best texts so far. An exception of it is raised when the call returns. Ctrl-C ends a generation after a step, too."""
         options = self._generate_options(tokens, keep_state)
         options.steps, options.min_steps, options.beams = steps, min_steps, beams
-        options.length_penalty, options.early_stopping = length_penalty, _c.EARLY_STOPPING[early_stopping]
+        options.length_penalty, options.early_stopping = length_penalty, _c.early_stopping(early_stopping)
         options.flags |= _c.SAMPLE if sample else 0
         options.temperature, options.top_k, options.top_p, options.seed = temperature, top_k, top_p, seed
         failed = []

@@ -203,6 +203,11 @@ class PythonTest(unittest.TestCase):
 
                 self.assertRaises(KeyError, session.generate, prompts, 6, listener=stop)
                 self.assert_error("INVALID_ARGUMENT", "generation: steps must be at least 1", session.generate, prompts, 0)
+                for wrong in ("x", [], None):
+                    self.assert_error("INVALID_ARGUMENT", f"early_stopping is {wrong!r}; give False, True or 'never'",
+                                      session.generate, prompts, 6, beams=2, early_stopping=wrong)  # fmt: skip
+                self.assert_error("BAD_TENSOR", "'ids' is None; give an array, or leave it out where it is optional",
+                                  session.generate, {"ids": None}, 6)  # fmt: skip
 
     def test_empty_batches(self):
         with self.model.session() as session:

@@ -89,6 +89,9 @@ class Calls(unittest.TestCase):
             session.run(*arguments, **keywords)
         self.assertEqual((caught.exception.status, str(caught.exception)), ("BAD_TENSOR", message))
 
+    def test_nothing_is_no_array(self):
+        self.refused("'ids' is None; give an array, or leave it out where it is optional", {"ids": None}, "encode")
+
     def test_tensors_whose_rank_or_extents_cannot_be(self):
         for field, wrong in (("ndim", 1000000), ("ndim", 9), ("ndim", -1), ("shape", -5)):
             ids = np.zeros((2, 3), np.int64)
