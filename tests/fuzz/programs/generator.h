@@ -15,7 +15,7 @@
 namespace heddle::fuzz {
 
 /// A program on one session's calls. The first lines of the text say how to call it:
-///   # call B=0 T=1      one call of the first entry with these dims, one line each
+///   # call B=0 T=1      one call of the first entry with these dims (all of the program), one line each
 ///   # call next B=0     one of the entry `next`
 ///   # call B=2 at=-1    and the input `at` (of several numbers: the middle one) is that number
 ///   # may be refused    for reads that nothing proves (E021, E022, E072); if it is not, they must all be inside

@@ -211,6 +211,16 @@ struct Call {
   std::map<std::string, Array> inputs;
 };
 
+/// What a call's line lacks: a dim that is guessed may be another than the one that a state of an earlier call holds.
+std::string lacking(const Program &program, const Plan &plan) {
+  for (size_t i = 0; i < plan.calls.size(); ++i)
+    for (const Dim &dim : program.dims)
+      if (!plan.calls[i].numbers.count(dim.name))
+        return "line `# call` number " + std::to_string(i + 1) + " lacks the dim " + dim.name + "; write " + dim.name +
+               "=N in it";
+  return "";
+}
+
 std::vector<Call> calls_of(const Program &program, const Plan &plan) {
   std::vector<Call> out;
   for (size_t i = 0; i < plan.calls.size(); ++i) {
@@ -220,10 +230,8 @@ std::vector<Call> calls_of(const Program &program, const Plan &plan) {
       if (program.entries[e].name == plan.calls[i].entry)
         call.entry = int(e);
     const Entry &entry = program.entries[call.entry];
-    for (const Dim &dim : program.dims) {
-      auto given = call.named.find(dim.name);
-      call.dims.push_back(given == call.named.end() ? 1 : given->second);
-    }
+    for (const Dim &dim : program.dims)
+      call.dims.push_back(call.named.at(dim.name));
     for (const Input &input : entry.inputs) {
       int64_t below = input.below ? input.below->evaluate(call.dims) : -1;
       if (input.initial && i % 2 == 1)
@@ -293,6 +301,8 @@ public:
   Verdict run() {
     if (front_.verdict.kind != Verdict::agrees || front_.at_end)
       return front_.verdict;
+    if (std::string why = lacking(program(), plan_); !why.empty())
+      return {Verdict::refused, why};
     calls_ = calls_of(program(), plan_);
     reference();
     if (verdict_.kind == Verdict::agrees && compiled_)
