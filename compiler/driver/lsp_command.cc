@@ -80,8 +80,11 @@ Status lsp_command() {
   };
   hooks.read_config = read_config;
   hooks.place_of_carried = place_of_carried;
+  auto status = server::run_stdio(stdin, llvm::outs(), std::move(hooks), version);
+  if (!status)
+    print_error(status.error());
   // The thread that reads may still wait for a client that is gone.
-  _exit(server::run_stdio(stdin, llvm::outs(), std::move(hooks), version));
+  _exit(status ? *status : 1);
 }
 
 } // namespace heddle

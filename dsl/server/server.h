@@ -3,6 +3,7 @@
 // run in another thread, and what they find is published when they are done.
 #pragma once
 
+#include "dsl/errors/result.h"
 #include "dsl/server/analysis.h"
 #include "dsl/server/files.h"
 #include "dsl/server/protocol.h"
@@ -34,6 +35,8 @@ public:
   void finished(Analysis analysis);
 
   bool over() const { return exit_; }
+  /// Whether the client has said hello.
+  bool begun() const { return initialized_; }
   /// 0: the client said goodbye before it left.
   int status() const { return shut_down_ ? 0 : 1; }
 
@@ -105,7 +108,7 @@ private:
   bool initialized_ = false, shut_down_ = false, exit_ = false, running_ = false;
 };
 
-/// Serves on two streams until the client leaves. The exit status of the program.
-int run_stdio(std::FILE *in, llvm::raw_ostream &out, Hooks hooks, const std::string &version);
+/// Serves on two streams until the client leaves. The exit status of the program, or that there was no client.
+Result<int> run_stdio(std::FILE *in, llvm::raw_ostream &out, Hooks hooks, const std::string &version);
 
 } // namespace heddle::server

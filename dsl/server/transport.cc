@@ -81,7 +81,7 @@ void read_all(std::FILE *in, Queue &queue) {
 
 } // namespace
 
-int run_stdio(std::FILE *in, llvm::raw_ostream &out, Hooks hooks, const std::string &version) {
+Result<int> run_stdio(std::FILE *in, llvm::raw_ostream &out, Hooks hooks, const std::string &version) {
   auto queue = std::make_shared<Queue>(); // the reader may outlive this call: it cannot be woken from its read
   std::thread([queue, in] { read_all(in, *queue); }).detach();
 
@@ -113,6 +113,9 @@ int run_stdio(std::FILE *in, llvm::raw_ostream &out, Hooks hooks, const std::str
   }
   if (checker.joinable())
     checker.join();
+  if (ended && !server.begun())
+    return Error{"standard input ended without a client's `initialize`: `heddle lsp` speaks the Language Server "
+                 "Protocol; let an editor start it"};
   return server.status();
 }
 

@@ -4,6 +4,7 @@ and that nothing a client sends ends it."""
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from language_client import ROOT, Client
+from language_client import HEDDLE, ROOT, Client
 
 NET = """# A small network.
 config D "hidden_size" = 6, F = 8
@@ -372,6 +373,13 @@ class Manners(Conversation):
         self.addCleanup(other.kill)
         other.start()
         self.assertEqual(other.stop(), 0)
+
+    def test_what_is_no_client_is_told_so(self):
+        for text in (b"", b"hello\n", b"\0" * 5000, b"Content-Length: 5\r\n\r\nhello"):
+            done = subprocess.run([HEDDLE, "lsp"], input=text, capture_output=True, timeout=20)
+            self.assertEqual((done.returncode, done.stderr.decode()), (
+                1, "error: standard input ended without a client's `initialize`: `heddle lsp` speaks the Language Server Protocol; "
+                "let an editor start it\n"), text)
 
 
 class Recorded(unittest.TestCase):
