@@ -59,7 +59,8 @@ public:
       std::string command = at->get_name();
       for (const CLI::App *chosen : at->get_subcommands())
         command += " " + chosen->get_name();
-      return error_word(stderr_paint()) + " " + words_of(error) + "\n`" + command + " --help` says what there is\n";
+      return error_word(stderr_paint()) + " " + words_of(*at, error) + "\n`" + command +
+             " --help` says what there is\n";
     });
     app.formatter(std::make_shared<Layout>());
     app.get_formatter()->column_width(34);

@@ -36,7 +36,12 @@ std::vector<std::string> words_from_the_last(int argc, char **argv) {
   return out;
 }
 
-std::string words_of(const CLI::Error &error) {
+std::string words_of(const CLI::App &app, const CLI::Error &error) {
+  // A word that is missing is told before one that there is not; who wrote a wrong option wants to know of that.
+  if (error.get_name() == "RequiredError" || error.get_exit_code() == int(CLI::ExitCodes::ExtrasError))
+    for (const std::string &word : app.remaining(true))
+      if (word.size() > 1 && word.starts_with('-'))
+        return "there is no option `" + word.substr(0, word.find('=')) + "` here";
   std::string text = error.what();
   if (error.get_name() == "ArgumentMismatch")
     return text.substr(0, text.find(':')) +

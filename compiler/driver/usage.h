@@ -16,8 +16,8 @@ CLI::Validator numbers_from(double least, double most = 0);
 /// word for the value.
 std::vector<std::string> words_from_the_last(int argc, char **argv);
 
-/// What CLI11 has found.
-std::string words_of(const CLI::Error &error);
+/// What CLI11 has found wrong with the command's words.
+std::string words_of(const CLI::App &app, const CLI::Error &error);
 
 /// What is to be said of the first word, for which CLI11 would only say that a command is missing; "": nothing.
 std::string wrong_first_word(CLI::App &app, const std::string &word);

@@ -182,6 +182,12 @@ class AbsurdOptions(Scratch):
         self.usage("--html is empty: give it a value or leave it out", "show", "net.heddle", "--html", "")
         self.usage("--in is empty: give it a value or leave it out", "run", "out", "--in", "")
 
+    def test_an_option_that_there_is_not(self):
+        for words in (["check", "-x"], ["check", "net.heddle", "-x"], ["check", "-x=3", "net.heddle"], ["run", "--in", "a", "-x", "b"]):
+            self.usage("there is no option `-x` here", *words)
+        self.usage("there is no option `--outptu` here", "compile", "net.heddle", "--outptu", "there")
+        self.usage("MODEL is required", "check")
+
     def test_numbers_that_are_none(self):
         for number in ["-1", "x", "nan", "inf", "1e400"]:
             self.usage(f"--threads: wants a number from 0 on, not `{number}`", "run", "out", "--in", "x", "--threads", number)
