@@ -270,6 +270,17 @@ TEST(Proofs, ABoundIsKeptThroughArmsAndTurns) {
             std::string::npos);
 }
 
+TEST(Proofs, TheBestFewAreIndicesHoweverManyTheyAre) {
+  for (const char *count : {"2", "8", "40"})
+    EXPECT_NE(check_text(std::string("config K = ") + count +
+                         "\ndim S <= 64\nmodel A { sub top = Top(K)\n"
+                         "entry run(x: real[S, 64]) -> at: i32[S, K], y: real[S, K] {\n"
+                         "let at, y = top(x)\nreturn at, y } }\n")
+                  .program,
+              nullptr)
+        << count;
+}
+
 TEST(Proofs, WhatAnArmProvesBoundsNoTensor) {
   const std::string inputs = "x: real[S], id: index(S), k: i32", otherwise = " } else { y[i in T] = 0.0 }";
   // Both arms are computed in every call, so that what one defines need not be where its condition says.
