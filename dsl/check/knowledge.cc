@@ -85,11 +85,18 @@ bool Knowledge::within(const Prover::Bound &inner, const Prover::Bound &outer) {
 }
 
 bool Knowledge::proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts) {
+  int arms = 1024; // a choice whose arms share another one has twice as many with each more
+  return proven_below(value, bound, facts, arms);
+}
+
+bool Knowledge::proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts, int &arms) {
+  if (--arms < 0)
+    return false;
   if (value->op == Expr::select) { // arm by arm: the cases of a chain of them, seen as one, are too many for a proof
     auto arm = [&](int number, bool holds) {
       std::vector<Fact> within = facts;
       within.push_back({value->args[0], holds});
-      return proven_below(value->args[number], bound, within);
+      return proven_below(value->args[number], bound, within, arms);
     };
     return arm(1, true) && arm(2, false);
   }

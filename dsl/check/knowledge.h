@@ -117,6 +117,8 @@ private:
   void forget_conditions(size_t learned, const std::map<const Tensor *, std::vector<ForAll>> &every);
   bool proven_for(const Prover::Bound &bound, const Expr *e, std::vector<Fact> facts);
   bool proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts);
+  /// The same where `arms` counts down those that are looked at, with none of which left nothing is proven.
+  bool proven_below(const Expr *value, const Prover::Bound &bound, const std::vector<Fact> &facts, int &arms);
   bool stays_below(const Expr *value, const Prover::Bound &bound, bool exact, std::vector<Fact> facts);
   /// The sizes that have to fit 32 bits for `e` to be the number that proofs speak of; nothing where none would do.
   std::optional<std::set<Size>> fits_with(const Expr *e) const;

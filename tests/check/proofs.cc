@@ -281,6 +281,26 @@ TEST(Proofs, TheBestFewAreIndicesHoweverManyTheyAre) {
         << count;
 }
 
+TEST(Proofs, AChoiceThatIsTooMuchForAProofIsRefused) {
+  auto choice = [](int links) {
+    std::string functions, value = "p[s]";
+    for (int i = 1; i <= links; ++i) {
+      std::string name = "g" + std::to_string(i), from = std::to_string(i);
+      functions += "fn " + name + "(a: i32, b: i32, c: i32) -> i32 = if c > " + from + " then a else if c > " + from +
+                   "00 then b else a\n";
+      value = name + "(" + value + ", q[s], c[s])";
+    }
+    return check_text("dim S <= 64\n" + functions +
+                      "model A {\nentry run(x: real[S, 64], c: i32[S]) -> y: real[S] {\n" +
+                      "p[s] = argmax[n](x[s, n])\nq[s] = argmin[n](x[s, n])\nat[s] = " + value +
+                      "\ny[s] = x[s, at[s]]\nreturn y } }\n");
+  };
+  EXPECT_NE(choice(6).program, nullptr);
+  auto refused = choice(40); // 2^40 arms
+  EXPECT_EQ(refused.program, nullptr);
+  EXPECT_NE(refused.messages.find("E021"), std::string::npos);
+}
+
 TEST(Proofs, WhatAnArmProvesBoundsNoTensor) {
   const std::string inputs = "x: real[S], id: index(S), k: i32", otherwise = " } else { y[i in T] = 0.0 }";
   // Both arms are computed in every call, so that what one defines need not be where its condition says.
