@@ -143,8 +143,8 @@ model Net {
         self.compiles_and_runs(name, out, self.call(name, "net_state_a", "session, 3, x, y"))
 
     def test_a_header_of_another_model_is_refused(self):
-        def model(entry, width=3):
-            return f"model Net {{\n  entry {entry}\n  entry g(x: real[{width}]) -> y: real[{width}] {{ y[i] = x[i] * 2 return y }}\n}}\n"
+        def model(entry):
+            return f"model Net {{\n  entry {entry}\n  entry g(x: real[3]) -> y: real[3] {{ y[i] = x[i] * 2 return y }}\n}}\n"
 
         double = "f(x: real[3]) -> y: real[3] { y[i] = x[i] * 2 return y }"
         name, ours = self.compile("net", model(double))
