@@ -230,9 +230,9 @@ const Expr *Expressions::arithmetic(const Tree &e, const Expr *a, const Expr *b)
     // A small constant power of a whole number stays whole; any other is real.
     auto times = whole_constant(b);
     if (times && *times >= 0 && *times <= 8) {
-      const Expr *product = build_.integer(1);
+      const Expr *product = build_.integer(1), *factor = build_.convert(a, Type::i32);
       for (int64_t i = 0; i < *times && product; ++i)
-        product = build_.apply(Expr::mul, Type::i32, {product, a}, e.span);
+        product = build_.apply(Expr::mul, Type::i32, {product, factor}, e.span);
       if (product)
         return product;
     }

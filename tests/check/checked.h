@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/check/check.h"
+#include "dsl/check/verify.h"
 #include "dsl/syntax/parser.h"
 
 #include <filesystem>
@@ -29,6 +30,10 @@ inline Checked check_text(const std::string &text, CheckOptions options = {},
   };
   out.program = check(*out.sources, tree, options, diagnostics);
   out.messages = diagnostics.render(100);
+  if (out.program)
+    for (const Entry &entry : out.program->entries)
+      if (std::string wrong = verify(*out.program, entry); !wrong.empty())
+        out.messages += wrong + "\n";
   return out;
 }
 

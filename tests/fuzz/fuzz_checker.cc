@@ -1,5 +1,6 @@
-// Any bytes through parser and checker: a program, or messages that all have a place.
+// Any bytes through parser and checker: a program that holds what one must, or messages that all have a place.
 #include "dsl/check/check.h"
+#include "dsl/check/verify.h"
 #include "dsl/syntax/parser.h"
 
 #include <cstdio>
@@ -15,14 +16,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.find_file = [](const std::string &) { return -1; };
   std::unique_ptr<Program> program = check(sources, tree, options, diagnostics);
   std::string messages = diagnostics.render();
-  bool placed = program || diagnostics.has_errors();
+  bool good = program || diagnostics.has_errors();
   for (const Diagnostic &d : diagnostics.all())
-    placed &= d.span.valid();
-  if (!placed) {
+    good &= d.span.valid();
+  if (program) {
+    to_text(*program);
+    for (const Entry &entry : program->entries)
+      if (std::string wrong = verify(*program, entry); !wrong.empty()) {
+        messages += wrong + "\n";
+        good = false;
+      }
+  }
+  if (!good) {
     std::fprintf(stderr, "%s", messages.c_str());
     std::abort();
   }
-  if (program)
-    to_text(*program);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "compiler/io/unfinished.h"
 #include "compiler/ir/dialect.h"
 #include "dsl/check/round.h"
+#include "dsl/check/verify.h"
 #include "dsl/syntax/parser.h"
 #include "tests/fuzz/programs/bounds.h"
 
@@ -184,6 +185,11 @@ Front read(const std::string &text, const Plan &plan) {
     out.verdict = {out.at_end ? Verdict::agrees : Verdict::refused, model.diagnostics->render()};
     return out;
   }
+  for (const Entry &entry : model.program->entries)
+    if (std::string wrong = verify(*model.program, entry); !wrong.empty()) {
+      out.verdict = {Verdict::refused, "the checked program is none: " + wrong};
+      return out;
+    }
   CheckOptions whole = options;
   whole.every_place = true;
   Diagnostics told_before(*model.sources);
