@@ -12,13 +12,12 @@
 //     along an axis of that operand, as in attention's kernels. So attention is one cluster, whatever its scores are
 //     made of, and two dense layers are two.
 // A reduction over a contraction's row (a norm after a product) stays a cluster of its own. So does a sum whose terms
-// go to places that numbers name, with what follows it element by element.
-#include "compiler/ir/dialect.h"
+// go to places that numbers name, with what follows it element by element. Long chains, such as the iterations of a
+// root finder on each row, are cut where Halide would take long to lower them.
 #include "compiler/ir/parameters.h"
 #include "compiler/ir/shapes.h"
 #include "compiler/kernels/product/product.h"
-#include "compiler/passes/form_kernels.h"
-#include "compiler/passes/loop_classes.h"
+#include "compiler/passes/partition.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -37,32 +36,22 @@ constexpr int64_t row_block = 48;
 /// Elements of a row that a core still keeps between a reduction over it and what reads it again.
 constexpr int64_t longest_row = 1 << 19;
 
-class Clusters {
+/// What Halide lowers in a second or so. Which stages a place needs takes several times as long to work out with each
+/// further reduction that waits for the one before, and all its passes four times as long for twice as many stages.
+constexpr int longest_chain = 6, most_ops = 64;
+
+class Clusters : public Partition {
 public:
-  Clusters(Block &block, const Target &target);
+  Clusters(Block &block, const Target &target) : Partition(block), target_(target) {}
   void join_together();
   void join_contractions();
   void join_neighbours();
-  std::vector<BlockItem> in_order() const;
 
 private:
-  using Members = llvm::SmallVector<int>; // numbers of ops, ascending
-
-  int producer(Value value) const {
-    Operation *op = value.getDefiningOp();
-    auto found = op ? number_.find(op) : number_.end();
-    return found == number_.end() ? -1 : found->second;
-  }
-  void find_others(Block &block);
-  LinalgOp op(int number) const { return ops_[number]; }
-  Members joined(int a, int b) const;
-  SmallVector<LinalgOp> ops_of(const Members &members) const;
   /// The classes that are rows of these members; nullopt where some op would use one of them twice.
   std::optional<DenseSet<unsigned>> rows_of(ArrayRef<LinalgOp> ops, const LoopClasses &classes) const;
   LoopClasses classes_of(ArrayRef<LinalgOp> ops) const;
-  bool used_outside(int op, const Members &members) const;
-  bool reads_in_body(const Members &readers, const Members &read) const;
-  bool makes_cycle(const Members &members) const;
+  bool is_small(const Members &members) const;
   bool shares_rows(const Members &members) const;
   bool keeps_rows(const Members &members) const;
   bool is_epilogue(const Members &producer, const Members &consumer) const;
@@ -71,143 +60,26 @@ private:
   bool may_join(int producer, int consumer) const;
   bool has_lanes_beside(int last, const Members &members) const;
   bool not_worth_storing(int last, const Members &members) const;
-  void join(const Members &members);
   int64_t elements(Value tensor) const;
   int64_t iterations(int op, unsigned loop) const;
   bool reads_weight(int op) const {
     return llvm::any_of(reads_[op], [](const Read &read) { return ir::is_parameter(read.tensor); });
   }
-  bool has(const Members &members, Work work) const {
-    return llvm::any_of(members, [&](int m) { return work_[m] == work; });
-  }
 
   const Target &target_;
-  std::vector<LinalgOp> ops_; // in program order
-  DenseMap<Operation *, int> number_;
-  std::vector<Work> work_;
-  std::vector<SmallVector<Read>> reads_;
-  std::vector<SmallVector<int>> producers_, consumers_; // by number of op, ascending
-  std::vector<int> cluster_;                            // of each op: its lowest member
-  std::vector<Members> members_;                        // by lowest member
-
-  /// What stands between kernels and needs what they compute: loops, slices, scalars, updates, requirements.
-  struct Other {
-    Operation *op;
-    SmallVector<int> producers; // ops it needs
-    SmallVector<int> others;    // numbers of others that it needs, or that must come first
-  };
-  std::vector<Other> others_;
-  std::vector<SmallVector<int>> other_producers_; // by number of op: others that it needs
-  std::vector<SmallVector<int>> around_;          // by number of op: ops that need it through others only
 };
 
-Clusters::Clusters(Block &block, const Target &target) : target_(target) {
-  for (auto op : block.getOps<LinalgOp>())
-    if (!isa<linalg::FillOp>(op.getOperation())) { // goes with its reader
-      number_[op] = ops_.size();
-      ops_.push_back(op);
-    }
-  producers_.resize(ops_.size());
-  consumers_.resize(ops_.size());
-  for (auto [i, op] : llvm::enumerate(ops_)) {
-    work_.push_back(work_of(op));
-    reads_.push_back(reads_of(op));
-    cluster_.push_back(i);
-    members_.push_back({int(i)});
-    llvm::SmallSetVector<int, 4> from;
-    for (const Read &read : reads_.back())
-      if (int p = producer(read.tensor); p >= 0)
-        from.insert(p);
-    for (OpOperand *out : llvm::make_pointer_range(op.getDpsInitsMutable()))
-      if (int p = producer(out->get()); p >= 0)
-        from.insert(p);
-    producers_[i] = from.takeVector();
-    llvm::sort(producers_[i]);
-    for (int p : producers_[i])
-      consumers_[p].push_back(i);
+bool Clusters::is_small(const Members &members) const {
+  DenseMap<int, int> chains; // by member: of how many reductions, one after another, it is the end
+  for (int m : members) {
+    int longest = 0;
+    for (int p : producers_[m])
+      longest = std::max(longest, chains.lookup(p));
+    chains[m] = longest + (work_[m] == Work::reduction);
+    if (chains[m] > longest_chain)
+      return false;
   }
-  find_others(block);
-}
-
-/// Whether an op does harm where a requirement before it doesn't hold: its reads were proven to be inside under it. But
-/// a single number is always there, and what is required of it is tested first: only then are states written over.
-static bool relies_on_requirements(Operation &op) {
-  auto has_places = [](Type t) { return isa<RankedTensorType>(t) && cast<RankedTensorType>(t).getRank() > 0; };
-  return (llvm::any_of(op.getOperandTypes(), has_places) && !isa<tensor::DimOp>(op)) || isa<scf::ForOp>(op) ||
-         (!isPure(&op) && !isa<ir::RequireOp>(op));
-}
-
-void Clusters::find_others(Block &block) {
-  other_producers_.resize(ops_.size());
-  around_.resize(ops_.size());
-  DenseMap<Operation *, int> other_number;
-  int last_effect = -1, last_requirement = -1;
-  for (Operation &op : block.without_terminator()) {
-    if (number_.contains(&op)) {
-      int number = number_[&op];
-      if (last_requirement >= 0)
-        other_producers_[number].push_back(last_requirement);
-      for (Value value : needs_of(&op))
-        if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
-          other_producers_[number].push_back(found->second);
-      continue;
-    }
-    Other other{&op, {}, {}};
-    for (Value value : needs_of(&op))
-      if (int p = producer(value); p >= 0)
-        other.producers.push_back(p);
-      else if (auto found = other_number.find(value.getDefiningOp()); found != other_number.end())
-        other.others.push_back(found->second);
-    if (last_requirement >= 0 && relies_on_requirements(op))
-      other.others.push_back(last_requirement);
-    if (other.producers.empty() && other.others.empty() && !isa<scf::ForOp>(op))
-      continue;         // stays in front
-    if (!isPure(&op)) { // effects keep their order
-      if (last_effect >= 0)
-        other.others.push_back(last_effect);
-      last_effect = others_.size();
-      last_requirement = ir::may_end_call(&op) ? last_effect : last_requirement;
-    }
-    other_number[&op] = others_.size();
-    others_.push_back(std::move(other));
-  }
-  // What each op leads to through others.
-  std::vector<llvm::SmallBitVector> before(others_.size(), llvm::SmallBitVector(ops_.size()));
-  for (size_t i = 0; i < others_.size(); ++i) {
-    for (int p : others_[i].producers)
-      before[i].set(p);
-    for (int o : others_[i].others)
-      before[i] |= before[o];
-  }
-  for (size_t i = 0; i < ops_.size(); ++i)
-    for (int o : other_producers_[i])
-      for (unsigned p : before[o].set_bits())
-        around_[p].push_back(i);
-}
-
-Clusters::Members Clusters::joined(int a, int b) const {
-  Members out(members_[cluster_[a]]);
-  if (cluster_[a] != cluster_[b])
-    out.append(members_[cluster_[b]]);
-  llvm::sort(out);
-  return out;
-}
-
-void Clusters::join(const Members &members) {
-  Members all;
-  for (int m : members)
-    if (!llvm::is_contained(all, m))
-      for (int other : members_[cluster_[m]])
-        if (!llvm::is_contained(all, other))
-          all.push_back(other);
-  llvm::sort(all);
-  for (int m : all)
-    cluster_[m] = all.front();
-  members_[all.front()] = all;
-}
-
-SmallVector<LinalgOp> Clusters::ops_of(const Members &members) const {
-  return llvm::map_to_vector(members, [&](int m) { return ops_[m]; });
+  return members.size() <= most_ops;
 }
 
 LoopClasses Clusters::classes_of(ArrayRef<LinalgOp> ops) const {
@@ -235,60 +107,6 @@ std::optional<DenseSet<unsigned>> Clusters::rows_of(ArrayRef<LinalgOp> ops, cons
       llvm::set_intersect(rows, parallel);
   }
   return rows;
-}
-
-bool Clusters::used_outside(int op, const Members &members) const {
-  for (Operation *user : ops_[op]->getUsers()) {
-    while (user && !number_.contains(user) && user->getBlock() != ops_[op]->getBlock())
-      user = user->getParentOp(); // a tensor.extract in a body
-    auto found = number_.find(user);
-    if (found == number_.end() || !llvm::is_contained(members, found->second))
-      return true;
-  }
-  return false;
-}
-
-bool Clusters::reads_in_body(const Members &readers, const Members &read) const {
-  for (int reader : readers)
-    for (const Read &r : reads_[reader])
-      if (!r.is_operand && llvm::is_contained(read, producer(r.tensor)))
-        return true;
-  return false;
-}
-
-/// Whether some path leaves the members and comes back.
-bool Clusters::makes_cycle(const Members &members) const {
-  llvm::SmallBitVector inside(ops_.size()), seen(ops_.size());
-  for (int m : members)
-    inside.set(m);
-  SmallVector<int> work;
-  auto returns = [&](int op) { return llvm::any_of(around_[op], [&](int c) { return inside.test(c); }); };
-  auto enter = [&](int op) { // an op outside drags its whole cluster along
-    for (int m : members_[cluster_[op]])
-      if (!seen.test(m)) {
-        seen.set(m);
-        work.push_back(m);
-      }
-  };
-  for (int m : members) {
-    if (returns(m))
-      return true;
-    for (int c : llvm::concat<const int>(consumers_[m], around_[m]))
-      if (!inside.test(c))
-        enter(c);
-  }
-  while (!work.empty()) {
-    int op = work.pop_back_val();
-    if (returns(op))
-      return true;
-    for (int c : llvm::concat<const int>(consumers_[op], around_[op])) {
-      if (inside.test(c))
-        return true;
-      if (!seen.test(c))
-        enter(c);
-    }
-  }
-  return false;
 }
 
 /// Every member has the rows, each result's outermost loop is one of them, and all results have them in one order: a
@@ -380,6 +198,8 @@ bool Clusters::may_join(int producer, int consumer) const {
   if (from_reuse && to_reuse)
     return false;
   Members all = joined(producer, consumer);
+  if (!is_small(all))
+    return false;
   if (has(all, Work::scatter))
     return work_[consumer] != Work::scatter && !has(all, Work::reduction) && !from_reuse && !to_reuse &&
            is_epilogue(from, to) && !makes_cycle(all);
@@ -541,7 +361,7 @@ void Clusters::join_contractions() {
     members.push_back(last);
     bool inner_only = llvm::all_of(members, [&](int m) { return m == last || !used_outside(m, members); });
     auto rows = rows_of(ops_of(members), classes_of(ops_of(members)));
-    if (inner_only && rows && !rows->empty() && shares_rows(members) && !reads_in_body(members, members) &&
+    if (inner_only && is_small(members) && rows && !rows->empty() && shares_rows(members) && !reads_in_body(members, members) &&
         has_lanes_beside(last, members) && not_worth_storing(last, members) && !makes_cycle(members))
       join(members);
   }
@@ -552,39 +372,6 @@ void Clusters::join_neighbours() {
     for (int p : llvm::reverse(producers_[consumer])) // the latest first: an epilogue goes to the last product it needs
       if (cluster_[p] != cluster_[consumer] && !op(consumer)->hasAttr(again) && may_join(p, consumer))
         join(joined(p, consumer));
-}
-
-std::vector<BlockItem> Clusters::in_order() const {
-  std::vector<BlockItem> out;
-  llvm::SmallBitVector done(ops_.size()), others_done(others_.size());
-  auto is_done = [&](int o) { return others_done.test(o); };
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (int c = 0; c < int(ops_.size()); ++c) {
-      if (cluster_[c] != c || done.test(c))
-        continue;
-      bool ready = llvm::all_of(members_[c], [&](int m) {
-        return llvm::all_of(producers_[m], [&](int p) { return cluster_[p] == c || done.test(cluster_[p]); }) &&
-               llvm::all_of(other_producers_[m], is_done);
-      });
-      if (!ready)
-        continue;
-      done.set(c);
-      out.push_back({ops_of(members_[c]), nullptr});
-      progress = true;
-      c = -1; // what stands before it, and had to wait for it, comes before what stands behind it
-    }
-    for (auto [i, other] : llvm::enumerate(others_)) {
-      bool ready = llvm::all_of(other.producers, [&](int p) { return done.test(cluster_[p]); }) &&
-                   llvm::all_of(other.others, is_done);
-      if (!ready || others_done.test(i))
-        continue;
-      others_done.set(i);
-      out.push_back({{}, other.op});
-      progress = true;
-    }
-  }
-  return out;
 }
 
 } // namespace
