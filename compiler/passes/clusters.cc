@@ -361,8 +361,9 @@ void Clusters::join_contractions() {
     members.push_back(last);
     bool inner_only = llvm::all_of(members, [&](int m) { return m == last || !used_outside(m, members); });
     auto rows = rows_of(ops_of(members), classes_of(ops_of(members)));
-    if (inner_only && is_small(members) && rows && !rows->empty() && shares_rows(members) && !reads_in_body(members, members) &&
-        has_lanes_beside(last, members) && not_worth_storing(last, members) && !makes_cycle(members))
+    if (inner_only && is_small(members) && rows && !rows->empty() && shares_rows(members) &&
+        !reads_in_body(members, members) && has_lanes_beside(last, members) && not_worth_storing(last, members) &&
+        !makes_cycle(members))
       join(members);
   }
 }
