@@ -159,6 +159,7 @@ std::optional<Prover::Affine> Prover::new_affine(const Expr *e) {
         value.nonnegative = true;
         if (below->if_any && !(end.terms.empty() && end.constant > 0)) {
           value.outside = {{times(end, -1)}};
+          value.some = below->below;
           value.cases.push_back({times(end, -1)});
         }
       }

@@ -42,6 +42,8 @@ public:
     /// refuted: values of the indices, looked-up numbers and dims for which the expression is negative.
     std::vector<std::pair<std::string, int64_t>> example;
     int64_t value = 0; // of the expression there
+    /// refuted: a looked-up number that is none there, as text, and the size that is 0.
+    std::optional<std::pair<std::string, Size>> none = {};
   };
 
   /// Elements of a tensor are less than `below`, and not negative; `if_any` only where `below` is not 0, as the best
@@ -97,6 +99,7 @@ private:
     std::set<int> indices = {};    // without values of which it has none: variables, and loops as -1 - id
     std::vector<Line> lines = {};  // of a product: what bounds of its factors say
     Cases outside = {};            // in which a number that is looked up, or what is made of it, is none
+    std::optional<Size> some = {}; // of a number that is looked up: it is none where this is 0
     std::optional<Affine> most = {};
   };
 

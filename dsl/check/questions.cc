@@ -151,6 +151,21 @@ Prover::Outcome Prover::counterexample(const Affine &goal, const std::vector<int
   }
   Outcome outcome{Outcome::refuted, {}};
   std::set<int> named = mentioned(goal);
+  for (int column : columns) // what is none has any value: only the size that is 0 says why
+    if (const Atom &atom = atoms_[column]; atom.some && goal.terms.count(column)) {
+      std::set<int> dims;
+      int64_t some = 0;
+      Affine size = affine(*atom.some);
+      for (auto [term, factor] : size.terms) {
+        some += at.count(term) ? factor * at[term] : 0;
+        dims.insert(term);
+      }
+      if (some + size.constant <= 0) {
+        outcome.none = {atom.name, *atom.some};
+        named = std::move(dims);
+        break;
+      }
+    }
   outcome.value = goal.constant;
   for (size_t i = columns.size(); i-- > 0 && !point.empty();) {
     auto term = goal.terms.find(columns[i]);

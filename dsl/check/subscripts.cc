@@ -236,6 +236,14 @@ void Subscripts::report_outside(const Entity &base, size_t axis, const Expr *at,
     report(Code::E022, span, {subscript, name, cure, extent.name.empty() ? text(extent.size) : extent.name});
     return;
   }
+  if (outcome.none) {
+    const auto &[number, some] = *outcome.none;
+    Diagnostic &d =
+        report(Code::E021, span,
+               {name, "`" + number + "`", knowledge_.when(outcome), "the best of no numbers has no place", "", cure});
+    d.help = "require some before (`require " + text(some) + " > 0`), or say what lies outside (`" + cure + "`)";
+    return;
+  }
   Miss there = knowledge_.miss(base.shape[axis], outcome, below);
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
   Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
