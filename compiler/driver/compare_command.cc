@@ -64,11 +64,14 @@ private:
   double worst_ = 0;
 };
 
+/// Of a model that computes in f32.
+constexpr double exact_tolerance = 2e-4;
+
 /// What docs/testing.md allows a model of these types. A number that is computed in a narrow type is rounded by one
 /// side and perhaps not by the other, and what follows from it differs by that; weights and inputs are the same on
 /// both.
 double tolerance_of(const Program &program, const std::string &precision) {
-  double out = precision == "int8" ? 0.1 : precision == "bf16" ? 4e-2 : precision == "tf32" ? 1e-2 : 2e-4;
+  double out = precision == "int8" ? 0.1 : precision == "bf16" ? 4e-2 : precision == "tf32" ? 1e-2 : exact_tolerance;
   for (const Tensor &tensor : program.tensors)
     if (tensor.kind != Tensor::weight && tensor.kind != Tensor::input)
       out = std::max(out, tensor.type == Type::bf16 ? 4e-2 : tensor.type == Type::f16 ? 1e-2 : 0);
@@ -298,6 +301,15 @@ Result<std::string> Comparison::inside_kernel(const Model &model, const Entry &o
          "`: " + in_words(difference, (*opened)[call].at(inside[within]), wanted_[call].at(inside[within]));
 }
 
+/// What is to be said of a difference in whole numbers or conditions, which narrow numbers decide otherwise where they
+/// nearly tie.
+std::string of_ties(const Tensor &tensor, double tolerance) {
+  if (is_floating(tensor.type) || tolerance <= exact_tolerance)
+    return "";
+  return "\nThese are no real numbers: where what decides them nearly ties, narrow numbers may decide otherwise, and all "
+         "that follows differs. Compare in f32 to see whether it is that";
+}
+
 /// `got`: what the model gives, compiled now; `library`: what the library given gives, null without one.
 Status Comparison::compare(const Model &model, size_t call, const Values &got, const Values *library) {
   const Entry &of = **entry(*model.program, call);
@@ -320,7 +332,8 @@ Status Comparison::compare(const Model &model, size_t call, const Values &got, c
     if (!inside)
       return inside.error();
     return Error{where + place(model, tensors[name]) + "`" + name + "` is the first definition that differs: " +
-                 in_words(difference, got.at(name), wanted_[call].at(name)) + *inside};
+                 in_words(difference, got.at(name), wanted_[call].at(name)) + *inside +
+                 of_ties(*tensors[name], tolerance_)};
   }
   if (!library)
     return Done{};

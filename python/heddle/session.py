@@ -362,9 +362,9 @@ class Session(_c.Owner):
         """Runs an entry on a dict of arrays and returns its results by name, as NumPy arrays.
 
         NumPy arrays and tensors that speak DLPack (torch, JAX, …) go in without a copy; lists and numbers are converted.
-        `out` may hold such arrays for some of the results; they are filled instead of new ones. With several entries,
-        `entry` names one. A model on a GPU takes tensors there by DLPack, too; with `on_device` results stay there, as
-        DeviceTensors."""
+        `out` may hold such arrays for some of the results; they are filled instead of new ones. `entry` names
+        one; without it the only one is run, or of several `forward`. A model on a GPU takes tensors there by DLPack, too;
+        with `on_device` results stay there, as DeviceTensors."""
         if not self._running.acquire(False):
             self._refuse_call()
         try:

@@ -130,6 +130,20 @@ class Compare(Scratch):
         self.assertRegex(err, r"^error: net\.heddle:9:5: `z` is the first definition that differs: largest difference 0\.25 \([\d.e-]+ of the "
                               r"largest value\), at \[1, 2, 3\]: [-\d.]+ instead of [-\d.]+\n$")
 
+    def test_whole_numbers_that_differ_in_narrow_types_may_be_ties(self):
+        (self.folder / "best.heddle").write_text(
+            "dim B\nmodel M {\n  param w: real[8, 8]\n  entry run(x: real[B, 8]) -> best: i32[B] {\n"
+            "    y[b, o] = sum[i](x[b, i] * w[o, i])\n    best[b] = argmax[o](y[b, o])\n    return best\n  }\n}\n")
+        self.save("b.safetensors", {"w": np.eye(8, dtype=np.float32)})
+        self.save("bx.safetensors", {"x": np.eye(3, 8, dtype=np.float32)})
+        self.save("dump.safetensors", {"best": np.array([0, 1, 7], np.int32)})
+        for precision, says in (("bf16", True), ("f32", False)):
+            status, out, err = self.heddle("compare", "best.heddle", "--weights", "b.safetensors", "--in", "bx.safetensors",
+                                           "--against", "dump.safetensors", "--precision", precision)
+            self.assertEqual((status, out), (1, ""))
+            self.assertIn("`best` is the first definition that differs: largest difference 5", err)
+            self.assertEqual("Compare in f32 to see whether it is that" in err, says, err)
+
     def test_a_dump_may_have_merged_axes_but_no_others(self):
         z = self.x + self.weights["table"][2]
         self.save("dump.safetensors", {"z": z.reshape(1, z.shape[0], -1)})
