@@ -124,7 +124,7 @@ static Packing packing_of(mlir::func::FuncOp kernel, const std::vector<Reached> 
 }
 
 /// Bytes from a term of the factor without lanes to the next, where in all products it is an input's as it lies, rows
-/// side by side; 0: it isn't.
+/// side by side; 0: it isn't, or it is a weight in panels for another kernel.
 static int64_t terms_apart(mlir::func::FuncOp kernel, const std::vector<std::vector<Reached>> &results) {
   int64_t least = 0;
   for (const std::vector<Reached> &products : results)
@@ -137,7 +137,8 @@ static int64_t terms_apart(mlir::func::FuncOp kernel, const std::vector<std::vec
       auto [value, at] = place_read(op, rows);
       auto tensor = llvm::dyn_cast_if_present<mlir::BlockArgument>(value);
       auto row = llvm::find(reached.axis_of_loop, row_axis(reached));
-      if (!tensor || tensor.getOwner() != &kernel.getBody().front() || row == reached.axis_of_loop.end() ||
+      if (!tensor || tensor.getOwner() != &kernel.getBody().front() ||
+          kernel.getArgAttr(tensor.getArgNumber(), ir::names::layout) || row == reached.axis_of_loop.end() ||
           at.getResults().back() !=
               mlir::getAffineDimExpr(unsigned(row - reached.axis_of_loop.begin()), op.getContext()))
         return 0;
