@@ -158,6 +158,7 @@ private:
   void colon_type(const Type &t) {
     out_.tight(":");
     out_.column(Column::type);
+    out_.may_break(at_equals);
     e_.type(t);
   }
 

@@ -217,6 +217,8 @@ TEST(Printer, long_lines_end_at_the_loosest_place_that_fits) {
             "config A = " + a + ", B = " + b + ",\n  C = " + c + "\n");
   EXPECT_EQ(formatted("fn f(" + a + ": real, " + d + ": real, n: real) -> real = 1\n"),
             "fn f(" + a + ": real, " + d + ": real, n: real)\n    -> real = 1\n");
+  EXPECT_EQ(formatted("module M {\n  param " + d + " as \"" + a + b + "\": real[3, 4]\n}\n"),
+            "module M {\n  param " + d + " as \"" + a + b + "\":\n    real[3, 4]\n}\n");
 }
 
 TEST(Printer, the_authors_line_breaks_in_an_expression_are_kept_where_a_line_may_end) {
