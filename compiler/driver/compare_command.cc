@@ -306,7 +306,8 @@ Result<std::string> Comparison::inside_kernel(const Model &model, const Entry &o
 std::string of_ties(const Tensor &tensor, double tolerance) {
   if (is_floating(tensor.type) || tolerance <= exact_tolerance)
     return "";
-  return "\nThese are no real numbers: where what decides them nearly ties, narrow numbers may decide otherwise, and all "
+  return "\nThese are no real numbers: where what decides them nearly ties, narrow numbers may decide otherwise, and "
+         "all "
          "that follows differs. Compare in f32 to see whether it is that";
 }
 

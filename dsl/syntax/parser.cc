@@ -336,6 +336,8 @@ void Parser::misplaced(Level level) {
     help = "to compare, write `==`";
   else if (token.text == "else")
     help = "`else` follows the `}` of an `if`, or the value after `then`";
+  else if (token.text == "as" && token.kind == Token::keyword)
+    help = "what a weight is called follows the name: `param w as \"…\": …`, `sub s as \"…\" = …`";
   else if (level == Level::statement && token.kind == Token::string)
     help = "the message of a `require` follows `else`";
   if (structural && lost_) {
