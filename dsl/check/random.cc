@@ -17,7 +17,10 @@ std::optional<std::vector<const Expr *>> Random::key_of(const Tree &e, const cha
     return std::nullopt;
   if (key.kind == Entity::lazy) {
     std::vector<Extent> shape = key.extents();
-    key = entity(steps_.materialise(key, frame.path + "key", arg.span), shape);
+    const Tensor *made = steps_.materialise(key, frame.path + "key", arg.span);
+    if (!made)
+      return std::nullopt;
+    key = entity(made, shape);
   }
   bool fits =
       key.kind == Entity::tensor && key.read->type == Type::i32 && key.read->shape == std::vector<Size>{Size(2)};

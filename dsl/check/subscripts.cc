@@ -245,9 +245,11 @@ void Subscripts::report_outside(const Entity &base, size_t axis, const Expr *at,
     return;
   }
   Miss there = knowledge_.miss(base.shape[axis], outcome, below);
+  bool asked = at->op == Expr::read && at->tensor->kind == Tensor::input;
+  if (asked && !asked_.emplace(at->tensor, there.end).second)
+    return; // one declaration mends all
   std::string guard = below ? "0 <= " + subscript : subscript + " < " + there.end;
   Diagnostic &d = report(Code::E021, span, {name, there.row, there.when, there.rows, guard, cure});
-  bool asked = at->op == Expr::read && at->tensor->kind == Tensor::input;
   bool computed = at->op == Expr::read && !asked; // by the model, which no longer says of what it is an index
   const Size &extent = base.shape[axis].size;
   if (at->op == Expr::integer && (at->whole < 0 || extent.is_constant()) && extent != Size(0))

@@ -3,6 +3,10 @@
 
 #include "dsl/check/context.h"
 
+#include <set>
+#include <string>
+#include <utility>
+
 namespace heddle::checking {
 
 class Expressions;
@@ -26,6 +30,7 @@ private:
 
   Expressions &expressions_;
   Params &params_;
+  std::set<std::pair<const Tensor *, std::string>> asked_; // inputs, and what they should be declared indices of
 };
 
 } // namespace heddle::checking
