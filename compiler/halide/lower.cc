@@ -291,6 +291,13 @@ private:
     return axes;
   }
 
+  static std::vector<std::string> names_of(const std::vector<LoweredLoop> &loops) {
+    std::vector<std::string> names;
+    for (const LoweredLoop &loop : loops)
+      names.push_back(loop.reduction ? loop.rvar.name() : loop.var.name());
+    return names;
+  }
+
   static std::vector<Halide::Var> innermost_first(const std::vector<Halide::Var> &axes) {
     return {axes.rbegin(), axes.rend()};
   }
@@ -314,7 +321,9 @@ private:
       scalars_.define(argument, load(init->get(), indices(op.getMatchingIndexingMap(init), at)));
     LoweredOp &stage = add_stage(op, loops, axes_of(op, result, loops));
     scalars_.set_lane(stage.axes.empty() ? std::string() : stage.axes.back().name());
+    scalars_.begin_body(names_of(loops), {});
     Expr value = scalars_.value(yielded(op, result));
+    scalars_.end_body();
     scalars_.set_lane({});
     if (!scalars_.error())
       stage.func(innermost_first(stage.axes)) = value;
@@ -432,8 +441,10 @@ private:
     }
     if (!llvm::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(op->getResult(0).getType())))
       scalars_.set_loops(hidden(loops, at));
+    scalars_.begin_body(names_of(loops), mlir::ValueRange(op.getRegionOutputArgs()));
     for (unsigned result : order)
       after.push_back(scalars_.value(yielded(op, result)));
+    scalars_.end_body();
     if (scalars_.error())
       return;
     if (results == 1)

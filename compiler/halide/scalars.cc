@@ -139,7 +139,53 @@ Expr Scalars::value(mlir::Value value) {
   }
   if (lacks_an_end(value, expr))
     expr = with_both_ends(expr);
+  if (mlir::Operation *op = value.getDefiningOp(); op && depths_ && !error_)
+    expr = stored_where_deep(*op, expr);
   known_[value] = expr;
+  return expr;
+}
+
+void Scalars::begin_body(std::vector<std::string> loops, mlir::ValueRange changing) {
+  loop_names_ = std::move(loops);
+  depths_.emplace();
+  for (mlir::Value value : changing)
+    depths_->insert({value, varies});
+}
+
+bool Scalars::uses_loops(const Expr &expr) const {
+  return llvm::any_of(loop_names_,
+                      [&](const std::string &loop) { return Halide::Internal::expr_uses_var(expr, loop); });
+}
+
+int Scalars::depth_of(mlir::Value value) {
+  if (auto found = depths_->find(value); found != depths_->end())
+    return found->second;
+  auto known = known_.find(value);
+  return (*depths_)[value] = known != known_.end() && uses_loops(known->second) ? varies : 0;
+}
+
+/// By an update, of whose values Halide says nothing.
+Expr Scalars::stored_where_deep(mlir::Operation &op, Expr expr) {
+  constexpr int deepest = 4;
+  bool function = llvm::isa<mlir::math::MathDialect>(op.getDialect()), constant = Halide::Internal::is_const(expr);
+  int depth = op.getNumOperands() == 0 && uses_loops(expr) ? varies : 0;
+  for (mlir::Value operand : op.getOperands()) {
+    int before = depth_of(operand);
+    depth = depth == varies || before == varies ? varies : std::max(depth, before);
+  }
+  if (depth != varies)
+    depth += constant ? 0 : function ? 2 : 1;
+  if (depth >= deepest && op.getNumResults() == 1 && expr.type().is_float()) { // whole numbers may be places
+    Halide::Func stored("stored");
+    stored() = Halide::undef(expr.type());
+    stored() = expr;
+    stored.compute_root();
+    stored.update().unscheduled();
+    expr = stored();
+    depth = 0;
+  }
+  for (mlir::Value result : op.getResults())
+    (*depths_)[result] = depth;
   return expr;
 }
 

@@ -7,6 +7,7 @@
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
+#include "mlir/IR/ValueRange.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -43,6 +44,12 @@ public:
   /// and contracted with the product that it adds.
   void set_combiner(mlir::Operation *op) { combiner_ = op; }
 
+  /// The body of an op with these loops is lowered from here on. What it computes of no element of them, nor of
+  /// `changing`, is stored every few ops: Halide works out how large such values get as expressions, which double with
+  /// each use.
+  void begin_body(std::vector<std::string> loops, mlir::ValueRange changing);
+  void end_body() { depths_.reset(); }
+
   /// The expression of `value`. After a failure, which `error()` then tells, it is some expression of that type.
   Halide::Expr value(mlir::Value value);
 
@@ -51,6 +58,10 @@ public:
 
 private:
   Halide::Expr translate(mlir::Operation &op);
+  Halide::Expr stored_where_deep(mlir::Operation &op, Halide::Expr expr);
+  /// Ops since what is stored or read, `varies` for what depends on a loop.
+  int depth_of(mlir::Value value);
+  bool uses_loops(const Halide::Expr &expr) const;
   /// Both results of an op that gives what its first has no bits for as a second.
   std::array<Halide::Expr, 2> extended(mlir::Operation &op);
   Halide::Expr arithmetic(mlir::Operation &op);
@@ -65,6 +76,9 @@ private:
   mlir::Operation *combiner_ = nullptr;
   std::vector<Halide::Expr> loops_;
   llvm::DenseMap<mlir::Value, Halide::Expr> known_;
+  static constexpr int varies = -1;
+  std::vector<std::string> loop_names_;
+  std::optional<llvm::DenseMap<mlir::Value, int>> depths_;
   std::optional<Error> error_;
 };
 
