@@ -36,9 +36,10 @@ constexpr int64_t row_block = 48;
 /// Elements of a row that a core still keeps between a reduction over it and what reads it again.
 constexpr int64_t longest_row = 1 << 19;
 
-/// What Halide lowers in a second or so. Which stages a place needs takes several times as long to work out with each
-/// further reduction that waits for the one before, and all its passes four times as long for twice as many stages.
-constexpr int longest_chain = 6, most_ops = 64;
+/// What Halide lowers in a few seconds. Which stages a place needs it works out along each way from a stage to the
+/// results, twice for each reduction on it; kernels of a network have 40 ways at most. And all its passes take four
+/// times as long for twice as many stages.
+constexpr int64_t most_ways = 128, most_ops = 64;
 
 class Clusters : public Partition {
 public:
@@ -70,16 +71,19 @@ private:
 };
 
 bool Clusters::is_small(const Members &members) const {
-  DenseMap<int, int> chains; // by member: of how many reductions, one after another, it is the end
-  for (int m : members) {
-    int longest = 0;
-    for (int p : producers_[m])
-      longest = std::max(longest, chains.lookup(p));
-    chains[m] = longest + (work_[m] == Work::reduction);
-    if (chains[m] > longest_chain)
+  if (members.size() > most_ops)
+    return false;
+  if (!has(members, Work::reduction)) // ops are written into one another
+    return true;
+  DenseMap<int, int64_t> ways; // by member: to results
+  for (int m : llvm::reverse(members)) {
+    int64_t &own = ways[m] = used_outside(m, members);
+    for (int c : consumers_[m])
+      own += ways.lookup(c) * (work_[c] == Work::reduction ? 2 : 1);
+    if (own > most_ways)
       return false;
   }
-  return members.size() <= most_ops;
+  return true;
 }
 
 LoopClasses Clusters::classes_of(ArrayRef<LinalgOp> ops) const {
