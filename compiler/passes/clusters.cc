@@ -73,7 +73,8 @@ private:
 bool Clusters::is_small(const Members &members) const {
   if (members.size() > most_ops)
     return false;
-  if (!has(members, Work::reduction)) // ops are written into one another
+  bool one_result = llvm::count_if(members, [&](int m) { return used_outside(m, members); }) == 1;
+  if (one_result && !has(members, Work::reduction)) // ops are written into one another
     return true;
   DenseMap<int, int64_t> ways; // by member: to results
   for (int m : llvm::reverse(members)) {

@@ -8,7 +8,8 @@
 //   %first = reduction {min(first, value == best ? n : none)} of row, %best
 //   %place = %first == none ? 0 : %first                          (a row of nothing, or of NaN)
 //
-// Lanes along the result, as for the best of several rows at each place, have a value and a place each as it is.
+// Lanes along the result, as for the best of several rows at each place, have a value and a place each as it is; and
+// rows of a few elements, such as the scores of experts, fill no lanes.
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/rows.h"
 #include "compiler/passes/loop_classes.h"
@@ -22,6 +23,9 @@ namespace heddle::passes {
 using namespace mlir;
 
 namespace {
+
+/// Elements of a row that are compared one by one as fast.
+constexpr int64_t few = 16;
 
 /// No place in a row.
 constexpr int32_t none = INT32_MAX;
@@ -60,6 +64,11 @@ std::optional<Position> position_of(linalg::GenericOp op) {
       return Position{best.getTrueValue(), greatest, int64_t(index.getDim())};
   }
   return std::nullopt;
+}
+
+bool is_short(linalg::GenericOp op, const Position &position) {
+  int64_t extent = op.getStaticLoopRanges()[position.loop];
+  return !ShapedType::isDynamic(extent) && extent <= few;
 }
 
 class Splitter {
@@ -168,7 +177,7 @@ struct SplitPositions : PassWrapper<SplitPositions, OperationPass<ModuleOp>> {
     SmallVector<linalg::GenericOp> ops;
     getOperation().walk([&](linalg::GenericOp op) { ops.push_back(op); });
     for (linalg::GenericOp op : ops)
-      if (auto position = position_of(op); position && !rows::reduces_across(op))
+      if (auto position = position_of(op); position && !rows::reduces_across(op) && !is_short(op, *position))
         Splitter(op, *position).run();
   }
 };
