@@ -167,15 +167,16 @@ int Scalars::depth_of(mlir::Value value) {
 /// By an update, of whose values Halide says nothing.
 Expr Scalars::stored_where_deep(mlir::Operation &op, Expr expr) {
   constexpr int deepest = 4;
-  bool function = llvm::isa<mlir::math::MathDialect>(op.getDialect()), constant = Halide::Internal::is_const(expr);
+  bool function = llvm::isa<mlir::math::MathDialect>(op.getDialect()), real = expr.type().is_float(),
+       read = llvm::isa<mlir::tensor::ExtractOp>(op), constant = Halide::Internal::is_const(expr);
   int depth = op.getNumOperands() == 0 && uses_loops(expr) ? varies : 0;
   for (mlir::Value operand : op.getOperands()) {
     int before = depth_of(operand);
     depth = depth == varies || before == varies ? varies : std::max(depth, before);
   }
   if (depth != varies)
-    depth += constant ? 0 : function ? 2 : 1;
-  if (depth >= deepest && op.getNumResults() == 1 && expr.type().is_float()) { // whole numbers may be places
+    depth = read ? 0 : depth + (constant || !real ? 0 : function ? 2 : 1);
+  if (depth >= deepest && op.getNumResults() == 1 && real) { // whole numbers may be places
     Halide::Func stored("stored");
     stored() = Halide::undef(expr.type());
     stored() = expr;
