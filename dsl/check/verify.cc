@@ -206,4 +206,11 @@ private:
 
 std::string verify(const Program &program, const Entry &entry) { return Verifier(program).run(entry); }
 
+std::string verify(const Program &program) {
+  for (const Entry &entry : program.entries)
+    if (std::string wrong = verify(program, entry); !wrong.empty())
+      return wrong;
+  return "";
+}
+
 } // namespace heddle

@@ -14,5 +14,7 @@ namespace heddle {
 ///   V6 what a loop carries has one shape and type before, in and after each iteration; what it collects has the
 ///   slice's
 std::string verify(const Program &program, const Entry &entry);
+/// The same of the first entry in which something is wrong.
+std::string verify(const Program &program);
 
 } // namespace heddle

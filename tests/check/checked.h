@@ -31,9 +31,7 @@ inline Checked check_text(const std::string &text, CheckOptions options = {},
   out.program = check(*out.sources, tree, options, diagnostics);
   out.messages = diagnostics.render(100);
   if (out.program)
-    for (const Entry &entry : out.program->entries)
-      if (std::string wrong = verify(*out.program, entry); !wrong.empty())
-        out.messages += wrong + "\n";
+    out.messages += verify(*out.program);
   return out;
 }
 

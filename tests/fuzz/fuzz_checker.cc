@@ -21,11 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     good &= d.span.valid();
   if (program) {
     to_text(*program);
-    for (const Entry &entry : program->entries)
-      if (std::string wrong = verify(*program, entry); !wrong.empty()) {
-        messages += wrong + "\n";
-        good = false;
-      }
+    std::string wrong = verify(*program);
+    messages += wrong;
+    good &= wrong.empty();
   }
   if (!good) {
     std::fprintf(stderr, "%s", messages.c_str());

@@ -185,11 +185,10 @@ Front read(const std::string &text, const Plan &plan) {
     out.verdict = {out.at_end ? Verdict::agrees : Verdict::refused, model.diagnostics->render()};
     return out;
   }
-  for (const Entry &entry : model.program->entries)
-    if (std::string wrong = verify(*model.program, entry); !wrong.empty()) {
-      out.verdict = {Verdict::refused, "the checked program is none: " + wrong};
-      return out;
-    }
+  if (std::string wrong = verify(*model.program); !wrong.empty()) {
+    out.verdict = {Verdict::refused, "the checked program is none: " + wrong};
+    return out;
+  }
   CheckOptions whole = options;
   whole.every_place = true;
   Diagnostics told_before(*model.sources);
