@@ -307,8 +307,7 @@ std::string of_ties(const Tensor &tensor, double tolerance) {
   if (is_floating(tensor.type) || tolerance <= exact_tolerance)
     return "";
   return "\nThese are no real numbers: where what decides them nearly ties, narrow numbers may decide otherwise, and "
-         "all "
-         "that follows differs. Compare in f32 to see whether it is that";
+         "all that follows differs. Compare in f32 to see whether it is that";
 }
 
 /// `got`: what the model gives, compiled now; `library`: what the library given gives, null without one.

@@ -73,9 +73,8 @@ private:
 bool Clusters::is_small(const Members &members) const {
   if (members.size() > most_ops)
     return false;
-  bool one_result = llvm::count_if(members, [&](int m) { return used_outside(m, members); }) == 1;
-  if (one_result && !has(members, Work::reduction)) // ops are written into one another
-    return true;
+  if (!has(members, Work::reduction) && llvm::count_if(members, [&](int m) { return used_outside(m, members); }) == 1)
+    return true;               // ops are written into one another
   DenseMap<int, int64_t> ways; // by member: to results
   for (int m : llvm::reverse(members)) {
     int64_t &own = ways[m] = used_outside(m, members);

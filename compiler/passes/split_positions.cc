@@ -12,11 +12,11 @@
 // rows of a few elements, such as the scores of experts, fill no lanes.
 #include "compiler/ir/dialect.h"
 #include "compiler/kernels/rows.h"
-#include "compiler/passes/loop_classes.h"
 #include "compiler/passes/passes.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace heddle::passes {
 
@@ -133,15 +133,14 @@ private:
 
   /// The value that is compared, again.
   Value value(OpBuilder &body, IRMapping &map) {
-    llvm::SetVector<Operation *> needed;
-    SmallVector<Value> work{position_.value};
-    while (!work.empty())
-      if (Operation *made = work.pop_back_val().getDefiningOp();
-          made && made->getBlock() == op_.getBody() && needed.insert(made))
-        llvm::append_range(work, needs_of(made));
-    for (Operation &made : *op_.getBody())
-      if (needed.contains(&made))
-        body.clone(made, map);
+    BackwardSliceOptions within;
+    within.filter = [&](Operation *made) { return made->getBlock() == op_.getBody(); };
+    within.inclusive = within.omitBlockArguments = true;
+    within.omitUsesFromAbove = false;
+    llvm::SetVector<Operation *> needed; // operands first
+    (void)getBackwardSlice(position_.value, &needed, within);
+    for (Operation *made : needed)
+      body.clone(*made, map);
     return map.lookupOrDefault(position_.value);
   }
 
