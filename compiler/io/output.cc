@@ -74,8 +74,8 @@ Result<OutputFile> OutputFile::create(const std::string &path, bool rewrites) {
     return Error{path + ": is not a regular file; name a file to write"};
   if (std::string why = rewrites ? "" : why_it_stays(out.place_); !why.empty())
     return stays(path, why, "file to write");
-  out.temporary_ = Unfinished::file(out.place_ + ".part-XXXXXX", out.descriptor_);
-  if (out.descriptor_ < 0)
+  out.temporary_ = Unfinished::file(out.place_ + ".heddle-part-", out.descriptor_);
+  if (out.temporary_.path().empty())
     return cannot_write(path, errno);
   fchmod(out.descriptor_, exists ? old.st_mode & 07777 : new_mode(0666));
   return out;
@@ -175,7 +175,7 @@ Result<OutputFolder> OutputFolder::create(const std::string &path) {
   bool within = name.empty() || name == "." || name == ".." ||
                 (exists && (stat(parent.empty() ? "." : parent.c_str(), &outside) != 0 ||
                             outside.st_dev != inside.st_dev || access(parent.empty() ? "." : parent.c_str(), W_OK)));
-  out.temporary_ = Unfinished::folder(within ? out.path_ + "/.part-XXXXXX" : out.path_ + ".part-XXXXXX");
+  out.temporary_ = Unfinished::folder(out.path_ + (within ? "/.heddle-part-" : ".heddle-part-"));
   if (out.temporary_.path().empty())
     return heddle::cannot_write(path, errno);
   chmod(out.temporary_.path().c_str(), new_mode(0777));

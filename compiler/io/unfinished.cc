@@ -1,6 +1,6 @@
 // The list of live paths is the one piece of global state of the compiler: an interrupt has no other way to know them.
-// It is never destroyed, since threads may outlast main(). Nothing runs after `kill -9`: what it leaves among the
-// system's temporary files is known by its lock, which ended with the process, and the next one removes it.
+// It is never destroyed, since threads may outlast main(). Nothing runs after `kill -9`: what it leaves is known by its
+// lock, which ended with the process.
 #include "compiler/io/unfinished.h"
 
 #include <atomic>
@@ -27,8 +27,8 @@ struct Live {
   std::set<std::string> paths;
 };
 
-constexpr int most_turns = 1000; // of removing what other threads are still adding to
-constexpr std::string_view temporary_name = "heddle-scratch-";
+constexpr int most_turns = 1000;     // of removing what other threads are still adding to
+constexpr size_t unique_letters = 6; // of mkstemp and mkdtemp
 
 } // namespace
 
@@ -55,22 +55,65 @@ static void remove_all(const std::string &path) {
   spare_one();
 }
 
-Unfinished Unfinished::folder(std::string pattern) {
-  auto lock = no_end_meanwhile();
-  spare_one();
-  Unfinished out;
-  if (mkdtemp(pattern.data()))
-    live().paths.insert(out.path_ = pattern);
-  return out;
+/// For a lock: a pipe that bears such a name isn't waited for.
+static int open_to_lock(const std::string &path) {
+  return open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 }
 
-Unfinished Unfinished::file(std::string pattern, int &descriptor) {
+/// Removes what processes have left that are no more.
+static void remove_abandoned(const fs::path &beginning) {
+  std::error_code failed, ignored;
+  std::string prefix = beginning.filename();
+  fs::path parent = beginning.parent_path();
+  for (fs::directory_iterator at(parent.empty() ? "." : parent, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    std::string name = at->path().filename();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + unique_letters)
+      continue;
+    int found = open_to_lock(at->path());
+    struct stat status{};
+    if (found >= 0 && fstat(found, &status) == 0 && status.st_uid == geteuid() && flock(found, LOCK_EX | LOCK_NB) == 0)
+      fs::remove_all(at->path(), ignored);
+    if (found >= 0)
+      close(found);
+  }
+}
+
+/// Makes one, and locks it, by which others see that this process lives. Another one may have removed it before.
+template <typename Make> Unfinished Unfinished::make(const std::string &beginning, Make make) {
   auto lock = no_end_meanwhile();
-  Unfinished out;
-  descriptor = mkostemp(pattern.data(), O_CLOEXEC);
-  if (descriptor >= 0)
-    live().paths.insert(out.path_ = pattern);
-  return out;
+  spare_one();
+  remove_abandoned(beginning);
+  for (;;) {
+    Unfinished out;
+    std::string path = beginning + std::string(unique_letters, 'X');
+    if (!make(path))
+      return out;
+    live().paths.insert(out.path_ = path);
+    out.lock_ = open_to_lock(path);
+    if (out.lock_ >= 0)
+      flock(out.lock_, LOCK_EX); // a file system that has no locks does without, and nothing is removed there
+    else if (int error = errno; error != ENOENT) {
+      out.remove();
+      errno = error;
+      return out;
+    }
+    if (std::error_code ignored; fs::exists(path, ignored))
+      return out;
+  }
+}
+
+Unfinished Unfinished::folder(const std::string &beginning) {
+  return make(beginning, [](std::string &path) { return mkdtemp(path.data()) != nullptr; });
+}
+
+Unfinished Unfinished::file(const std::string &beginning, int &descriptor) {
+  return make(beginning, [&](std::string &path) {
+    if (descriptor >= 0)
+      close(descriptor);
+    descriptor = mkostemp(path.data(), O_CLOEXEC);
+    return descriptor >= 0;
+  });
 }
 
 Unfinished::Unfinished(Unfinished &&other) noexcept
@@ -100,32 +143,6 @@ void Unfinished::keep() {
     close(std::exchange(lock_, -1));
 }
 
-static int open_folder(const std::string &path) {
-  return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-void Unfinished::lock() {
-  lock_ = open_folder(path_);
-  if (lock_ >= 0)
-    flock(lock_, LOCK_EX); // a file system that has no locks does without, and nothing is removed there
-}
-
-/// Removes what processes have left that are no more.
-static void remove_abandoned(const fs::path &base) {
-  std::error_code failed;
-  for (fs::directory_iterator at(base, failed), end; !failed && at != end; at.increment(failed)) {
-    if (!at->path().filename().string().starts_with(temporary_name))
-      continue;
-    int folder = open_folder(at->path());
-    struct stat found{};
-    std::error_code ignored;
-    if (folder >= 0 && fstat(folder, &found) == 0 && found.st_uid == geteuid() && flock(folder, LOCK_EX | LOCK_NB) == 0)
-      fs::remove_all(at->path(), ignored);
-    if (folder >= 0)
-      close(folder);
-  }
-}
-
 Result<Unfinished> temporary_folder() {
   std::error_code error;
   fs::path base = fs::temp_directory_path(error);
@@ -134,16 +151,10 @@ Result<Unfinished> temporary_folder() {
     return Error{(named ? named : "/tmp") +
                  std::string(": there is no folder for temporary files; name one by $TMPDIR: ") + error.message()};
   }
-  static std::once_flag once;
-  std::call_once(once, remove_abandoned, base);
-  for (;;) {
-    Unfinished out = Unfinished::folder(base / (std::string(temporary_name) + "XXXXXX"));
-    if (out.path().empty())
-      return Error{base.string() + ": temporary files ($TMPDIR) cannot be written there: " + std::strerror(errno)};
-    out.lock();
-    if (fs::exists(out.path(), error))
-      return out; // else another process has found it before it was locked
-  }
+  Unfinished out = Unfinished::folder(base / "heddle-scratch-");
+  if (out.path().empty())
+    return Error{base.string() + ": temporary files ($TMPDIR) cannot be written there: " + std::strerror(errno)};
+  return out;
 }
 
 void remove_unfinished() {

@@ -10,13 +10,13 @@
 namespace heddle {
 
 /// A new file or folder. It is removed, with what is in it, when this object goes, or when the process ends before
-/// that, unless keep() was called.
+/// that, unless keep() was called. What a process that was killed has left is removed when the next one of the same
+/// `beginning` is made.
 class Unfinished {
 public:
-  /// `pattern` ends in XXXXXX, which becomes what makes the name unique. Where it cannot be made, path() is empty and
-  /// errno says why.
-  static Unfinished folder(std::string pattern);
-  static Unfinished file(std::string pattern, int &descriptor);
+  /// Its path is `beginning` and what makes it unique. Where it cannot be made, path() is empty and errno says why.
+  static Unfinished folder(const std::string &beginning);
+  static Unfinished file(const std::string &beginning, int &descriptor);
   Unfinished() = default;
   Unfinished(Unfinished &&other) noexcept;
   Unfinished &operator=(Unfinished &&other) noexcept;
@@ -26,16 +26,15 @@ public:
   void remove();
   /// It has moved to its place.
   void keep();
-  /// Of a folder: other processes can tell from now on that this one lives.
-  void lock();
 
 private:
+  template <typename Make> static Unfinished make(const std::string &beginning, Make make);
+
   std::string path_;
   int lock_ = -1;
 };
 
-/// A new empty folder among the system's temporary files ($TMPDIR). The first one of a process also removes those that
-/// killed processes have left there.
+/// A new empty folder among the system's temporary files ($TMPDIR).
 Result<Unfinished> temporary_folder();
 
 /// While this lock is held the process does not end by remove_unfinished(): for steps of which all or none are to be

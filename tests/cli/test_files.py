@@ -76,7 +76,7 @@ class FileScratch(Scratch):
         """A compilation whose unfinished folder is there already."""
         process = self.start("compile", *words, "-o", output, **options)
         place = self.folder / output
-        while process.poll() is None and not any(place.parent.glob(place.name + ".part-*")):
+        while process.poll() is None and not any(place.parent.glob(place.name + ".heddle-part-*")):
             time.sleep(0.002)
         return process
 
@@ -318,12 +318,29 @@ class Meanwhile(FileScratch):
             shutil.rmtree(self.temporary, ignore_errors=True)
         before = content(self.folder)
         for path in list(before):
-            if path.startswith("out.part-"):
+            if path.startswith("out.heddle-part-"):
                 del before[path]
         status, out, err = self.finish(process)
         self.assertEqual((status, out), (1, ""))
         self.assertRegex(err, r"\Aerror: [^\n]*\n\Z")
         self.assertEqual(content(self.folder), before)
+
+    def test_what_a_killed_command_has_left_goes_with_the_next_one(self):
+        words = self.wide()
+        self.finish(self.start("compile", *words, "-o", "out"))
+        finished = set(content(self.folder))
+        living = self.start_and_wait_for_output(*words)
+        killed = self.start("compile", *words, "-o", "out")
+        while killed.poll() is None and len(list(self.folder.glob("out.heddle-part-*"))) < 2:
+            time.sleep(0.002)
+        killed.kill()
+        self.finish(killed)
+        status, out, err = self.heddle("compile", *words, "-o", "out")
+        self.assertEqual(status, 0, err)
+        status, out, err = self.finish(living)
+        self.assertEqual(status, 0, err)
+        self.assertEqual(set(content(self.folder)), finished)
+        self.assertEqual(list(self.temporary.iterdir()), [])
 
     def test_two_compilations_into_one_folder(self):
         """Each writes all its files or none between those of another: they belong together in the end."""
