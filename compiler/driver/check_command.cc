@@ -56,7 +56,7 @@ static Status check_model(const ModelOptions &options) {
   if (!model)
     return model.error();
   if (model->weights)
-    if (Status fits = check_weights(*model->program, *model->weights); !fits)
+    if (Status fits = check_weights(*model->program, *model->sources, *model->weights); !fits)
       return fits;
   size_t steps = 0;
   int64_t numbers = 0; // in all weights

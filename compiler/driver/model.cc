@@ -253,7 +253,7 @@ Status require_weights(const Model &model) {
   if (!model.weights)
     return Error{"the model reads weights, such as `" + model.program->weights[0].names[0] +
                  "`; say where they are with --weights FILE.safetensors"};
-  return check_weights(*model.program, *model.weights);
+  return check_weights(*model.program, *model.sources, *model.weights);
 }
 
 } // namespace heddle

@@ -44,6 +44,9 @@ struct CheckOptions {
 std::unique_ptr<Program> check(Sources &sources, const syntax::File &file, const CheckOptions &options,
                                Diagnostics &diagnostics);
 
+/// Whether a place lies in the prelude, no file of the user's.
+bool is_in_prelude(const Sources &sources, Span place);
+
 /// The program as text, one line per stage: `heddle show --stage tree` and the tests.
 std::string to_text(const Program &program);
 

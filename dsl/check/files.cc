@@ -167,3 +167,9 @@ FileScope *Files::used_file(const syntax::Name &name) {
 }
 
 } // namespace heddle::checking
+
+bool heddle::is_in_prelude(const Sources &sources, Span place) {
+  return std::ranges::any_of(embedded::prelude(), [&](const EmbeddedFile &embedded) {
+    return place.valid() && sources.path(place.file) == embedded.path;
+  });
+}

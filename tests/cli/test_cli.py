@@ -458,8 +458,12 @@ class Refusals(Scratch):
 
     def test_a_missing_tensor(self):
         self.save("bad.safetensors", {"table": self.weights["table"], "fc.weights": self.weights["fc.weight"], "fc.bias": self.weights["fc.bias"]})
-        self.refused("error: bad.safetensors: there is no tensor `fc.weight`; the nearest name that nothing reads is `fc.weights`\n",
+        self.refused("error: bad.safetensors: there is no tensor `fc.weight`, which the model reads; the nearest name that nothing reads is `fc.weights`\n",
                      "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
+        del self.weights["table"]
+        self.save("bad.safetensors", self.weights)
+        self.refused("error: bad.safetensors: there is no tensor `table`, which net.heddle:6 reads; do the settings (config.json, --set) belong to "
+                     "these weights?\n", "compile", "net.heddle", "--weights", "bad.safetensors", "-o", "out")
 
     def test_a_tensor_of_another_shape(self):
         self.save("bad.safetensors", {**self.weights, "fc.weight": np.ones((5, 3), np.float32)})

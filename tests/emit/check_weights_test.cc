@@ -19,6 +19,8 @@ protected:
     folder = mkdtemp(pattern.data());
     path = folder + "/w.safetensors";
     program.tensors.push_back({Tensor::weight, "fc.weight", Type::f32, {Size(2), Size(3)}, {}});
+    program.tensors[0].span = {sources.add("net.heddle", "model Net {\n  param w as \"fc.weight\": real[2, 3]\n}\n"),
+                               14, 19};
     program.weights.push_back({&program.tensors[0], {"net.fc.weight", "fc.weight"}, {6}});
   }
   ~CheckWeights() override { fs::remove_all(folder); }
@@ -31,7 +33,7 @@ protected:
     EXPECT_TRUE(bool(write_safetensors(path, {{name, view}})));
     auto files = WeightFiles::open(path);
     EXPECT_TRUE(bool(files));
-    auto status = check_weights(program, *files);
+    auto status = check_weights(program, sources, *files);
     return status ? "" : status.error().message;
   }
 
@@ -43,12 +45,13 @@ protected:
     auto files = WeightFiles::open(path);
     EXPECT_TRUE(bool(files));
     conversions = weight_conversions(program, *files);
-    auto status = check_weights(program, *files);
+    auto status = check_weights(program, sources, *files);
     return status ? "" : status.error().message;
   }
 
   std::string folder, path, conversions;
   Program program;
+  Sources sources;
 };
 
 TEST_F(CheckWeights, either_name_is_found_in_any_floating_type) {
@@ -73,26 +76,29 @@ TEST_F(CheckWeights, tensors_that_nothing_reads_are_listed) {
 
 TEST_F(CheckWeights, a_missing_tensor_is_named_with_the_nearest_one) {
   EXPECT_EQ(message("net.fc.weights", DType::f32, {6}),
-            path + ": there is no tensor `net.fc.weight` (nor `fc.weight`); the nearest name that nothing reads is "
-                   "`net.fc.weights`");
+            path + ": there is no tensor `net.fc.weight` (nor `fc.weight`), which net.heddle:2 reads; the nearest "
+                   "name that nothing reads is `net.fc.weights`");
 }
 
 TEST_F(CheckWeights, what_another_weight_reads_is_no_nearest_name) {
   program.tensors.push_back({Tensor::weight, "fd.weight", Type::f32, {Size(6)}, {}});
   program.weights.push_back({&program.tensors[1], {"fd.weight"}, {6}});
-  EXPECT_EQ(message("fc.weight", DType::f32, {6}),
-            path + ": there is no tensor `fd.weight`; do the settings (config.json, --set) belong to these weights?");
+  EXPECT_EQ(
+      message("fc.weight", DType::f32, {6}),
+      path + ": there is no tensor `fd.weight`, which the model reads; do the settings (config.json, --set) belong to "
+             "these weights?");
 }
 
 TEST_F(CheckWeights, a_wrong_shape_is_named_with_the_right_one) {
   EXPECT_EQ(message("fc.weight", DType::f32, {2, 3}),
-            path + ": tensor `fc.weight` has shape [2, 3], the model wants [6]; do the settings (config.json, --set) "
-                   "belong to these weights?");
+            path +
+                ": tensor `fc.weight` has shape [2, 3], net.heddle:2 wants [6]; do the settings (config.json, --set) "
+                "belong to these weights?");
 }
 
 TEST_F(CheckWeights, integers_are_no_weights_of_a_real_parameter) {
   EXPECT_EQ(message("fc.weight", DType::i32, {6}),
-            path + ": tensor `fc.weight` is I32, the model wants a floating-point type");
+            path + ": tensor `fc.weight` is I32, net.heddle:2 wants a floating-point type");
 }
 
 TEST_F(CheckWeights, floats_take_the_width_of_the_model_where_it_holds_them) {

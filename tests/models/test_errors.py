@@ -112,7 +112,7 @@ class Folders(Case):
     def test_a_missing_tensor(self):
         self.change_weights(lambda values: values.pop("encoder.layer.1.output.dense.bias"))
         self.assert_refused("error: bert: there is no tensor `bert.encoder.layer.1.output.dense.bias` (nor "
-                            "`encoder.layer.1.output.dense.bias`); do the settings (config.json, --set) belong to these weights?")
+                            "`encoder.layer.1.output.dense.bias`), which the model reads; do the settings (config.json, --set) belong to these weights?")
 
     def test_a_tensor_of_another_shape(self):
         self.change_weights(lambda values: values.update({"pooler.dense.weight": np.zeros((60, 61), np.float32)}))

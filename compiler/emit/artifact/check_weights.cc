@@ -2,6 +2,8 @@
 // holds fewer of them than the file's.
 #include "compiler/emit/artifact/check_weights.h"
 
+#include "dsl/check/check.h"
+
 #include "llvm/ADT/StringRef.h"
 
 #include <cmath>
@@ -61,32 +63,42 @@ static std::string nearest_name(const std::string &name, const Program &program,
   return best;
 }
 
-static Status check_weight(const Weight &weight, const Program &program, const WeightFiles &files) {
+/// The line of the user's files that declares a weight; one of a module of the prelude has its place in its name.
+static std::string reader_of(const Weight &weight, const Sources &sources) {
+  Span span = weight.tensor->span;
+  if (!span.valid() || is_in_prelude(sources, span))
+    return "the model";
+  return sources.path(span.file) + ":" + std::to_string(sources.position(span.file, span.begin).line);
+}
+
+static Status check_weight(const Weight &weight, const Program &program, const Sources &sources,
+                           const WeightFiles &files) {
   std::string name = weight.names[0];
   const TensorView *tensor = find(weight, files, name);
   if (!tensor) {
     std::string message = files.path() + ": there is no tensor `" + name + "`";
     for (size_t i = 1; i < weight.names.size(); ++i)
       message += " (nor `" + weight.names[i] + "`)";
+    message += ", which " + reader_of(weight, sources) + " reads";
     std::string near = nearest_name(name, program, files);
     return Error{message + (near.empty() ? suspicion : "; the nearest name that nothing reads is `" + near + "`")};
   }
   if (tensor->shape != weight.stored)
-    return Error{files.path() + ": tensor `" + name + "` has shape " + shape_text(tensor->shape) +
-                 ", the model wants " + shape_text(weight.stored) + suspicion};
+    return Error{files.path() + ": tensor `" + name + "` has shape " + shape_text(tensor->shape) + ", " +
+                 reader_of(weight, sources) + " wants " + shape_text(weight.stored) + suspicion};
   Type type = weight.tensor->type;
   if (is_floating(type) != is_floating(natural_type(tensor->dtype)))
-    return Error{files.path() + ": tensor `" + name + "` is " + std::string(dtype_name(tensor->dtype)) +
-                 ", the model wants " + (is_floating(type) ? "a floating-point type" : "integers")};
+    return Error{files.path() + ": tensor `" + name + "` is " + std::string(dtype_name(tensor->dtype)) + ", " +
+                 reader_of(weight, sources) + " wants " + (is_floating(type) ? "a floating-point type" : "integers")};
   if (std::string value = unfit_value(*tensor, type); !value.empty())
     return Error{files.path() + ": tensor `" + name + "` has the value " + value + ", which " + type_name(type) +
                  " cannot hold" + (type == Type::f16 ? "; bf16 has the range of f32" : "")};
   return Done{};
 }
 
-Status check_weights(const Program &program, const WeightFiles &files) {
+Status check_weights(const Program &program, const Sources &sources, const WeightFiles &files) {
   for (const Weight &weight : program.weights)
-    if (Status status = check_weight(weight, program, files); !status)
+    if (Status status = check_weight(weight, program, sources, files); !status)
       return status;
   return Done{};
 }
