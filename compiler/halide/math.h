@@ -17,6 +17,8 @@ Halide::Expr erf(Halide::Expr x);
 Halide::Expr rough_erf(Halide::Expr x);
 /// Within 4 ulp.
 Halide::Expr tanh(Halide::Expr x);
+/// Absolute error 6e-5, for f32: two thirds of the instructions.
+Halide::Expr rough_tanh(Halide::Expr x);
 /// Absolute error 2e-7 for |x| up to 1e9; beyond it some number between -1 and 1.
 Halide::Expr sin(Halide::Expr x);
 Halide::Expr cos(Halide::Expr x);

@@ -456,7 +456,7 @@ Expr Scalars::function(mlir::Operation &op) {
       .Case<mlir::math::Exp2Op>([&](auto) { return math::exp(a() * 0.693147180559945f); })
       .Case<mlir::math::ExpM1Op>([&](auto) { return math::exp(a()) - one(); })
       .Case<mlir::math::ErfOp>([&](auto erf) { return is_rough(erf) ? math::rough_erf(a()) : math::erf(a()); })
-      .Case<mlir::math::TanhOp>([&](auto) { return math::tanh(a()); })
+      .Case<mlir::math::TanhOp>([&](auto tanh) { return is_rough(tanh) ? math::rough_tanh(a()) : math::tanh(a()); })
       .Case<mlir::math::SqrtOp>([&](auto) { return sqrt(a()); })
       .Case<mlir::math::RsqrtOp>([&](auto) { return one() / sqrt(a()); })
       .Case<mlir::math::LogOp>([&](auto) { return math::log(a()); })

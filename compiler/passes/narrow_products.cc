@@ -15,8 +15,7 @@
 // a weight that these share with others is stored in both types. GPUs round what is read of parts, too, or at places
 // that slide along with the rows, such as the keys of neighbours.
 //
-// An erf or exp that makes what is rounded so is marked (`fastmath<afn>`): its last digits needn't be right
-// (math::rough_erf, math::rough_exp).
+// An erf, tanh or exp that makes what is rounded so needn't have all digits right (roundings.h).
 //
 // `--precision tf32` changes no type: products are marked, and variants for tensor cores round what they multiply.
 #include "compiler/ir/dialect.h"
@@ -81,7 +80,7 @@ public:
           narrow(product, *factor);
     for (auto [tensor, rounded] : rounded_)
       if (rounded && tensor.hasOneUse())
-        approximate(tensor.getDefiningOp<linalg::GenericOp>());
+        approximate_functions(tensor);
   }
 
 private:
@@ -298,56 +297,6 @@ private:
     if (failed(extents))
       return {};
     return rounded_[tensor] = build_free_rounding(builder, tensor, *extents, type_);
-  }
-
-  /// Whether an element goes into a result by sums and products alone, which do not enlarge what it is off by.
-  static bool is_added_or_multiplied(Value element) {
-    return llvm::all_of(element.getUsers(), [](Operation *user) {
-      return isa<linalg::YieldOp>(user) ||
-             (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(user) && is_added_or_multiplied(user->getResult(0)));
-    });
-  }
-
-  /// Whether an element goes into the results of its body by what leaves its relative error as it is: it is scaled,
-  /// chosen, or added to a sum of such.
-  static bool is_scaled(Value element, Value sum) {
-    return llvm::all_of(element.getUsers(), [&](Operation *user) {
-      bool scaled = isa<arith::MulFOp, arith::DivFOp, arith::SelectOp, arith::MaximumFOp, arith::MaxNumFOp>(user) ||
-                    (isa<arith::AddFOp>(user) && sum && llvm::is_contained(user->getOperands(), sum));
-      return isa<linalg::YieldOp>(user) || (scaled && is_scaled(user->getResult(0), sum));
-    });
-  }
-  /// Whether what a tensor is off by, relatively, is all that the results of `end` are off by: nobody else reads it, or
-  /// sums of it.
-  static bool is_scaled_for(Value tensor, Operation *end) {
-    return llvm::all_of(tensor.getUses(), [&](OpOperand &use) {
-      auto op = dyn_cast<linalg::GenericOp>(use.getOwner());
-      if (!op || !op.isDpsInput(&use))
-        return false;
-      Value sum = op.getNumReductionLoops() > 0 ? Value(op.getRegionOutputArgs().front()) : Value();
-      return is_scaled(op.getMatchingBlockArgument(&use), sum) && (op == end || is_scaled_for(op->getResult(0), end));
-    });
-  }
-
-  /// Marks functions whose results are only ever read rounded: some digits of theirs would be rounded off. They stand
-  /// in the body that makes what is rounded, or, where that is a softmax, in the one before.
-  static void approximate(linalg::GenericOp made) {
-    if (!made)
-      return;
-    made.walk([](math::ErfOp erf) {
-      if (is_added_or_multiplied(erf))
-        erf.setFastmath(arith::FastMathFlags::afn);
-    });
-    auto mark = [](linalg::GenericOp op) {
-      op.walk([](math::ExpOp exp) {
-        if (is_scaled(exp, {}))
-          exp.setFastmath(arith::FastMathFlags::afn);
-      });
-    };
-    mark(made);
-    for (Value operand : made.getDpsInputs())
-      if (auto before = operand.getDefiningOp<linalg::GenericOp>(); before && is_scaled_for(operand, made))
-        mark(before);
   }
 
   ModuleOp module_;

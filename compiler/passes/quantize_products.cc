@@ -20,6 +20,8 @@
 // offset's share is the column sum. A CPU without them adds up two products in 16 bits, which hold them if the two
 // weights add up to no more than 128 in magnitude: there the scales are as large as that takes (pair_sum). What remains
 // in floats is narrow_products' matter.
+//
+// An erf, tanh or exp that makes what is only read as such numbers needn't have all digits right (roundings.h).
 #include "compiler/ir/definitions.h"
 #include "compiler/ir/dialect.h"
 #include "compiler/ir/precision.h"
@@ -38,6 +40,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <set>
 
@@ -108,6 +111,11 @@ public:
       });
     for (Candidate &candidate : candidates)
       quantize(candidate);
+    for (Operation *rounding : roundings_) {
+      Value activation = rounding->getOperand(0);
+      if (llvm::all_of(activation.getUsers(), [&](Operation *reader) { return roundings_.contains(reader); }))
+        approximate_functions(activation);
+    }
     SmallVector<StringRef> names(quantized_.begin(), quantized_.end());
     if (!names.empty())
       module_->setAttr(ir::names::quantized, builder_.getStrArrayAttr(names));
@@ -359,7 +367,12 @@ private:
     int64_t rank = cast<RankedTensorType>(side.tensor().getType()).getRank();
     return {side.tensor(), AffineMap::get(rank, 0, axes(side.kept), module_.getContext())};
   }
-  Rows remember(const Side &side, const Rows &rows) { return rows_[key_of(side)] = rows; }
+  Rows remember(const Side &side, const Rows &rows) {
+    for (Value made : {rows.numbers, rows.largest})
+      if (made)
+        roundings_.insert(made.getDefiningOp());
+    return rows_[key_of(side)] = rows;
+  }
 
   SmallVector<AffineExpr> axes(ArrayRef<int64_t> which) {
     return llvm::map_to_vector(which, [&](int64_t axis) { return builder_.getAffineDimExpr(axis); });
@@ -525,7 +538,8 @@ private:
   Builder builder_;
   bool signs_;
   int64_t pair_sum_;
-  std::set<std::string> quantized_; // activations
+  std::set<std::string> quantized_;        // activations
+  llvm::SetVector<Operation *> roundings_; // what reads an activation to make numbers of it
   DenseMap<std::pair<Value, AffineMap>, Rows> rows_;
   DenseMap<std::pair<Operation *, Attribute>, Weights> weights_;
 };

@@ -25,4 +25,9 @@ void narrow_element(mlir::Value element, mlir::Type narrow);
 /// elements.
 void widen_read(mlir::OpOperand &use);
 
+/// Marks functions (`fastmath<afn>`) of a tensor that is only ever read rounded: their last digits would be rounded
+/// off, so they are computed with fewer (math::rough_erf and others). They stand in the body that makes the
+/// tensor, or, where that is a softmax, in the one before.
+void approximate_functions(mlir::Value tensor);
+
 } // namespace heddle::passes

@@ -107,8 +107,9 @@ TEST(Numbers, nan_survives_relu_erf_and_tanh) {
   EXPECT_SAME(values_of("%y0 = arith.maxnumf %x0, %zero : f32", {-1, 2, nan, -inf, inf}), {0, 2, 0, 0, inf});
   std::vector<double> erf = values_of("%y0 = math.erf %x0 : f32", {nan, inf, -inf, 0}),
                       rough = values_of("%y0 = math.erf %x0 fastmath<afn> : f32", {nan, inf, -inf, 0}),
-                      tanh = values_of("%y0 = math.tanh %x0 : f32", {nan, inf, -inf, 0});
-  for (const std::vector<double> &y : {erf, rough, tanh}) {
+                      tanh = values_of("%y0 = math.tanh %x0 : f32", {nan, inf, -inf, 0}),
+                      rough_tanh = values_of("%y0 = math.tanh %x0 fastmath<afn> : f32", {nan, inf, -inf, 0});
+  for (const std::vector<double> &y : {erf, rough, tanh, rough_tanh}) {
     EXPECT_TRUE(std::isnan(y[0]));
     EXPECT_NEAR(y[1], 1, 3e-6);
     EXPECT_NEAR(y[2], -1, 3e-6);
@@ -134,6 +135,7 @@ TEST(Numbers, functions_are_as_accurate_as_their_declarations_say) {
   EXPECT_LT(worst("%y0 = math.erf %x0 : f32", [](double v) { return std::erf(v); }, absolute), 2.5e-7);
   EXPECT_LT(worst("%y0 = math.erf %x0 fastmath<afn> : f32", [](double v) { return std::erf(v); }, absolute), 6e-5);
   EXPECT_LT(worst("%y0 = math.tanh %x0 : f32", [](double v) { return std::tanh(v); }, absolute), 5e-7);
+  EXPECT_LT(worst("%y0 = math.tanh %x0 fastmath<afn> : f32", [](double v) { return std::tanh(v); }, absolute), 6e-5);
   EXPECT_LT(worst("%y0 = math.sin %x0 : f32", [](double v) { return std::sin(v); }, absolute), 2e-7);
   EXPECT_LT(worst("%y0 = math.cos %x0 : f32", [](double v) { return std::cos(v); }, absolute), 2e-7);
   EXPECT_LT(worst(
