@@ -6,7 +6,8 @@ multiplies, all measured in turns: on a CPU with AMX its tiles, else AVX-512's d
     ./dev bench products --rows 128 --precision bf16      some of them
     ./dev bench products --of detr                        DETR-R50's alone
 
-Layers are BERT-base's and ViT-B/16's: 768 to 768 and 3072 to 768 with a bias, 768 to 3072 with bias and GELU. Weights are packed and rows
+Layers are BERT-base's and ViT-B/16's: 768 to 768 and 3072 to 768 with a bias, 768 to 3072 with bias and GELU; in int8 this once more, with
+a result that is only rounded for the next layer, as in those models, and so with fewer digits of its erf. Weights are packed and rows
 narrow before the clock runs. Results are compared before times count. Then each product and filter of a call of DETR-R50, with the roof that
 memory makes beside the instruction's peak."""
 
@@ -24,9 +25,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import detr  # noqa: E402
 from measure import Worker, add_options, check_options, cpu_in_file_names, cpu_name, environment_python, say, versions  # noqa: E402
 
-LAYERS = {"768 to 768": (768, 768, "plain"), "768 to 3072, GELU": (768, 3072, "gelu_of"), "3072 to 768": (3072, 768, "plain")}
+LAYERS = {"768 to 768": (768, 768, "plain"), "768 to 3072, GELU": (768, 3072, "gelu_of"),
+          "768 to 3072, GELU, for int8": (768, 3072, "between"), "3072 to 768": (3072, 768, "plain")}  # fmt: skip
 PRECISIONS = {"f32": [], "bf16": ["--set", "real=bf16"], "int8": ["--precision", "int8"]}
-TOLERANCES = {"f32": 1e-5, "bf16": 0.02, "int8": 0.05}  # of the largest value
+TOLERANCES = {"f32": 1e-5, "bf16": 0.02, "int8": 0.08}  # of the largest value; weights are coarser without dot products of bytes
 SIDES = ("heddle", "onednn")
 
 
@@ -37,7 +39,8 @@ def make(options, python):
         if not weights.exists():
             code = ("import sys, numpy as np; from safetensors.numpy import save_file; r = np.random.default_rng(1)\n"
                     "k, n = int(sys.argv[2]), int(sys.argv[3])\n"
-                    "save_file({'weight': (r.standard_normal((n, k)) / k**0.5).astype(np.float32), 'bias': r.standard_normal(n).astype(np.float32)}, sys.argv[1])")
+                    "save_file({'weight': (r.standard_normal((n, k)) / k**0.5).astype(np.float32), 'bias': r.standard_normal(n).astype(np.float32),\n"
+                    "           'next': (r.standard_normal((16, n)) / n**0.5).astype(np.float32)}, sys.argv[1])")
             subprocess.run([python, "-c", code, weights, str(terms), str(columns)], check=True)
         for precision in options.precision:
             subprocess.run([options.heddle, "compile", HERE / "layer.heddle", "--set", f"K={terms}", "--set", f"N={columns}", "--weights", weights,
@@ -66,6 +69,8 @@ def measure(options, python, threads):
         name, peak = measure_peaks(options, precision, threads, 0)
         workers = {side: Worker(python, HERE / "sides.py", [side, options.cache], options.cache / f"{side}.log", threads) for side in SIDES}
         for layer, (terms, columns, entry) in LAYERS.items():
+            if entry == "between" and precision != "int8":
+                continue
             for count in options.rows:
                 case = (precision, terms, columns, entry, count)
                 results = [options.cache / f"{side}.npy" for side in SIDES]
