@@ -3,6 +3,7 @@
 #include "compiler/emit/kernels/emit.h"
 
 #include "compiler/emit/kernels/halide_messages.h"
+#include "compiler/emit/kernels/names.h"
 #include "compiler/emit/kernels/narrowed.h"
 #include "compiler/emit/kernels/scratch.h"
 #include "compiler/halide/lower.h"
@@ -146,6 +147,8 @@ Result<LoweredRow> lower_row(const KernelRow &wanted, const std::string &symbol,
   for (const Rewrite &rewrite : rewrites())
     if (rewrite.name != options.without_rewrite)
       lowered->passes.push_back(rewrite.make());
+  if (options.form == KernelForm::object) // texts are for people
+    lowered->passes.push_back(number_names());
   Halide::Pipeline pipeline(outputs);
   for (const std::shared_ptr<Halide::Internal::IRMutator> &pass : lowered->passes)
     pipeline.add_custom_lowering_pass(pass.get(), nullptr);
