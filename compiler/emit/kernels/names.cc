@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,56 +38,8 @@ std::string stem_of(std::string_view part) {
   return out;
 }
 
-/// The names that a statement defines, in order.
-class Defined : public IRVisitor {
-public:
-  std::vector<std::string> names;
-
-private:
-  using IRVisitor::visit;
-  void define(const std::string &name) {
-    if (known_.insert(name).second)
-      names.push_back(name);
-  }
-  void visit(const Let *op) override {
-    define(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const LetStmt *op) override {
-    define(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const For *op) override {
-    define(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Allocate *op) override {
-    define(op->name);
-    IRVisitor::visit(op);
-  }
-
-  std::set<std::string> known_;
-};
-
+/// Numbers what a statement defines as it comes to it, of one kernel.
 class Numbering : public IRMutator {
-public:
-  Stmt mutate(const Stmt &s) override {
-    if (depth_ == 0) {
-      Defined defined;
-      s.accept(&defined);
-      renamed_.clear();
-      parts_.clear();
-      turns_.clear();
-      for (const std::string &name : defined.names)
-        renamed_[name] = numbered(name);
-    }
-    ++depth_;
-    Stmt out = IRMutator::mutate(s);
-    --depth_;
-    return out;
-  }
-  using IRMutator::mutate;
-
 private:
   using IRMutator::visit;
 
@@ -109,6 +60,13 @@ private:
     }
     return out;
   }
+  /// Of what is defined here: before what it holds for is looked at.
+  std::string define(const std::string &name) {
+    auto [known, is_new] = renamed_.try_emplace(name);
+    if (is_new)
+      known->second = numbered(name);
+    return known->second;
+  }
   const std::string &name_of(const std::string &name) const {
     auto found = renamed_.find(name);
     return found == renamed_.end() ? name : found->second;
@@ -117,13 +75,20 @@ private:
   Expr visit(const Variable *op) override {
     return Variable::make(op->type, name_of(op->name), op->image, op->param, op->reduction_domain);
   }
-  Expr visit(const Let *op) override { return Let::make(name_of(op->name), mutate(op->value), mutate(op->body)); }
+  Expr visit(const Let *op) override {
+    std::string name = define(op->name);
+    Expr value = mutate(op->value);
+    return Let::make(name, value, mutate(op->body));
+  }
   Stmt visit(const LetStmt *op) override {
-    return LetStmt::make(name_of(op->name), mutate(op->value), mutate(op->body));
+    std::string name = define(op->name);
+    Expr value = mutate(op->value);
+    return LetStmt::make(name, value, mutate(op->body));
   }
   Stmt visit(const For *op) override {
-    return For::make(name_of(op->name), mutate(op->min), mutate(op->extent), op->for_type, op->partition_policy,
-                     op->device_api, mutate(op->body));
+    std::string name = define(op->name);
+    Expr min = mutate(op->min), extent = mutate(op->extent);
+    return For::make(name, min, extent, op->for_type, op->partition_policy, op->device_api, mutate(op->body));
   }
   Expr visit(const Load *op) override {
     return Load::make(op->type, name_of(op->name), mutate(op->index), op->image, op->param, mutate(op->predicate),
@@ -134,16 +99,16 @@ private:
                        op->alignment);
   }
   Stmt visit(const Allocate *op) override {
+    std::string name = define(op->name);
     std::vector<Expr> extents;
     for (const Expr &extent : op->extents)
       extents.push_back(mutate(extent));
-    return Allocate::make(name_of(op->name), op->type, op->memory_type, extents, mutate(op->condition),
-                          mutate(op->body), op->new_expr.defined() ? mutate(op->new_expr) : Expr(), op->free_function,
-                          op->padding);
+    Expr condition = mutate(op->condition), made = op->new_expr.defined() ? mutate(op->new_expr) : Expr();
+    return Allocate::make(name, op->type, op->memory_type, extents, condition, mutate(op->body), made,
+                          op->free_function, op->padding);
   }
   Stmt visit(const Free *op) override { return Free::make(name_of(op->name)); }
 
-  int depth_ = 0;
   std::map<std::string, std::string> renamed_; // whole names
   std::map<std::string, std::string> parts_;
   std::map<std::string, int> turns_; // by stem
