@@ -1,5 +1,7 @@
 #include "compiler/emit/kernels/halide_messages.h"
 
+#include "llvm/Support/Regex.h"
+
 #include <cstdlib>
 #include <mutex>
 
@@ -34,6 +36,8 @@ std::string message_of(const Halide::Error &error) {
     if (c == '\n')
       c = ' ';
   text.erase(0, text.starts_with("Error: ") ? 7 : 0);
+  for (llvm::Regex unique("[$]n?[0-9]+"); unique.match(text);)
+    text = unique.sub("", text);
   return text.empty() ? "internal error" : text;
 }
 

@@ -10,7 +10,7 @@ namespace heddle {
 /// From now on mistakes are exceptions, and warnings, which speak of schedules and mean nothing to users, go nowhere.
 void report_by_exceptions();
 
-/// What an exception says, on one line.
+/// What an exception says, on one line, of names without the numbers that make them unique (rows$2).
 std::string message_of(const Halide::Error &error);
 
 } // namespace heddle
