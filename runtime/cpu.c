@@ -34,7 +34,7 @@ static heddle_status check(const heddle_model_desc *desc) {
   if (!heddle_is_permitted(desc->cpu_features))
     return rt_fail(HEDDLE_UNSUPPORTED_CPU,
                    "model '%s' was compiled for %s, but the operating system does not permit AMX tiles to this "
-                   "process; compile it for a target without AMX, such as x86-64-v4+bf16",
+                   "process; compile it for a target without AMX, such as x86-64-v4+vnni",
                    desc->name, desc->target);
   return HEDDLE_OK;
 }

@@ -102,13 +102,29 @@ static std::string instead_of_gpu(std::string_view name) {
          (suffix.empty() ? "" : ", without the instructions that only sm_" + std::string(sm) + " has");
 }
 
+/// Whether this machine's vdpbf16ps takes longer than the multiply-adds that it stands for, as on Intel's CPUs, which
+/// have AMX for bf16.
+static bool is_slow_at_dot_bf16() {
+  uint32_t a, b, c, d;
+  return __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx;
+}
+
+/// The last row that this machine can run. Where Intel's AMX is hidden, as on many virtual machines, that is one
+/// without AVX-512 BF16: products of bf16 take half as long there by multiply-adds.
+static const Target *native_target() {
+  uint32_t host = heddle_host_cpu_features();
+  if (!(host & HEDDLE_CPU_AMX) && is_slow_at_dot_bf16())
+    host &= ~HEDDLE_CPU_AVX512_BF16;
+  const Target *best = nullptr;
+  for (const Target &target : table)
+    if ((target.cpu_features() & ~host) == 0)
+      best = &target;
+  return best;
+}
+
 Result<Target> find_target(std::string_view name) {
   if (name == "native") {
-    uint32_t host = heddle_host_cpu_features();
-    const Target *best = nullptr;
-    for (const Target &target : table)
-      if ((target.cpu_features() & ~host) == 0)
-        best = &target;
+    const Target *best = native_target();
     if (!best)
       return Error{"this machine has no AVX2 with FMA and F16C, which the least demanding target (" + table[0].name +
                    ") needs; name a target to compile for another machine"};

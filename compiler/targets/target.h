@@ -52,8 +52,8 @@ struct Target {
 std::span<const Target> targets();
 std::span<const Target> gpu_targets();
 
-/// The target of that name; `native` is the most demanding one that this machine can run. The message of an
-/// unknown name lists the known ones.
+/// The target of that name; `native` is the most demanding one that this machine can run, but for those whose further
+/// instructions are slow here. The message of an unknown name lists the known ones.
 Result<Target> find_target(std::string_view name);
 
 /// These features in Halide's words: "x86-64-linux-sse41-…".

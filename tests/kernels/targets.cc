@@ -7,14 +7,17 @@
 
 using namespace heddle;
 
-TEST(Targets, native_is_the_last_row_that_this_machine_can_run) {
+TEST(Targets, native_is_the_last_row_that_this_machine_can_run_and_is_not_slow_at) {
   Result<Target> native = find_target("native");
   ASSERT_TRUE(native) << native.error().message;
   EXPECT_EQ(native->cpu_features() & ~heddle_host_cpu_features(), 0u);
   bool after = false;
   for (const Target &target : targets()) {
-    if (after)
+    bool is_slow = target.name == "x86-64-v4+bf16" && __builtin_cpu_is("intel");
+    if (after && !is_slow)
       EXPECT_NE(target.cpu_features() & ~heddle_host_cpu_features(), 0u) << target.name;
+    if (is_slow)
+      EXPECT_NE(native->name, target.name);
     after |= target.name == native->name;
   }
   EXPECT_TRUE(after);
