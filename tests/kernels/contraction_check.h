@@ -27,8 +27,7 @@ inline int count(const std::string &text, const std::string &part) {
 inline void check_row(
     const std::string &text, const ScheduleRow &row, const std::vector<std::vector<int64_t>> &sizes, double relative,
     bool asserts = true, const std::function<void(std::vector<Values> &)> &change = [](std::vector<Values> &) {}) {
-  Result<Target> target = find_target("native");
-  ASSERT_TRUE(target);
+  const Target &target = host_target();
   KernelText kernel(text);
   ASSERT_EQ(kind_of(kernel.function()).name, "contraction");
   kernel.set_row(row);
@@ -36,10 +35,10 @@ inline void check_row(
   for (const auto &[parameter, value] : row.params)
     name += " " + parameter + "=" + std::to_string(value);
   SCOPED_TRACE(name);
-  CompiledKernel compiled(kernel.function(), 0, *target, false);
+  CompiledKernel compiled(kernel.function(), 0, target, false);
   std::optional<CompiledKernel> checked;
   if (asserts)
-    checked.emplace(kernel.function(), 0, *target, true);
+    checked.emplace(kernel.function(), 0, target, true);
   for (const std::vector<int64_t> &size : sizes) {
     std::vector<Values> inputs = random_inputs(kernel.function(), size, 7);
     change(inputs);
@@ -67,11 +66,9 @@ inline ScheduleRow split_tiles(int64_t width, int64_t depth, int64_t block = 96,
 
 /// The rows that the kind itself chooses, each at all sizes.
 inline void check_chosen(const std::string &text, const std::vector<std::vector<int64_t>> &sizes, double relative) {
-  Result<Target> target = find_target("native");
-  ASSERT_TRUE(target);
   KernelText kernel(text);
   ASSERT_EQ(kind_of(kernel.function()).name, "contraction");
-  for (ScheduleRow row : choose(kernel.function(), *target).rows) {
+  for (ScheduleRow row : choose(kernel.function(), host_target()).rows) {
     row.when.reset(); // every row is correct at every size
     check_row(text, row, sizes, relative);
   }

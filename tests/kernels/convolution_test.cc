@@ -120,7 +120,7 @@ void check_row(const std::string &text, int64_t rows, int64_t width, const std::
   row.micro_kernel = micro_kernel;
   kernel.set_row(row);
   EXPECT_EQ(heddle::kind_of(kernel.function()).name, "convolution");
-  heddle::Target target = *heddle::find_target("native");
+  const heddle::Target &target = host_target();
   CompiledKernel checked(kernel.function(), 0, target, true), fast(kernel.function(), 0, target, false);
   for (const std::vector<int64_t> &size : sizes) {
     std::vector<Values> inputs = random_inputs(kernel.function(), size, 5);

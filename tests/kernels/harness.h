@@ -55,6 +55,9 @@ std::vector<Values> evaluate(mlir::func::FuncOp kernel, const std::vector<int64_
 /// The extents of an argument or result (by its `heddle.extents` or its static type).
 std::vector<int64_t> shape_of(mlir::Type type, mlir::Attribute extents, const std::vector<int64_t> &sizes);
 
+/// The most demanding target that this machine can run, also one that `native` leaves out as slow.
+const Target &host_target();
+
 /// One row of a kernel's schedule, compiled, linked and loaded.
 class CompiledKernel {
 public:
