@@ -128,4 +128,22 @@ TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
   }
 }
 
+TEST(Contraction, FewTilesAskForEachLineOfTheirPanelWhereTheScheduleSaysSo) {
+  Result<Target> target = find_target("x86-64-v4");
+  ASSERT_TRUE(target);
+  for (int width : {32, 48})
+    for (int depth : {96, 8192}) { // two panels of the latter are more than the second cache
+      KernelText kernel(dense_text(96, depth, width));
+      kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", width}, {"ahead", 2}}));
+      Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
+      ASSERT_TRUE(lowered) << lowered.error().message;
+      const std::string &statement = lowered->bytes;
+      size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
+      ASSERT_LT(produce, consume);
+      std::map<std::string, int> asked = asked_in(statement.substr(produce, consume - produce));
+      ASSERT_EQ(asked.size(), 1u) << statement;
+      EXPECT_EQ(asked.begin()->second, 8 * width * 4 / 64); // in a loop for each number of rows that a tile may have
+    }
+}
+
 } // namespace heddle::test

@@ -30,7 +30,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       for (bool widened : {false, true})
         for (int64_t block : blocks_of_rows(problem, target, depth))
           if (rows > 4 && (problem.narrow || !widened))
-            out.push_back(candidate(problem, chunks.name, {rows, width, depth, true, widened, block}, target));
+            out.push_back(
+                candidate(problem, chunks.name, {rows, width, depth, Ahead::next_panel, widened, block}, target));
   }
   if (out.empty())
     return Error{"the sum is no longer than a chunk"};

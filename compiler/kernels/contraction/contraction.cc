@@ -159,7 +159,7 @@ const KernelKind contraction_kind = {.name = "contraction",
                                      .matches = contraction::matches,
                                      .layouts = contraction::layouts,
                                      .ranges = contraction::ranges,
-                                     .most_rows = 7, // heights of tiles, the commonest call being a step of one row
+                                     .most_rows = 8, // heights of tiles, the commonest call being a step of one row
                                      .writes_over = true};
 
 } // namespace heddle

@@ -19,7 +19,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
     for (int64_t rows : tile_heights(problem, width, target)) {
-      Tiling tiling{rows, width, 0, true, false, rows_of_copied_block(problem, target), 1, true};
+      Tiling tiling{rows, width, 0, Ahead::next_panel, false, rows_of_copied_block(problem, target), 1, true};
       Candidate made = candidate(problem, copied_rows.name, tiling, target);
       made.row.params = {{"rows", rows}, {"width", width}, {"block", tiling.block}, {"tasks", copying_tasks}};
       out.push_back(std::move(made));
@@ -29,7 +29,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
 
 static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   Shape shape = shape_of(row);
-  shape.copied = shape.ahead = true;
+  shape.ahead = Ahead::next_panel;
+  shape.copied = true;
   return schedule(kernel, shape, target);
 }
 

@@ -35,8 +35,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
     for (int64_t rows : tile_heights(problem, width, target)) {
-      Candidate made =
-          candidate(problem, packed_panels.name, {rows, width, 0, true, false, block, 1, copied, true}, target);
+      Candidate made = candidate(problem, packed_panels.name,
+                                 {rows, width, 0, Ahead::next_panel, false, block, 1, copied, true}, target);
       made.row.params = {{"rows", rows},
                          {"width", width},
                          {"block", block},
@@ -49,7 +49,8 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
 
 static Status apply(LoweredKernel &kernel, const ScheduleRow &row, const Target &target) {
   Shape shape = shape_of(row);
-  shape.ahead = shape.packed = true;
+  shape.ahead = Ahead::next_panel;
+  shape.packed = true;
   shape.copied = row.params.at("copied") != 0;
   return schedule(kernel, shape, target);
 }

@@ -125,6 +125,13 @@ private:
     return select(iteration(panel_) + 1 < iterations(panel_), panel, after);
   }
 
+  Stmt lines_of_a_later_step(const FindRead &read) const {
+    std::vector<Stmt> asked;
+    for (int at = 0; at < prefetch_.width * read.element.bytes(); at += line_bytes)
+      asked.push_back(ask_for(prefetch_.weights, read.first + (bytes_ahead + at) / read.element.bytes(), read.element));
+    return Block::make(asked);
+  }
+
   Stmt visit(const Store *op) override { return with_prefetch(op, op->value); }
   Stmt visit(const LetStmt *op) override {
     if (Stmt with = with_prefetch(op, op->value); !with.same_as(op))
@@ -142,6 +149,8 @@ private:
     if (!read.first.defined() || (!prefetch_.copy.empty() && !copied_.first.defined()))
       return op;
     done_ = true;
+    if (prefetch_.of_this_panel)
+      return Block::make(lines_of_a_later_step(read), op);
     if (!prefetch_.copy.empty()) { // where the copy's term came from
       read.first = substitute(copied_.loop, copied_.least + iteration(sum_), copied_.first);
       read.element = copied_.element;

@@ -1,9 +1,10 @@
 // Weights arrive while the panel before them is multiplied: a panel is read from memory once, by the first tile of
 // rows, which would wait for it, while the other tiles find it in the cache. So every tile asks for its share of the
-// panel to come, one cache line at most per step of the sum. Works on the lowered statement, since no schedule of
-// Halide's can say so. The rows that a tile multiplies are asked for in the same way while tiles before it are computed
-// (they are too short for the processor's own prefetchers, which see a new place in each of them), and so are those
-// that its epilogue touches, before its sum.
+// panel to come, one cache line at most per step of the sum; where tiles are too few for that, each step asks for what
+// a later one of the same panel multiplies. Works on the lowered statement, since no schedule of Halide's can say so.
+// The rows that a tile multiplies are asked for in the same way while tiles before it are computed (they are too short
+// for the processor's own prefetchers, which see a new place in each of them), and so are those that its epilogue
+// touches, before its sum.
 #pragma once
 
 #include <Halide.h>
@@ -15,6 +16,10 @@ namespace heddle::contraction {
 
 /// Tiles before the one that needs them, rows are asked for: the sum of one may take no longer than memory does.
 constexpr int tiles_ahead = 2;
+
+/// Bytes before the step that needs them, lines of the panel that is multiplied are asked for. Measured on an Emerald
+/// Rapids, 8 rows, 768 terms, weights from memory at 13 GB/s: 4 KiB take 2 % longer, the next panel 19 %, nothing 54 %.
+constexpr int bytes_ahead = 8 << 10;
 
 struct PanelPrefetch {
   std::string weights;   // the input in panels, as Halide names it
@@ -32,6 +37,9 @@ struct PanelPrefetch {
   Halide::Expr first;                 // terms before the chunk, or before all chunks of the loop
   int chunk = 0;                      // terms of one
   bool last = true;                   // no terms follow the loop's
+
+  bool of_this_panel =
+      false; // each step asks for the lines of a later one, and neither for the next panel nor for rows
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);

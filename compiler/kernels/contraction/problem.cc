@@ -349,7 +349,7 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double in_vain =
       in_vain_cycles(tile, rows) + crowded_cycles(problem, tiling.rows, target) + apart_cycles(problem, tiling, target);
   double of_tile = problem.products * steps * (step_cycles(tile, unpacked, target, instruction) + in_vain) +
-                   chunks * tile_cycles(tile) + store_cycles(tile, tiling.ahead && tiling.depth == 0);
+                   chunks * tile_cycles(tile) + store_cycles(tile, tiling.ahead != Ahead::nothing && tiling.depth == 0);
   if (tiling.depth > 0)
     of_tile += chunks * partial_cycles * double(tile.rows * tile.vectors);
 
@@ -381,13 +381,22 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
                  (step_cycles(tile, true, target) - step_cycles(tile, false, target) + double(tile.vectors) / 2);
   // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
   // waits for it. Neither hides the other whole. Tiles so few that they can't ask for all of it ask for nothing
-  // (prefetch.cc).
+  // (prefetch.cc), or for lines of the panel that they multiply, which come as if from several places.
   double first = problem.products * steps * (multiply_cycles(tile, problem.narrow, instruction) + in_vain);
   double rest = computing - of_tile, hidden = 0.5;
-  if (tiling.ahead && std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64) <= tiles) {
+  bool few = std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64) > tiles;
+  if (tiling.ahead == Ahead::next_panel && !few) {
     first = computing * 1.005;
     rest = 0;
     hidden = 0.8;
+  } else if (tiling.ahead == Ahead::this_panel && few) {
+    first *= 1.02;
+    rest *= 1.02;
+    hidden = 0.8;
+    panel_loading /= streams(2);
+  } else if (tiling.ahead == Ahead::this_panel) {
+    first *= 1.05;
+    rest *= 1.05;
   }
   double copying = tiling.copied ? copying_cycles * rows * double(problem.terms) : 0;
   return others * (copying + panels * (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) +
@@ -400,7 +409,7 @@ Candidate candidate(const Problem &problem, std::string_view variant, const Tili
                              {"width", tiling.width},
                              {"block", tiling.block},
                              {"tasks", least_tasks},
-                             {"ahead", tiling.ahead},
+                             {"ahead", int64_t(tiling.ahead)},
                              {"widened", tiling.widened}},
                   .micro_kernel = std::string(problem.micro_kernel->name)};
   if (tiling.depth > 0) {
@@ -444,7 +453,7 @@ std::vector<Parameter> tile_parameters(std::vector<int64_t> rows, std::vector<in
           {"width", "columns of a panel and of a tile", 8, 1024, std::move(widths)},
           {"block", "rows at most that pass over a panel while it is in the cache", 1, 1 << 20, {96}},
           {"tasks", "tasks at least, as far as there are tiles", 1, 1 << 16, {least_tasks}},
-          {"ahead", "1: the next panel and the rows of the result are asked for ahead", 0, 1, {1, 0}},
+          {"ahead", "1: the next panel, 2: this one, and the rows of the result are asked for ahead", 0, 2, {1, 0, 2}},
           {"widened", "1: panels of narrow numbers are widened once for a block of rows", 0, 1, {0, 1}}};
 }
 

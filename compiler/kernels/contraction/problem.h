@@ -1,6 +1,7 @@
 // A contraction in numbers: what its variants offer candidates from, and what these are expected to cost.
 #pragma once
 
+#include "compiler/kernels/contraction/schedule.h"
 #include "compiler/kernels/kinds.h"
 #include "compiler/kernels/product/cost.h"
 #include "compiler/kernels/product/micro_kernel.h"
@@ -75,7 +76,8 @@ inline constexpr int64_t copying_tasks = 4;
 struct Tiling {
   int64_t rows, width; // of a tile
   int64_t depth;       // terms of a chunk; 0: the whole sum at once
-  bool ahead, widened;
+  Ahead ahead;
+  bool widened;
   int64_t block;       // rows
   int64_t abreast = 1; // panels that a tile computes at a time
   bool copied = false; // rows, tile by tile, for all panels of a block

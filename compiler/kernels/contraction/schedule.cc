@@ -362,7 +362,7 @@ private:
     if (abreast_ > 1)
       result.unroll(member);
     Var all = fuse_into_tasks(result, outer);
-    if (has_rows_ && chunk_ == 0 && ahead_ && !has_tiles_)
+    if (has_rows_ && chunk_ == 0 && ahead_ != Ahead::nothing && !has_tiles_)
       kernel_.passes.push_back(make_pass(RowsPrefetch{result.name(), "." + tile.name(), "." + row.name(), tiles_ahead,
                                                       micro_kernel_.takes_tiles() ? width_ : 0}));
     VarOrRVar same = inside.empty() ? VarOrRVar(all) : inside.front(); // the loop in which all other axes are fixed
@@ -427,7 +427,7 @@ private:
       piece.func.bound_storage(args[1], rows_); // so that it is known to fit the stack
       MatrixTile tile = matrix_tile(micro_kernel_, piece.func, args[0].name(), args[1], piece.tile);
       tile.columns = width_;
-      if (ahead_ && !has_tiles_ && !rows_outside_ && !piece.panels.empty()) {
+      if (ahead_ != Ahead::nothing && !has_tiles_ && !rows_outside_ && !piece.panels.empty()) {
         tile.ahead = {"." + inner.name(), ".row", rows_, min(blocks().tiles_in_block() * rows_, row_.extent)};
         if (micro_kernel_.splits()) {
           tile.ahead->copy = piece.wide.func.name();
@@ -451,7 +451,8 @@ private:
                    2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
     if (packs_ && piece.wide.func.defined())
       piece.panels = piece.wide.func.name();
-    if (tiled && two_fit && ahead_ && !micro_kernel_.takes_tiles() && !piece.panels.empty() &&
+    bool asks = ahead_ == Ahead::this_panel || (ahead_ == Ahead::next_panel && two_fit);
+    if (tiled && asks && !micro_kernel_.takes_tiles() && !piece.panels.empty() &&
         (packs_ || piece.widened || !piece.wide.func.defined()) && piece.tile.loops().size() == 1)
       kernel_.passes.push_back(make_pass(prefetch(piece, inner)));
     if (tiled && piece.widened && piece.tile.loops().size() == 1)
@@ -512,6 +513,7 @@ private:
     if (prefetch.first.defined())
       prefetch.first = hi::simplify(prefetch.first / micro_kernel_.group);
     prefetch.tiles = blocks().tiles_in_block();
+    prefetch.of_this_panel = ahead_ == Ahead::this_panel;
     return prefetch;
   }
 
@@ -545,7 +547,8 @@ private:
   int rows_, width_;
   int chunk_;   // terms of a chunk; 0: the sum is not cut
   int abreast_; // panels of a tile
-  bool ahead_, widens_, copies_, packs_;
+  Ahead ahead_;
+  bool widens_, copies_, packs_;
   const MicroKernel &micro_kernel_;
   int lanes_;
   const Target &target_;

@@ -6,6 +6,14 @@
 
 namespace heddle::contraction {
 
+/// The part of the panels that is asked for before it is needed, by its number in a row of the schedule. In either case
+/// the rows of the result are, too.
+enum class Ahead {
+  nothing,
+  next_panel, // while the tiles of a block multiply the one before
+  this_panel, // some lines before they are multiplied: for tiles so few that they can't ask for all of the next one
+};
+
 /// Parameters of a row of the schedule.
 struct Shape {
   int rows, width; // of a tile of accumulators
@@ -14,8 +22,8 @@ struct Shape {
   int block;       // rows at most that pass over a panel
   int tasks;       // wanted
   int abreast;     // panels that a tile computes at a time
-  bool ahead;      // panels and rows of the result are asked for before they are needed
-  bool widened;    // narrow elements of a panel are widened by the first tile of a block of rows, not by every tile
+  Ahead ahead;
+  bool widened; // narrow elements of a panel are widened by the first tile of a block of rows, not by every tile
   const MicroKernel *micro_kernel;
   bool inside = false; // all panels pass over a block of rows in its task
   bool copied = false; // rows that lie side by side are, tile by tile, before panels pass over a block of them

@@ -14,7 +14,7 @@ Shape shape_of(const ScheduleRow &row) {
           parameter("block"),
           parameter("tasks"),
           std::max(parameter("abreast"), 1),
-          parameter("ahead") != 0,
+          Ahead(parameter("ahead")),
           parameter("widened") != 0,
           find_micro_kernel(row.micro_kernel)};
 }

@@ -5,9 +5,11 @@
 
 namespace heddle::contraction {
 
-/// Whether asking ahead can pay: a tile of fewer rows waits for memory all the time, unless it fills the registers.
-static bool asks_ahead(int64_t rows, int64_t width, const Target &target) {
-  return rows >= 6 || 4 * rows * width >= 3 * target.registers * target.lanes;
+/// Whether asking ahead can pay. Of the next panel a tile of fewer rows, unless it fills the registers, asks while it
+/// waits for memory all the time.
+static bool asks_ahead(Ahead ahead, int64_t rows, int64_t width, const Target &target) {
+  return ahead == Ahead::nothing || rows >= (ahead == Ahead::this_panel ? 4 : 6) ||
+         4 * rows * width >= 3 * target.registers * target.lanes;
 }
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
@@ -17,14 +19,16 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
   std::vector<Candidate> out;
   for (int64_t width : panel_widths(problem, target))
     for (int64_t rows : tile_heights(problem, width, target)) {
-      for (bool ahead : {true, false})
+      for (Ahead ahead : {Ahead::next_panel, Ahead::this_panel, Ahead::nothing})
         for (bool widened : {false, true})
           for (int64_t block : blocks)
-            if ((!ahead || (one_place && asks_ahead(rows, width, target))) &&
+            if ((ahead == Ahead::nothing || one_place) && asks_ahead(ahead, rows, width, target) &&
+                (ahead != Ahead::this_panel || (problem.weights && !widened)) &&
                 (!widened || (one_place && problem.narrow)))
               out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));
       for (int64_t abreast : panels_abreast(problem, rows, width, target))
-        out.push_back(candidate(problem, tiles.name, {rows, width, 0, false, false, blocks.front(), abreast}, target));
+        out.push_back(
+            candidate(problem, tiles.name, {rows, width, 0, Ahead::nothing, false, blocks.front(), abreast}, target));
     }
   return out;
 }

@@ -21,7 +21,9 @@
 // CHECK: result0_tiled[ramp({{.*}}, 1, 16) aligned(48, 0)] = {{.*}}x16(0.500000f)
 // CHECK: halide_do_par_for((halide_task_t)::k_contraction_0_par_for_result0_tiled
 // CHECK: // k_contraction_5
-// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 2 * 4]
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 4 * 1]
+// CHECK: // k_contraction_6
+// CHECK: allocate sum${{[0-9]+}}[float32 * 48 * 1 * 4]
 // NARROW: // k_contraction_0
 // NARROW: sum[ramp(0, 1, 8)] = sum[ramp(0, 1, 8)] + (arg2[ramp(
 // NARROW-NOT: 1, 16)
