@@ -75,7 +75,7 @@ class Why(Scratch):
         chosen = [line for line in lines if line.startswith("  * ")]
         self.assertEqual(len(chosen), 3)
         for line in chosen:
-            self.assertRegex(line, r"^  \* +\d+\.\d us  tiles abreast=[124] ahead=[012] .*rows=\d+")
+            self.assertRegex(line, r"^  \* +\d+\.\d us  tiles abreast=[124] ahead=[12] .*rows=\d+")
         self.assertGreater(len([line for line in lines if " us  tiles " in line]), 6)
         self.assertEqual(lines[-3:], ["    not chunks: the sum is no longer than a chunk",
                                       "    not copied_rows: rows do not lie side by side in an input",

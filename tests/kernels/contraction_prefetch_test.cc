@@ -38,6 +38,19 @@ static std::map<std::string, int> asked_in(const std::string &statement) {
   return asked;
 }
 
+/// The lowered statement that adds up a tile's sums.
+static std::string sum_of(const KernelText &kernel) {
+  Result<KernelObject> lowered =
+      emit_kernel(kernel.function(), 0, *find_target("x86-64-v4"), {KernelForm::statement, false});
+  EXPECT_TRUE(lowered) << lowered.error().message;
+  if (!lowered)
+    return "";
+  const std::string &statement = lowered->bytes;
+  size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
+  EXPECT_LT(produce, consume);
+  return produce < consume ? statement.substr(produce, consume - produce) : "";
+}
+
 TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
   const std::string one = lit_kernel("contraction_residual");
   const std::string extents = " {heddle.extents = affine_map<(M) -> (M, 768)>}";
@@ -75,19 +88,12 @@ TEST(Contraction, RowsThatTheEpilogueTouchesAreAskedForTilesBefore) {
 }
 
 TEST(Contraction, RowsThatFollowOneAnotherAreAskedForTilesBefore) {
-  Result<Target> target = find_target("x86-64-v4");
-  ASSERT_TRUE(target);
   const ScheduleRow whole = row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}});
   const ScheduleRow cut = row_of("contraction", "chunks", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"depth", 48}});
   for (const ScheduleRow &row : {whole, cut}) { // a chunk's rows lie apart, and are in the cache
     KernelText kernel(dense_text(96, 96, 48));
     kernel.set_row(row);
-    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
-    ASSERT_TRUE(lowered) << lowered.error().message;
-    const std::string &statement = lowered->bytes;
-    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
-    ASSERT_LT(produce, consume);
-    std::string sum = statement.substr(produce, consume - produce);
+    std::string sum = sum_of(kernel);
     EXPECT_EQ(asked_in(sum).size(), row.variant == "tiles" ? 2u : 1u) << sum;
   }
 }
@@ -111,37 +117,24 @@ TEST(Contraction, WhereToAskIsDividedBeforeTheLoopOverTerms) {
 }
 
 TEST(Contraction, TilesThatAreTooFewForTheNextPanelAskForNothing) {
-  Result<Target> target = find_target("x86-64-v4");
-  ASSERT_TRUE(target);
   for (int rows : {8, 64}) {
     std::string text = with(dense_text(96, 96, 48), "tensor<?x", "tensor<" + std::to_string(rows) + "x");
     text = with(text, "tensor.empty(%M)", "tensor.empty()");
     KernelText kernel(with(text, "(M) -> (M, ", "(M) -> (" + std::to_string(rows) + ", "));
     kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", 48}, {"ahead", 1}, {"tasks", 1}}));
-    Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
-    ASSERT_TRUE(lowered) << lowered.error().message;
-    const std::string &statement = lowered->bytes;
-    size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
-    ASSERT_LT(produce, consume);
-    std::string sum = statement.substr(produce, consume - produce);
+    std::string sum = sum_of(kernel);
     EXPECT_EQ(sum.find("prefetch") != std::string::npos, rows == 64) << sum;
   }
 }
 
 TEST(Contraction, FewTilesAskForEachLineOfTheirPanelWhereTheScheduleSaysSo) {
-  Result<Target> target = find_target("x86-64-v4");
-  ASSERT_TRUE(target);
   for (int width : {32, 48})
     for (int depth : {96, 8192}) { // two panels of the latter are more than the second cache
       KernelText kernel(dense_text(96, depth, width));
       kernel.set_row(row_of("contraction", "tiles", {{"rows", 8}, {"width", width}, {"ahead", 2}}));
-      Result<KernelObject> lowered = emit_kernel(kernel.function(), 0, *target, {KernelForm::statement, false});
-      ASSERT_TRUE(lowered) << lowered.error().message;
-      const std::string &statement = lowered->bytes;
-      size_t produce = statement.find("produce sum"), consume = statement.find("consume sum");
-      ASSERT_LT(produce, consume);
-      std::map<std::string, int> asked = asked_in(statement.substr(produce, consume - produce));
-      ASSERT_EQ(asked.size(), 1u) << statement;
+      std::string sum = sum_of(kernel);
+      std::map<std::string, int> asked = asked_in(sum);
+      ASSERT_EQ(asked.size(), 1u) << sum;
       EXPECT_EQ(asked.begin()->second, 8 * width * 4 / 64); // in a loop for each number of rows that a tile may have
     }
 }

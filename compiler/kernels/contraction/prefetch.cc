@@ -149,12 +149,12 @@ private:
     if (!read.first.defined() || (!prefetch_.copy.empty() && !copied_.first.defined()))
       return op;
     done_ = true;
-    if (prefetch_.of_this_panel)
-      return Block::make(lines_of_a_later_step(read), op);
     if (!prefetch_.copy.empty()) { // where the copy's term came from
       read.first = substitute(copied_.loop, copied_.least + iteration(sum_), copied_.first);
       read.element = copied_.element;
     }
+    if (prefetch_.of_this_panel)
+      return Block::make(lines_of_a_later_step(read), op);
     // A step of the sum reads `width` elements; of the next panel it asks for a share of that. Few tiles can't ask for
     // all of it: lines asked for here and there hinder the processor's own prefetchers (on Zen 4 a tile of 8 rows takes
     // 1.4 times as long), so such steps ask for what they have.

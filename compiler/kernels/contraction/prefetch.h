@@ -38,8 +38,8 @@ struct PanelPrefetch {
   int chunk = 0;                      // terms of one
   bool last = true;                   // no terms follow the loop's
 
-  bool of_this_panel =
-      false; // each step asks for the lines of a later one, and neither for the next panel nor for rows
+  /// Each step asks for the lines of a later one, and neither for the next panel nor for rows.
+  bool of_this_panel = false;
 };
 
 std::shared_ptr<Halide::Internal::IRMutator> make_pass(const PanelPrefetch &prefetch);

@@ -389,14 +389,14 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
     first = computing * 1.005;
     rest = 0;
     hidden = 0.8;
-  } else if (tiling.ahead == Ahead::this_panel && few) {
-    first *= 1.02;
-    rest *= 1.02;
-    hidden = 0.8;
-    panel_loading /= streams(2);
   } else if (tiling.ahead == Ahead::this_panel) {
-    first *= 1.05;
-    rest *= 1.05;
+    double asking = few ? 1.02 : 1.05; // more than the next panel would take
+    first *= asking;
+    rest *= asking;
+    if (few) {
+      hidden = 0.8;
+      panel_loading /= streams(2);
+    }
   }
   double copying = tiling.copied ? copying_cycles * rows * double(problem.terms) : 0;
   return others * (copying + panels * (std::max(first, panel_loading) + (1 - hidden) * std::min(first, panel_loading) +
