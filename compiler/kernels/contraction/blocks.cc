@@ -14,6 +14,9 @@ using Halide::Internal::simplify;
 /// Tiles of a block where blocks alone make the tasks.
 static constexpr int few_tiles = 7;
 
+/// Tasks that every thread should have even if blocks are few tiles then.
+static constexpr int tasks_of_thread = 2;
+
 int Blocks::most_tiles() const { return std::max(shape.block / rows_of_tile, 1); }
 
 /// Where a matrix unit multiplies, a panel is not read again for few rows more.
@@ -30,7 +33,8 @@ Expr Blocks::panels_in_task() const {
                              (tasks_for_threads(shape.tasks) - 1) / blocks_for_cache() + 1);
     return simplify((panels - 1) / max(groups, (panels + most - 1) / most) + 1);
   }
-  return simplify(by_threads(most, max(min(panels * tiles / tasks_for_threads(shape.tasks), most), 1)));
+  return simplify(
+      by_threads(most, max(min(panels * max(tiles / tiles_that_ask, 1) / tasks_for_threads(shape.tasks), most), 1)));
 }
 
 Expr Blocks::most_panels_in_task() const { return simplify(rows_outside ? panels : min(panels, shape.panels)); }
@@ -49,7 +53,10 @@ Expr Blocks::tiles_in_block() const {
   Expr tasks = tasks_for_threads(shape.tasks);
   if (shape.micro_kernel->splits())
     tasks = by_threads(threads_of_run(), tasks);
-  Expr wanted = min(tiles, (tasks - 1) / max(groups, 1) + 1);
+  auto blocks_of = [&](const Expr &all) { return min(tiles, (all - 1) / max(groups, 1) + 1); };
+  Expr wanted = blocks_of(tasks);
+  if (!rows_outside && !has_tiles && !shape.micro_kernel->takes_tiles()) // every block reads the panels again
+    wanted = min(wanted, max(tiles / tiles_that_ask, blocks_of(tasks_of_thread * threads_of_run())));
   Expr blocks = max(blocks_for_cache(), wanted);
   return simplify((max(tiles, 1) - 1) / max(blocks, 1) + 1); // of the least blocks, the most tiles
 }

@@ -7,6 +7,10 @@
 
 namespace heddle::contraction {
 
+/// Tiles that a block should have, so that they can ask for the next panel; threads that have tasks enough get no more
+/// blocks of fewer.
+inline constexpr int tiles_that_ask = 4;
+
 struct Blocks {
   Shape shape;
   Halide::Expr tiles, panels; // of the result: tiles of rows (undefined: it has no rows), and panels of columns

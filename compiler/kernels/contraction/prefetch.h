@@ -1,10 +1,10 @@
 // Weights arrive while the panel before them is multiplied: a panel is read from memory once, by the first tile of
 // rows, which would wait for it, while the other tiles find it in the cache. So every tile asks for its share of the
-// panel to come, one cache line at most per step of the sum; where tiles are too few for that, each step asks for what
-// a later one of the same panel multiplies. Works on the lowered statement, since no schedule of Halide's can say so.
-// The rows that a tile multiplies are asked for in the same way while tiles before it are computed (they are too short
-// for the processor's own prefetchers, which see a new place in each of them), and so are those that its epilogue
-// touches, before its sum.
+// panel to come, one cache line at most per step of the sum; where that would be less than two lines of three, each
+// step asks for what a later one of the same panel multiplies. Works on the lowered statement, since no schedule of
+// Halide's can say so. The rows that a tile multiplies are asked for in the same way while tiles before it are computed
+// (they are too short for the processor's own prefetchers, which see a new place in each of them), and so are those
+// that its epilogue touches, before its sum.
 #pragma once
 
 #include <Halide.h>

@@ -4,6 +4,7 @@
 
 #include "compiler/halide/threads.h"
 #include "compiler/ir/dialect.h"
+#include "compiler/kernels/contraction/blocks.h"
 #include "compiler/kernels/contraction/contraction.h"
 #include "compiler/kernels/product/matrix_tile.h"
 #include "compiler/kernels/sizes.h"
@@ -331,6 +332,10 @@ static double apart_cycles(const Problem &problem, const Tiling &tiling, const T
 /// Cycles of copying an element of such rows.
 static constexpr double copying_cycles = 0.5;
 
+bool two_panels_fit(int64_t terms, int64_t width, const MicroKernel &micro_kernel, const Target &target) {
+  return 2 * terms * width * micro_kernel.bytes() < target.l2 / 2;
+}
+
 /// Cycles of a call.
 static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRef<int64_t> given,
                      const Target &target) {
@@ -373,7 +378,8 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   double tasks = std::ceil(panels / (tiling.depth > 0 ? double(panels_of_task) : 1.0));
   double blocks = std::ceil(rows / block);
   if (problem.others.empty()) // else they make tasks enough
-    blocks = std::max(blocks, std::min(tiles, std::ceil(double(least_tasks) / tasks)));
+    blocks = std::max(
+        blocks, std::min(std::max(std::floor(tiles / tiles_that_ask), 1.0), std::ceil(double(least_tasks) / tasks)));
   double packing = (tiling.packed ? 1 : blocks) * double(width * problem.terms) *
                    problem.packing.cycles(tiling.width / target.lanes);
   if (problem.narrow && tiling.widened) // by the first tile of each block, which writes them out, too
@@ -384,8 +390,10 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
   // (prefetch.cc), or for lines of the panel that they multiply, which come as if from several places.
   double first = problem.products * steps * (multiply_cycles(tile, problem.narrow, instruction) + in_vain);
   double rest = computing - of_tile, hidden = 0.5;
-  bool few = std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64) > tiles;
-  if (tiling.ahead == Ahead::next_panel && !few) {
+  double lines = std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64);
+  bool few = lines > tiles;
+  if (tiling.ahead == Ahead::next_panel && 2 * lines <= 3 * tiles &&
+      two_panels_fit(int64_t(terms_at_once), tiling.width, micro_kernel, target)) {
     first = computing * 1.005;
     rest = 0;
     hidden = 0.8;

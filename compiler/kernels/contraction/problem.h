@@ -63,6 +63,10 @@ int64_t rows_of_block(const Problem &problem, const Target &target, int64_t dept
 /// The blocks that are worth trying: that one and, where panels are packed for each block, larger ones.
 std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target, int64_t depth = 0);
 
+/// Whether so many terms of two panels fit the second cache and leave as much to rows, so that the next one may be
+/// asked for.
+bool two_panels_fit(int64_t terms, int64_t width, const MicroKernel &micro_kernel, const Target &target);
+
 /// Whether a factor is copied into panels in every call.
 bool packs(const Problem &problem);
 

@@ -17,6 +17,7 @@
 #include "compiler/halide/threads.h"
 #include "compiler/kernels/contraction/blocks.h"
 #include "compiler/kernels/contraction/prefetch.h"
+#include "compiler/kernels/contraction/problem.h"
 #include "compiler/kernels/contraction/widening.h"
 #include "compiler/kernels/inlining.h"
 #include "compiler/kernels/product/matrix_tile.h"
@@ -447,8 +448,7 @@ private:
     if (!micro_kernel_.takes_tiles())
       piece.tile.keep_in_registers(piece.func, args[0], unrolled, lanes_);
     int64_t terms = chunk_ > 0 ? chunk_ : depth();
-    bool two_fit = !has_tiles_ &&
-                   2 * terms * width_ * micro_kernel_.bytes() < target_.l2 / 2; // panels, leaving as much to the rows
+    bool two_fit = !has_tiles_ && two_panels_fit(terms, width_, micro_kernel_, target_);
     if (packs_ && piece.wide.func.defined())
       piece.panels = piece.wide.func.name();
     bool asks = ahead_ == Ahead::this_panel || (ahead_ == Ahead::next_panel && two_fit);
