@@ -386,8 +386,9 @@ static double cycles(const Problem &problem, const Tiling &tiling, llvm::ArrayRe
     computing += blocks * problem.products * steps *
                  (step_cycles(tile, true, target) - step_cycles(tile, false, target) + double(tile.vectors) / 2);
   // A panel that is asked for ahead comes while the one before it is multiplied; otherwise the first tile of a block
-  // waits for it. Neither hides the other whole. Tiles so few that they can't ask for all of it ask for nothing
-  // (prefetch.cc), or for lines of the panel that they multiply, which come as if from several places.
+  // waits for it. Neither hides the other whole. Tiles so few that they would ask for less than two lines of three ask
+  // for nothing (prefetch.cc), as do those whose two panels don't fit, or for lines of the panel that they multiply,
+  // which come as if from several places.
   double first = problem.products * steps * (multiply_cycles(tile, problem.narrow, instruction) + in_vain);
   double rest = computing - of_tile, hidden = 0.5;
   double lines = std::ceil(double(tiling.width * problem.panel_bytes * micro_kernel.group) / 64);
