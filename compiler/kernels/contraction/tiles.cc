@@ -5,12 +5,8 @@
 
 namespace heddle::contraction {
 
-/// Whether asking ahead can pay. Of the next panel a tile of fewer rows, unless it fills the registers, asks while it
-/// waits for memory all the time.
-static bool asks_ahead(Ahead ahead, int64_t rows, int64_t width, const Target &target) {
-  return ahead == Ahead::nothing || rows >= (ahead == Ahead::this_panel ? 4 : 6) ||
-         4 * rows * width >= 3 * target.registers * target.lanes;
-}
+/// Whether asking ahead can pay: a tile of fewer rows waits for memory all the time, whatever it asks for.
+static bool asks_ahead(Ahead ahead, int64_t rows) { return ahead == Ahead::nothing || rows >= 4; }
 
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
@@ -22,7 +18,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       for (Ahead ahead : {Ahead::next_panel, Ahead::this_panel, Ahead::nothing})
         for (bool widened : {false, true})
           for (int64_t block : blocks)
-            if ((ahead == Ahead::nothing || one_place) && asks_ahead(ahead, rows, width, target) &&
+            if ((ahead == Ahead::nothing || one_place) && asks_ahead(ahead, rows) &&
                 (ahead != Ahead::this_panel || (problem.weights && !widened)) &&
                 (!widened || (one_place && problem.narrow)))
               out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));

@@ -16,7 +16,7 @@ struct TileShape {
 
 /// Cycles of multiplying at a step of the sum (a group of terms). `unpacked`: the panel's elements are widened at every
 /// step. `instruction`: its cost in multiply-adds (instruction_cost).
-double multiply_cycles(const TileShape &tile, bool unpacked, double instruction = 1);
+double multiply_cycles(const TileShape &tile, bool unpacked, const Target &target, double instruction = 1);
 
 /// Cycles of a step where the panel is read from the second cache.
 double step_cycles(const TileShape &tile, bool unpacked, const Target &target, double instruction = 1);
