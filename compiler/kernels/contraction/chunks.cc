@@ -29,7 +29,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
     for (int64_t rows : tile_heights(problem, width, target))
       for (bool widened : {false, true})
         for (int64_t block : blocks_of_rows(problem, target, depth))
-          if (rows >= 4 && (problem.narrow || !widened))
+          if (asking_can_pay(rows) && (problem.narrow || !widened))
             out.push_back(
                 candidate(problem, chunks.name, {rows, width, depth, Ahead::next_panel, widened, block}, target));
   }

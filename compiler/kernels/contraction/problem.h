@@ -67,6 +67,9 @@ std::vector<int64_t> blocks_of_rows(const Problem &problem, const Target &target
 /// asked for.
 bool two_panels_fit(int64_t terms, int64_t width, const MicroKernel &micro_kernel, const Target &target);
 
+/// Whether a tile of so many rows should ask for panels: one of fewer waits for memory all the time, whatever it asks.
+inline bool asking_can_pay(int64_t rows) { return rows >= 4; }
+
 /// Whether a factor is copied into panels in every call.
 bool packs(const Problem &problem);
 

@@ -5,9 +5,6 @@
 
 namespace heddle::contraction {
 
-/// Whether asking ahead can pay: a tile of fewer rows waits for memory all the time, whatever it asks for.
-static bool asks_ahead(Ahead ahead, int64_t rows) { return ahead == Ahead::nothing || rows >= 4; }
-
 static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, const Target &target) {
   Problem problem = *problem_of(kernel, target);
   bool one_place = problem.rows_of_tile == 0; // all rows pass over one panel, then over the next
@@ -18,7 +15,7 @@ static Result<std::vector<Candidate>> candidates(mlir::func::FuncOp kernel, cons
       for (Ahead ahead : {Ahead::next_panel, Ahead::this_panel, Ahead::nothing})
         for (bool widened : {false, true})
           for (int64_t block : blocks)
-            if ((ahead == Ahead::nothing || one_place) && asks_ahead(ahead, rows) &&
+            if ((ahead == Ahead::nothing || (one_place && asking_can_pay(rows))) &&
                 (ahead != Ahead::this_panel || (problem.weights && !widened)) &&
                 (!widened || (one_place && problem.narrow)))
               out.push_back(candidate(problem, tiles.name, {rows, width, 0, ahead, widened, block}, target));
